@@ -23,7 +23,7 @@ __all__ = [
     "refit",
 ]
 
-_ROOMS: Final = {
+_MODULES: Final = {
     "ScoreTable": "monitor.scores",
     "apply": "monitor.functions",
     "compare": "monitor.functions",
@@ -35,11 +35,11 @@ _ROOMS: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    # On first use, so that whoever wants a score table alone does not wait for the measures to load.
-    if name in _ROOMS:
-        return getattr(importlib.import_module(_ROOMS[name]), name)
+    # Imported on first use, so that a program that needs only a score table starts quickly.
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ROOMS})
+    return sorted({*globals(), *_MODULES})

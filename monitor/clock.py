@@ -1,11 +1,11 @@
-"""The one clock. Every part that needs the time is handed one, so that tests and replays turn it by hand."""
+"""Clocks. Every part that needs the time gets one as an argument, so that tests and replays can control it."""
 
 import time
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the wall-clock time, a monotonic time, and waits."""
+    """Wall-clock time, monotonic time, and waiting."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch, UTC."""
@@ -37,7 +37,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to."""
+    """A clock that moves only by :meth:`advance` and :meth:`sleep`."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self._start_ms = now_ms
@@ -52,11 +52,11 @@ class ManualClock:
         return self._elapsed_ms / 1000
 
     def sleep(self, seconds: float) -> None:
-        """Wait no time at all: the clock jumps."""
+        """Move the clock forward at once."""
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Turn the clock forward by that many seconds."""
+        """Move the clock forward by that many seconds."""
         if seconds < 0:
             raise ValueError(f"a clock does not go back, got {seconds} seconds")
         self._elapsed_ms += round(seconds * 1000)

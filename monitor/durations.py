@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: ``90s``, ``1h30m``, ``7d``."""
+"""Durations as text: ``90s``, ``1h30m``, ``7d``."""
 
 import re
 from datetime import timedelta
@@ -14,7 +14,7 @@ DURATION_FORM: Final = "a duration such as 90s, 15m, 24h or 7d, or a number of s
 
 
 def parse_duration(value: object) -> timedelta:
-    """A duration from text (``90s``, ``1h30m``) or from a number of seconds.
+    """Parse a duration: text (``90s``, ``1h30m``) or a number of seconds.
 
     Raises
     ------
@@ -30,17 +30,17 @@ def parse_duration(value: object) -> timedelta:
         milliseconds = sum(float(count) * _UNITS[unit] for count, unit in _PART.findall(value))
     else:
         raise ValueError(f"must be {DURATION_FORM}")
-    # Not a number fails the comparison too.
+    # NaN fails the comparison, too.
     if not 0 <= milliseconds <= _LONGEST_MS:
         raise ValueError("must be between 0 and 100 years")
     return timedelta(milliseconds=round(milliseconds))
 
 
 def format_duration(duration: timedelta) -> str:
-    """The shortest text that `parse_duration` reads as this duration: ``90s``, ``1h30m``, ``7d``."""
+    """Return the shortest text that `parse_duration` reads as this duration: ``90s``, ``1h30m``, ``7d``."""
     left = to_ms(duration)
     for unit in ("d", "h", "m", "s"):
-        # One unit says it best while the number is small: 24h rather than 1d, 90s rather than 1m30s.
+        # A single unit where possible: 90s rather than 1m30s, and 24h rather than 1d.
         if left and left % _UNITS[unit] == 0 and (left // _UNITS[unit] > 1 or unit != "d"):
             return f"{left // _UNITS[unit]}{unit}"
     parts = []

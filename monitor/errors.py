@@ -3,33 +3,33 @@
 ::
 
     MonitorError
-    ├── SettingsError            a setting or an argument is wrong; the user mends it
-    ├── InputError               a file or a request is wrong; the user mends it
-    │   ├── UnknownSeries        no model, version, segment or window is called that; names those that are
-    │   │   └── UnknownModel     no model is; names the others, which not everybody may hear of
-    │   ├── UnknownRecalibration  no refit or map is called that
-    │   ├── Conflict             what is asked for does not fit what is there; says what stands in the way
-    │   └── NoLongerKept         the events of that time are gone; names what is kept
-    ├── Unauthenticated          nobody known asks: no credential, or one that is unknown, revoked, expired or forged
-    ├── Forbidden                who asks is known, and may not
-    ├── ProviderUnavailable      the provider of tokens does not answer; retried, and its last keys go on for a while
+    ├── SettingsError            a setting or an argument is wrong; the user corrects it
+    ├── InputError               a file or a request is wrong; the user corrects it
+    │   ├── UnknownSeries        no such model, version, segment or window; names the existing ones
+    │   │   └── UnknownModel     no such model; names the others, which not every principal may see
+    │   ├── UnknownRecalibration  no such refit or map
+    │   ├── Conflict             the request does not fit the current state; says why
+    │   └── NoLongerKept         the events of that time were removed; names what is kept
+    ├── Unauthenticated          no credential, or one that is unknown, revoked, expired or forged
+    ├── Forbidden                the principal lacks the role
+    ├── ProviderUnavailable      the provider of tokens does not answer; retried, its last keys are used for a while
     ├── NotEnoughData            fewer events than a measure needs
-    ├── CorruptMap               a recalibration map cannot be read; its bytes are damaged or of another format
-    ├── EvaluationFailed         a report could not be made; the next evaluation tries again
-    ├── IncompatibleTables       two score tables do not add, or bytes are of another grid
+    ├── CorruptMap               a recalibration map cannot be read: damaged, or of another format
+    ├── EvaluationFailed         a report could not be computed; the next evaluation tries again
+    ├── IncompatibleTables       two score tables cannot be added, or bytes are of another grid
     ├── SourceError
     │   ├── SourceUnavailable    the broker does not answer; retried with backoff
-    │   ├── SourceMisconfigured  access refused, partition counts that differ; retried until somebody fixes it
+    │   ├── SourceMisconfigured  access refused, or different partition counts; retried until it is fixed
     │   ├── OffsetPurged         the log no longer holds the stored offset; the policy decides
     │   └── InstanceReplaced     another process joined the group under this replica's name
     ├── StoreError
     │   ├── StoreUnavailable     the database does not answer; retried with backoff
-    │   ├── NoStore              there is no store to look at, to back up or to check
+    │   ├── NoStore              there is no store to read, back up or check
     │   ├── IncompatibleStore    the store is of another grid or schema version
-    │   ├── DamagedStore         what was saved does not fit together
+    │   ├── DamagedStore         the saved state is inconsistent
     │   └── FencedOut            another process owns the partition now
     ├── TooManyDeadLetters       the share of bad events passed its ceiling; consumption stops
-    └── ServiceUnavailable       the service that a client or a command asks does not answer, or cannot
+    └── ServiceUnavailable       the service does not answer a client or a command, or cannot
 
 An invalid *event* raises none of these: it goes to the dead letters with a reason, is counted, and the
 stream goes on.
@@ -37,7 +37,7 @@ stream goes on.
 
 
 class MonitorError(Exception):
-    """The root: catch this to catch whatever the service raises on purpose."""
+    """The root of all errors that the service raises on purpose."""
 
 
 class SettingsError(MonitorError):
@@ -49,39 +49,39 @@ class InputError(MonitorError):
 
 
 class Unauthenticated(MonitorError):  # noqa: N818 - the field's own word
-    """No credential, or one that is nobody's. The message helps its owner and tells a stranger nothing."""
+    """No credential, or an invalid one. The message helps its owner and discloses nothing to others."""
 
 
 class Forbidden(MonitorError):  # noqa: N818 - the field's own word
-    """Who asks may not do this. The message names the role that it takes."""
+    """The principal may not do this. The message names the required role."""
 
 
 class ProviderUnavailable(MonitorError):  # noqa: N818
-    """The provider of tokens does not answer, or not as it should. Recoverable: it is asked again."""
+    """The provider of tokens does not answer, or answers wrongly. Recoverable: the request is repeated."""
 
 
 class UnknownSeries(InputError):  # noqa: N818 - the field's own words read better than a suffix
-    """No model, version, segment or window is called that. The message names those that there are."""
+    """There is no such model, version, segment or window. The message names the existing ones."""
 
 
 class UnknownModel(UnknownSeries):
-    """No model is called that. The message names those that there are."""
+    """There is no such model. The message names the existing ones."""
 
 
 class UnknownRecalibration(InputError):  # noqa: N818
-    """No refit, no map or no part of one is called that."""
+    """There is no such refit or map, or no such part of one."""
 
 
 class Conflict(InputError):  # noqa: N818
-    """What is asked for does not fit the state that things are in. The message says what stands in the way."""
+    """The request does not fit the current state. The message says why."""
 
 
 class NoLongerKept(InputError):  # noqa: N818
-    """The report asked for needs events that are older than what is kept. The message names what is."""
+    """The requested report needs events that were removed. The message names what is kept."""
 
 
 class EvaluationFailed(MonitorError):  # noqa: N818
-    """A report could not be made, for a reason that its reader cannot mend. Other reports are not touched."""
+    """A report could not be computed, for a reason that its reader cannot change. Other reports are not affected."""
 
 
 class NotEnoughData(MonitorError):  # noqa: N818
@@ -93,7 +93,7 @@ class CorruptMap(MonitorError):  # noqa: N818
 
 
 class IncompatibleTables(MonitorError):  # noqa: N818
-    """Two tables do not add: their grids, or their versions, differ."""
+    """Two tables cannot be added: their grids or their versions differ."""
 
 
 class SourceError(MonitorError):
@@ -109,11 +109,11 @@ class OffsetPurged(SourceError):  # noqa: N818
 
 
 class SourceMisconfigured(SourceError):  # noqa: N818
-    """Access is refused, or topics have different numbers of partitions. Retried: somebody may fix it meanwhile."""
+    """Access is refused, or topics have different numbers of partitions. Retried until it is fixed."""
 
 
 class InstanceReplaced(SourceError):  # noqa: N818
-    """Another process joined the consumer group under this replica's name. Joining again would put that one out."""
+    """Another process joined the consumer group under this replica's name. Joining again would remove that one."""
 
 
 class StoreError(MonitorError):
@@ -125,7 +125,7 @@ class StoreUnavailable(StoreError):  # noqa: N818
 
 
 class NoStore(StoreError):  # noqa: N818
-    """There is no store where one is to be looked at. Commands that look make none."""
+    """There is no store to read. Commands that only read do not create one."""
 
 
 class IncompatibleStore(StoreError):  # noqa: N818
@@ -133,11 +133,11 @@ class IncompatibleStore(StoreError):  # noqa: N818
 
 
 class DamagedStore(StoreError):  # noqa: N818
-    """What was saved does not fit together. Restore a backup, or remove the store and read the log again."""
+    """The saved state is inconsistent. Restore a backup, or remove the store and read the log again."""
 
 
 class FencedOut(StoreError):  # noqa: N818
-    """Another process owns the partition now; what this one would write is refused."""
+    """Another process owns the partition now; writes of this one are refused."""
 
 
 class TooManyDeadLetters(MonitorError):  # noqa: N818
@@ -145,4 +145,4 @@ class TooManyDeadLetters(MonitorError):  # noqa: N818
 
 
 class ServiceUnavailable(MonitorError):  # noqa: N818
-    """The service that a client or a command asks over HTTP does not answer, or fails to."""
+    """The service does not answer a client or a command over HTTP, or cannot."""

@@ -2,7 +2,9 @@
 
 import threading
 from collections.abc import Hashable
-from typing import Any, Final, Protocol
+from typing import Any, Final
+
+from structlog.stdlib import BoundLogger
 
 from monitor.clock import Clock
 
@@ -10,18 +12,6 @@ _FIRST_SECONDS: Final = 10.0
 _LONGEST_SECONDS: Final = 600.0
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 30.0
-
-
-class Log(Protocol):
-    """A logger of structlog."""
-
-    def warning(self, event: str, **context: Any) -> Any:
-        """Log a warning."""
-        ...
-
-    def info(self, event: str, **context: Any) -> Any:
-        """Log an information."""
-        ...
 
 
 class Outage:
@@ -45,7 +35,7 @@ class Outage:
         Message of the last failure; empty while there is no outage.
     """
 
-    def __init__(self, log: Log, away: str, back: str, clock: Clock) -> None:
+    def __init__(self, log: BoundLogger, away: str, back: str, clock: Clock) -> None:
         self._log = log
         self._away = away
         self._back = back
@@ -128,7 +118,7 @@ class Retry:
 
 
 class OncePerMinute:
-    """Limits a log line to one per minute and key, and counts what it stands for. Thread-safe.
+    """Limits a log line to one per minute and key, and counts the events since the last one. Thread-safe.
 
     Parameters
     ----------
@@ -144,7 +134,7 @@ class OncePerMinute:
     def add(self, key: Hashable = "", number: int = 1) -> int:
         """Count events; returns how many came since the last line if a line is due now, else 0.
 
-        With ``number`` 0 it only asks whether a line is due for earlier events.
+        With ``number`` 0 it only checks whether a line is due for earlier events.
         """
         now = self._clock.monotonic()
         with self._lock:

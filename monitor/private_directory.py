@@ -1,4 +1,4 @@
-"""Folders among the system's temporary files that no other user of the machine can write to, or plant anything in."""
+"""Private folders among the system's temporary files."""
 
 import os
 import stat
@@ -7,19 +7,18 @@ from pathlib import Path
 
 
 def private_folder(path: Path) -> Path | None:
-    """The folder, made if it is not there; None where it is another user's, or others may write to it.
+    """Create the folder if necessary and return it; return None if it is another user's, or others can write to it.
 
-    Ask anew each time it is used: systems remove temporary files that were not used for long, and whoever comes first
-    may take the name.
+    Call it before each use: systems remove old temporary files, and then another user may take the name.
 
     Raises
     ------
     OSError
-        It is not there and cannot be made.
+        It cannot be created.
     """
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
-    # Not stat: a link leads wherever who made it likes.
-    found = path.lstat()
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
-    return path if ours else None
+    # lstat, because another user may have put a link there.
+    info = path.lstat()
+    is_private = stat.S_ISDIR(info.st_mode) and info.st_uid == os.geteuid() and not stat.S_IMODE(info.st_mode) & 0o077
+    return path if is_private else None

@@ -1,4 +1,4 @@
-"""Hide secrets in text that is shown: lines of the log, messages of errors."""
+"""Hide secrets in log lines and error messages."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -12,13 +12,13 @@ _MIN_LENGTH: Final = 4
 class Redactor:
     """Replaces secrets by ``***`` in each form in which they may be written: plain, in a URL, in quotes, as JSON.
 
-    Secrets shorter than four characters are left: their letters stand in many a word, and hiding them would mangle the
+    Secrets shorter than four characters are kept: their letters occur in many words, and hiding them would garble the
     text and so disclose the secret.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         forms = {form for secret in secrets if len(secret) >= _MIN_LENGTH for form in _forms(secret)}
-        # The longest first, as one may be part of another.
+        # The longest first, because one may be part of another.
         self._forms = sorted(forms, key=len, reverse=True)
 
     def hide(self, text: str) -> str:

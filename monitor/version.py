@@ -1,3 +1,3 @@
-"""The one place that holds the version."""
+"""The version of the package."""
 
 VERSION = "0.1.0"

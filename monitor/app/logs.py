@@ -12,6 +12,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from types import TracebackType
 from typing import Any, Final, Literal, TextIO
 
@@ -25,8 +26,8 @@ from monitor.clock import SystemClock
 from monitor.redaction import Redactor
 from monitor.sources.kafka_connection import KafkaOutageFilter
 
-_QUIETER: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")
-"""Libraries that tell more than an operator wants to know: theirs begins at warnings."""
+_NOISY_LIBRARIES: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")
+"""Libraries that log too much for an operator: only their warnings are logged."""
 
 _FIRST: Final = ("timestamp", "level", "logger", "event", "instance")
 
@@ -36,10 +37,10 @@ _CREDENTIALS: Final = re.compile(
 )
 
 _MEMORY_ADDRESS: Final = re.compile(r"(?<= object) at 0x[0-9a-f]+")
-"""In a library's message: tells a reader nothing, and makes alike lines different."""
+"""In messages of libraries: useless to a reader, and it makes equal lines different."""
 
 _processors: Final[list[structlog.typing.Processor]] = []
-"""One list for good: loggers that were used before keep the list that they were made with."""
+"""Always the same list: loggers that were used before keep the list with which they were created."""
 
 _log = structlog.get_logger(__name__)
 
@@ -57,15 +58,15 @@ def configure_logs(
     Parameters
     ----------
     level
-        debug, info, warning or error: the least that is written.
+        debug, info, warning or error: lower levels are not written.
     form
         ``console`` for people, ``json`` for one object a line; ``auto`` is the former on a terminal.
     stream
-        Where to; standard error by default.
+        Standard error by default.
     instance
         Name of this replica, in JSON; that of the machine by default.
     secrets
-        What is never written, wherever it comes from. API keys and tokens are not either.
+        Texts that are replaced by ``***`` in every line, as API keys and tokens always are.
     """
     stream = sys.stderr if stream is None else stream
     for_people = form == "console" or (form == "auto" and stream.isatty())
@@ -80,11 +81,11 @@ def configure_logs(
     if for_people:
         last = [structlog.dev.ConsoleRenderer(colors=stream.isatty())]
     else:
-        # Without local variables: they would be pages, and may hold what is not to be shown.
+        # Without local variables: they are long, and may hold secrets.
         traceback = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         last = [
             structlog.processors.ExceptionRenderer(traceback),
-            _Ordered(instance or socket.gethostname()),
+            _ordered(instance or socket.gethostname()),
             structlog.processors.JSONRenderer(serializer=_serialise),
         ]
     _processors[:] = [*common, structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
@@ -107,24 +108,24 @@ def configure_logs(
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
-    for name in _QUIETER:
+    for name in _NOISY_LIBRARIES:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
-def log_what_nobody_caught() -> None:
-    """Let errors that end a thread, or the process, be events too, in place of tracebacks of many lines."""
+def log_uncaught_errors() -> None:
+    """Log errors that end a thread or the process as events, instead of tracebacks of many lines."""
 
     def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):
             sys.__excepthook__(kind, error, trace)
             return
-        _log.error("the process ends of an error that nobody caught", exc_info=(kind, error, trace))
+        _log.error("the process ends with an uncaught error", exc_info=(kind, error, trace))
 
     def thread_ended(arguments: threading.ExceptHookArgs) -> None:
         name = arguments.thread.name if arguments.thread is not None else "unknown"
         error = arguments.exc_value or arguments.exc_type()
         _log.error(
-            "a thread ended of an error", thread=name, exc_info=(arguments.exc_type, error, arguments.exc_traceback)
+            "a thread ended with an error", thread=name, exc_info=(arguments.exc_type, error, arguments.exc_traceback)
         )
 
     sys.excepthook = ended
@@ -132,34 +133,26 @@ def log_what_nobody_caught() -> None:
 
 
 def secrets_of(settings: Settings) -> list[str]:
-    """Every secret among the settings."""
-    texts: list[str] = []
-    for leaf in leaves():
-        value: Any = settings
-        for part in leaf.path:
-            value = getattr(value, part)
-        if isinstance(value, SecretStr):
-            texts.append(value.get_secret_value())
+    """Return every secret in the settings."""
+    values = (reduce(getattr, leaf.path, settings) for leaf in leaves())
+    secrets = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
     url = sa.make_url(settings.store.url)
-    texts += [str(item) for item in (url.password, url.query.get("password"), url.query.get("sslpassword")) if item]
-    return texts
+    passwords = (url.password, url.query.get("password"), url.query.get("sslpassword"))
+    return [*secrets, *(str(password) for password in passwords if password)]
 
 
-class _Ordered:
-    """Puts the fields that every line has in front."""
+def _ordered(instance: str) -> structlog.typing.Processor:
+    """Return a processor that adds the instance, and puts the fields that every line has first."""
 
-    def __init__(self, instance: str) -> None:
-        self._instance = instance
-
-    def __call__(self, logger: Any, name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-        """Add the instance, and sort."""
-        del logger, name
-        event.setdefault("instance", self._instance)
+    def order(_logger: Any, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event.setdefault("instance", instance)
         return {**{key: event[key] for key in _FIRST if key in event}, **event}
+
+    return order
 
 
 class _Redacted(structlog.stdlib.ProcessorFormatter):
-    """Hides secrets in the finished line: the last thing that is done to it."""
+    """Hides secrets in the finished line, as the last step."""
 
     def __init__(self, secrets: Iterable[str], **options: Any) -> None:
         super().__init__(**options)
@@ -172,7 +165,7 @@ class _Redacted(structlog.stdlib.ProcessorFormatter):
 
 
 def _serialise(event: Mapping[str, Any], **options: Any) -> str:
-    """One line of JSON as every parser takes it."""
+    """One line of JSON that every parser accepts."""
     try:
         return json.dumps(event, allow_nan=False, **options)
     except (ValueError, TypeError):
@@ -180,7 +173,7 @@ def _serialise(event: Mapping[str, Any], **options: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Without what JSON has no word for: numbers that are none, keys that are no text, circles."""
+    """Replace what JSON cannot hold: NaN and infinities, keys that are no text."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -1,46 +1,27 @@
 """Report on a file of events, joined and windowed as by the service."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from monitor.app.parts import (
-    make_decoder,
-    make_measures,
-    make_minimum,
-    make_panes,
-    make_partition_settings,
-    make_windows,
-)
+from monitor.app.parts import make_decoder, make_evaluator, make_panes, make_partition_settings
 from monitor.app.settings import Settings
 from monitor.clock import Clock, ManualClock
+from monitor.events.model import DeadLetter
 from monitor.sources.files import EventFile
 from monitor.stream.offline import OfflineStream
-from monitor.windows.evaluator import Evaluator
 from monitor.windows.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True)
-class LogReport:
-    """What a log of events comes to.
-
-    Attributes
-    ----------
-    snapshot
-        Reports of all series and windows at the log's end.
-    events
-        (type, result) -> events that met this fate.
-    dead_letters
-        Reason -> lines that are no valid events.
-    first_dead_letter
-        The first of them: line and detail, for people.
-    """
+class LogReport(NamedTuple):
+    """The report on a log of events."""
 
     snapshot: Snapshot
+    """Reports of all series and windows at the log's end."""
     events: Mapping[tuple[str, str], int]
-    dead_letters: Mapping[str, int]
-    first_dead_letter: str | None
+    """(type, result) -> number of events."""
+    dead_letters: Sequence[DeadLetter]
+    """Lines that are no valid events; their offsets are line numbers."""
 
 
 def report_log(
@@ -59,7 +40,7 @@ def report_log(
         The file cannot be read.
     """
     file = EventFile(path)
-    # The events may come from topics of one type each, where an event need not name its type.
+    # In topics of one type, events need not name their type.
     decoder = make_decoder(settings, clock, kind_by_keys=True)
     panes = make_panes(settings)
     stream = OfflineStream(decoder, make_partition_settings(settings, sampling=False), panes.add_checkpoint)
@@ -69,21 +50,6 @@ def report_log(
             progress(file.bytes_read, file.size)
     # Dead letters are published with what is settled.
     stream.settle()
-    evaluator = Evaluator(
-        panes,
-        make_windows(settings),
-        minimum=make_minimum(settings),
-        draws=settings.evaluation.draws,
-        measures=make_measures(settings),
-        tolerance=settings.models.tolerance,
-        max_series=settings.evaluation.max_series,
-        # On a clock that does not advance there is time for every interval and level.
-        clock=ManualClock(clock.now_ms()),
-    )
-    letters = stream.dead_letters
-    return LogReport(
-        snapshot=evaluator.evaluate(),
-        events=stream.counters(),
-        dead_letters=Counter(letter.reason.value for letter in letters),
-        first_dead_letter=f"line {letters[0].offset}: {letters[0].detail}" if letters else None,
-    )
+    # On a clock that does not advance there is time for every interval and level.
+    evaluator = make_evaluator(settings, panes, ManualClock(clock.now_ms()))
+    return LogReport(evaluator.evaluate(), stream.counters(), stream.dead_letters)

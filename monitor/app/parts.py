@@ -1,12 +1,15 @@
 """Build the parts of the service from its settings. No part reads the settings itself."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from pydantic import SecretStr
 
 from monitor.app.settings import Settings
 from monitor.app.settings.model import KafkaSettings
-from monitor.app.settings.models import ModelsSettings
+from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
 from monitor.clock import Clock
 from monitor.durations import to_ms
 from monitor.events.codec import Decoder
@@ -32,7 +35,7 @@ from monitor.windows.windows import Window
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
 _SPANS: Final = 16
-"""Of the sample, in the longest window."""
+"""Spans of the sample in the longest window."""
 
 
 def make_topics(settings: Settings) -> Topics:
@@ -42,30 +45,21 @@ def make_topics(settings: Settings) -> Topics:
 
 
 def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
-    """The policy of a model by name, or None where the model has to be declared and is not."""
-    defaults = models.defaults
-    usual = ModelPolicy(
-        horizon_ms=to_ms(defaults.horizon),
-        lateness_ms=to_ms(defaults.allowed_lateness),
-        implied_negative=defaults.implied_negative,
-        segments=defaults.segments,
+    """Return a function: model -> its policy, or None if models must be declared and this one is not."""
+    declared = {name: _policy(models.of(name), model) for name, model in models.declared.items()}
+    default = None if models.only_declared else _policy(models.defaults, DeclaredModel())
+    return lambda name: declared.get(name, default)
+
+
+def _policy(model: ModelDefaults, declared: DeclaredModel) -> ModelPolicy:
+    return ModelPolicy(
+        horizon_ms=to_ms(model.horizon),
+        lateness_ms=to_ms(model.allowed_lateness),
+        implied_negative=model.implied_negative,
+        segments=model.segments,
+        classes=declared.classes or (),
+        sketch_features=declared.sketch_features or 0,
     )
-    declared = {}
-    for name, model in models.declared.items():
-        # Each key of a declaration is called as in the defaults, and None where it is left out.
-        other = ("classes", "sketch_features", "recalibration")
-        overrides = {key: value for key, value in model if value is not None and key not in other}
-        own = defaults.model_copy(update=overrides)
-        declared[name] = ModelPolicy(
-            horizon_ms=to_ms(own.horizon),
-            lateness_ms=to_ms(own.allowed_lateness),
-            implied_negative=own.implied_negative,
-            segments=own.segments,
-            classes=model.classes or (),
-            sketch_features=model.sketch_features or 0,
-        )
-    fallback = None if models.only_declared else usual
-    return lambda name: declared.get(name, fallback)
 
 
 def make_windows(settings: Settings) -> list[Window]:
@@ -77,7 +71,7 @@ def make_windows(settings: Settings) -> list[Window]:
 
 
 def make_partition_settings(settings: Settings, *, sampling: bool = True) -> PartitionSettings:
-    """What all partitions have in common; without ``sampling``, nothing is kept for refits."""
+    """The settings of all partitions; without ``sampling``, nothing is kept for refits."""
     caps, kept_ms = settings.caps, make_kept_ms(settings)
     return PartitionSettings(
         policy=make_policy(settings.models),
@@ -91,11 +85,11 @@ def make_partition_settings(settings: Settings, *, sampling: bool = True) -> Par
 
 
 def make_sample_settings(settings: Settings) -> SampleSettings:
-    """How many labelled events are kept for refits, and how long: as far as any window or refit reaches back."""
+    """How many labelled events are kept for refits, and how long: for the longest window or refit."""
     longest_ms = max(window.length_ms for window in make_windows(settings))
-    models = settings.models
-    refits = [models.defaults.recalibration, *(models.refits(name) for name in models.declared)]
-    reach_ms = max([longest_ms, *(to_ms(refit.window) for refit in refits if refit.window is not None)])
+    models = [settings.models.defaults, *map(settings.models.of, settings.models.declared)]
+    refit_windows = [model.recalibration.window for model in models if model.recalibration.window is not None]
+    reach_ms = max([longest_ms, *map(to_ms, refit_windows)])
     return SampleSettings(
         size=lambda _: settings.recalibration.sample,
         span_ms=max(1, longest_ms // _SPANS),
@@ -139,7 +133,11 @@ def make_evaluator(
         panes,
         make_windows(settings),
         interval_seconds=evaluation.interval.total_seconds(),
-        minimum=make_minimum(settings),
+        minimum=Minimum(
+            events=evaluation.minimum_events,
+            positives=evaluation.minimum_positives,
+            negatives=evaluation.minimum_negatives,
+        ),
         draws=evaluation.draws,
         measures=make_measures(settings),
         tolerance=settings.models.tolerance,
@@ -155,18 +153,8 @@ def make_measures(settings: Settings) -> Mapping[str, Measure]:
     return WINDOW_MEASURES if named is None else choose_measures(named)
 
 
-def make_minimum(settings: Settings) -> Minimum:
-    """How many events a window needs to be measured."""
-    evaluation = settings.evaluation
-    return Minimum(
-        events=evaluation.minimum_events,
-        positives=evaluation.minimum_positives,
-        negatives=evaluation.minimum_negatives,
-    )
-
-
 _HEADER: Final = "calibration-dead-letter-"
-"""Begins the names of the headers that a dead letter gets besides its own."""
+"""Prefix of the headers that are added to a dead letter."""
 
 
 class Log(NamedTuple):
@@ -182,7 +170,7 @@ def make_log(settings: Settings, clock: Clock) -> Log:
     Raises
     ------
     SettingsError
-        Something that the settings name is not there, or is wrong.
+        Something that the settings name does not exist, or is wrong.
     SourceError
         The embedded log cannot be opened.
     """
@@ -207,14 +195,14 @@ def make_log(settings: Settings, clock: Clock) -> Log:
 
 
 def make_writer(settings: Settings, clock: Clock) -> Writer:
-    """The end of the log that is written to, alone. Errors as of :func:`make_log`."""
+    """Only the writing end of the log. Raises as :func:`make_log` does."""
     if settings.source.kind == "embedded":
         return make_embedded_log(settings, clock)
     return KafkaWriter(make_connection(settings.source.kafka))
 
 
 def log_directory(settings: Settings) -> Path:
-    """Where the embedded log is. Raises SettingsError if the path begins with an unknown home directory."""
+    """The directory of the embedded log. Raises SettingsError if it begins with an unknown home directory."""
     return expand_home(settings.source.embedded.directory, "source.embedded.directory")
 
 
@@ -232,31 +220,20 @@ def make_embedded_log(settings: Settings, clock: Clock) -> EmbeddedLog:
 
 def make_connection(kafka: KafkaSettings) -> KafkaConnection:
     """Options to connect to the brokers."""
-
-    def reveal(name: str) -> str | None:
-        secret = getattr(kafka, name)
-        return None if secret is None else str(secret.get_secret_value())
-
+    # Both have the names of kafka-python.
+    options: dict[str, Any] = {
+        field.name: getattr(kafka, field.name) for field in fields(KafkaConnection) if hasattr(kafka, field.name)
+    }
+    revealed = {name: value.get_secret_value() for name, value in options.items() if isinstance(value, SecretStr)}
     return KafkaConnection(
-        bootstrap_servers=kafka.bootstrap_servers,
-        client_id=kafka.client_id,
-        security_protocol=kafka.security_protocol,
-        ssl_cafile=kafka.ssl_cafile,
-        ssl_certfile=kafka.ssl_certfile,
-        ssl_keyfile=kafka.ssl_keyfile,
-        ssl_password=reveal("ssl_password"),
-        ssl_check_hostname=kafka.ssl_check_hostname,
-        sasl_mechanism=kafka.sasl_mechanism,
-        sasl_plain_username=kafka.sasl_plain_username,
-        sasl_plain_password=reveal("sasl_plain_password"),
-        sasl_kerberos_service_name=kafka.sasl_kerberos_service_name,
+        **options | revealed,
         connect_seconds=kafka.connect_timeout.total_seconds(),
         request_seconds=kafka.request_timeout.total_seconds(),
     )
 
 
 def open_store(settings: Settings, clock: Clock) -> SqlStore:
-    """The store; made when it is not there.
+    """Open the store, or create it.
 
     Raises
     ------
@@ -296,14 +273,14 @@ def dead_letter_sender(topic: str, writer: Writer) -> Callable[[Sequence[DeadLet
 
 
 def _as_message(topic: str, letter: DeadLetter) -> Message:
-    fields = {
+    origin = {
         "reason": letter.reason.value,
         "detail": letter.detail,
         "topic": letter.topic,
         "partition": letter.partition,
         "offset": letter.offset,
     }
-    headers = [(f"{_HEADER}{name}", str(value).encode()) for name, value in fields.items()]
+    headers = [(f"{_HEADER}{name}", str(value).encode()) for name, value in origin.items()]
     return Message(
         topic,
         letter.value,

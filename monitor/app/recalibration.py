@@ -9,8 +9,7 @@ import structlog
 
 from monitor.app.parts import make_measures
 from monitor.app.settings import Settings
-from monitor.app.settings.models import ModelsSettings
-from monitor.app.settings.refits import RefitSettings
+from monitor.app.settings.models import ModelsSettings, RefitSettings
 from monitor.clock import Clock
 from monitor.durations import to_ms
 from monitor.errors import UnknownSeries
@@ -152,7 +151,7 @@ class Recalibration:
 
 def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:
     """Return a function: model -> the plan of its refits."""
-    declared = {name: _plan(models.refits(name)) for name in models.declared}
+    declared = {name: _plan(models.of(name).recalibration) for name in models.declared}
     default = _plan(models.defaults.recalibration)
     return lambda name: declared.get(name, default)
 

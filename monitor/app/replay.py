@@ -1,6 +1,6 @@
 """Choose the topic and key of an event from a file."""
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -8,7 +8,7 @@ from monitor.events.encode import partition_key
 from monitor.events.model import Kind
 from monitor.sources.base import Message, Topics
 
-_WORDS: Final = {"prediction": Kind.PREDICTION, "outcome": Kind.OUTCOME, "labelled": Kind.LABELLED}
+_KINDS: Final = {"prediction": Kind.PREDICTION, "outcome": Kind.OUTCOME, "labelled": Kind.LABELLED}
 
 
 class _Head(msgspec.Struct):
@@ -19,27 +19,19 @@ class _Head(msgspec.Struct):
     y: Any = None
 
 
-class Routed(NamedTuple):
-    """An event as it will be written."""
-
-    message: Message
-    has_id: bool
-
-
 _decode: Final = msgspec.json.Decoder(_Head).decode
 
 
-def route(value: bytes, topics: Topics) -> Routed:
-    """The message of an event: keyed by its prediction's id, in the topic of its type.
+def route(value: bytes, topics: Topics) -> Message:
+    """Return the message of an event: keyed by its prediction's id (None if it has none), in the topic of its type.
 
-    An event without a type, or whose type has no topic of its own, goes to the topic of all types; else to the first
-    one, where it will be a dead letter like any other that does not belong.
+    An event without a type, or whose type has no topic, goes to the topic of all types. Without such a topic it goes to
+    the first one, and becomes a dead letter there.
     """
     by_kind = {kind: topic for topic, kind in topics.kinds.items()}
     kind = _kind(value) if len(by_kind) > 1 else None
     topic = by_kind.get(kind) or by_kind.get(None) or next(iter(topics.kinds))
-    key = partition_key(value)
-    return Routed(Message(topic, value, key=key), has_id=key is not None)
+    return Message(topic, value, key=partition_key(value))
 
 
 def _kind(value: bytes) -> Kind | None:
@@ -49,7 +41,7 @@ def _kind(value: bytes) -> Kind | None:
         return None
     if head.type is not None:
         # A CloudEvent's type is a longer name that ends in ours.
-        return _WORDS.get(head.type.rpartition(".")[2])
+        return _KINDS.get(head.type.rpartition(".")[2])
     # Events of a topic of one type need not name it; their fields determine it.
     if head.p is not None:
         return Kind.PREDICTION if head.y is None else Kind.LABELLED

@@ -69,7 +69,7 @@ _REFIT_SECONDS: Final = 2.5
 _GRACE_SECONDS: Final = 1.0
 """How long requests under way may take at the end. Together, all ends within 10 s."""
 _NOTHING_RESTORED: Final = (Phase.STARTING, Phase.SOURCE_UNAVAILABLE, Phase.STORE_UNAVAILABLE)
-_LOOK_SECONDS: Final = 0.05
+_POLL_SECONDS: Final = 0.05
 _GARBAGE_THRESHOLDS: Final = (200_000, 50, 50)
 _SWITCH_SECONDS: Final = 0.001
 
@@ -98,11 +98,7 @@ class Service:
         self._warm = threading.Event()
         self._stopping = threading.Event()
         self._broken = False
-        self._about = {
-            "source": settings.source.kind,
-            "topics": list(make_topics(settings).kinds),
-            "store": hide_password(settings.store.url),
-        }
+        self._settings = settings
         self.store = _open_patiently(settings, self._clock)
         try:
             self.log: Log = make_log(settings, self._clock)
@@ -121,7 +117,8 @@ class Service:
             )
             backlog = Backlog(settings, self.store, self._clock)
             traffic, refused = Traffic(), RefusedRequests(self._clock)
-            levels = _levels(settings)
+            level = settings.exposition.level
+            levels = LevelSwitch(None if level == "auto" else Level[level.upper()])
             exposition = Exposition(
                 [
                     pipeline_families(lambda: self.pipeline.status),
@@ -142,6 +139,9 @@ class Service:
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
+            api, certificate = settings.api, None
+            if api.tls_certfile is not None and api.tls_keyfile is not None:
+                certificate = Certificate(api.tls_certfile, api.tls_keyfile)
             self.server = ApiServer(
                 create_api(
                     Services(
@@ -162,13 +162,13 @@ class Service:
                         refused=refused,
                     )
                 ),
-                settings.api.host,
-                settings.api.port,
+                api.host,
+                api.port,
                 grace_seconds=_GRACE_SECONDS,
-                max_header_bytes=settings.api.max_header_bytes,
-                header_seconds=settings.api.body_timeout.total_seconds(),
-                connections=Connections(settings.api.max_connections, refused),
-                certificate=_certificate(settings),
+                max_header_bytes=api.max_header_bytes,
+                header_seconds=api.body_timeout.total_seconds(),
+                connections=Connections(api.max_connections, refused),
+                certificate=certificate,
             )
             warn_of_no_access(settings, self.store, self._clock)
         except BaseException:
@@ -205,7 +205,13 @@ class Service:
         except BaseException:
             self.store.close()
             raise
-        _log.info("started", version=VERSION, **self._about)
+        _log.info(
+            "started",
+            version=VERSION,
+            source=self._settings.source.kind,
+            topics=list(make_topics(self._settings).kinds),
+            store=hide_password(self._settings.store.url),
+        )
         self._pipeline_thread.start()
         self._evaluation_thread.start()
         self.recalibration.start()
@@ -213,11 +219,11 @@ class Service:
             task.start()
 
     def end(self) -> None:
-        """Let :meth:`wait` return. Any thread, and signal handlers."""
+        """Let :meth:`wait` return. May be called from any thread and from signal handlers."""
         self._ended.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait until :meth:`end`, or until the pipeline ended of an unexpected error; False if that took too long."""
+        """Wait until :meth:`end`, or until the pipeline fails unexpectedly; False if that takes longer."""
         return self._ended.wait(seconds)
 
     def stop(self) -> bool:
@@ -234,7 +240,7 @@ class Service:
         self.evaluator.stop()
         self.recalibration.stop()
         if not self._warm.is_set():
-            # Compiling cannot be cut short, and nothing was read yet that would have to be saved.
+            # Compilation cannot be interrupted, and nothing was read yet.
             self.server.stop()
             return self.recalibration.join(_REFIT_SECONDS)
         self._pipeline_thread.join(_PIPELINE_SECONDS)
@@ -270,9 +276,9 @@ class Service:
             self.end()
 
     def _run_evaluation(self) -> None:
-        # Half of the partitions restored would be half of the predictions reported.
+        # Before all partitions are restored, reports would lack some of the predictions.
         while self.status.phase in _NOTHING_RESTORED:
-            if self._stopping.wait(_LOOK_SECONDS):
+            if self._stopping.wait(_POLL_SECONDS):
                 return
         self.evaluator.run()
 
@@ -294,18 +300,6 @@ def _open_patiently(settings: Settings, clock: Clock) -> SqlStore:
             return store
 
 
-def _certificate(settings: Settings) -> Certificate | None:
-    api = settings.api
-    if api.tls_certfile is None or api.tls_keyfile is None:
-        return None
-    return Certificate(api.tls_certfile, api.tls_keyfile)
-
-
-def _levels(settings: Settings) -> LevelSwitch:
-    declared = settings.exposition.level
-    return LevelSwitch() if declared == "auto" else LevelSwitch(Level[declared.upper()])
-
-
 def _limits(settings: Settings) -> Limits:
     api = settings.api
     return Limits(
@@ -323,13 +317,12 @@ def _limits(settings: Settings) -> Limits:
 
 def tune_interpreter() -> None:
     """Tune garbage collection and thread switching. Call it after all modules are loaded and all loops compiled."""
-    # A poll makes tens of thousands of objects and lets go of all of them soon. By the usual thresholds the collector
-    # goes through them, and through every module and compiled kernel, hundreds of times a second, and finds nothing:
-    # up to 40% of the pipeline's time. Objects that exist by now are excluded for good; and new
-    # ones are collected only after as many as a few polls make. Cycles are still found, later.
+    # A poll makes tens of thousands of objects, all of which are soon freed. With the default thresholds the collector
+    # scans them, every module and every compiled kernel hundreds of times a second and finds nothing: up to 40% of the
+    # pipeline's time. So existing objects are excluded for good, and new ones are scanned after a few polls.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
     # While the pipeline decodes, a request waits for the interpreter's lock at each of its steps, by default for 5 ms
-    # each time. The threads are few, so that switching more often costs the pipeline next to nothing.
+    # each time. With few threads, switching more often costs the pipeline almost nothing.
     sys.setswitchinterval(_SWITCH_SECONDS)

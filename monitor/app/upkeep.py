@@ -1,4 +1,4 @@
-"""What the service does every so often: measure the backlog, and clean up the store."""
+"""Periodic tasks of the service: measure the backlog, and clean up the store."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Periodic:
-    """Run a task every so many seconds in a thread of its own, until it is stopped.
+    """Run a task periodically in a thread of its own.
 
     Parameters
     ----------
@@ -78,21 +78,19 @@ class Backlog:
 
     def measure(self) -> None:
         """Compare the end of the log with the offsets that all replicas have saved."""
-        unread: Mapping[TopicPartition, Unread] = {}
+        unread: dict[TopicPartition, Unread] = {}
         try:
             # Offsets first: otherwise a record that is read in between would count below zero.
             saved = self._store.saved_offsets()
-            bounds = self._bounds()
+            bounds = self._bounds.read()
         except (SourceError, StoreError) as error:
             # The pipeline has the same failure, and reports it.
             _log.debug("the backlog is unknown", detail=str(error))
         else:
-            offsets = {part: saved.get(part, 0) for part in bounds}
-            # Purged records cannot be read any more.
-            unread = {
-                part: Unread(max(bound.end - max(offsets[part], bound.begin), 0), offsets[part])
-                for part, bound in bounds.items()
-            }
+            for part, bound in bounds.items():
+                offset = saved.get(part, 0)
+                # Purged records cannot be read any more.
+                unread[part] = Unread(max(bound.end - max(offset, bound.earliest), 0), offset)
         finally:
             self.unread = unread
 

@@ -1,7 +1,7 @@
-"""Compiles every numerical kernel before the first event is read.
+"""Compile every numerical kernel before the first event is read.
 
-The first start on a machine takes half a minute for it, and puts what it compiled into numba's cache; later ones a
-second or two. Without it, the first batch and the first evaluation would stand still for as long.
+The first start on a machine takes half a minute and fills numba's cache; later starts take a second or two. Without
+this, the first batch and the first evaluation would wait as long.
 """
 
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ from monitor.windows.windows import Window
 
 _EVENTS: Final = 1500
 _BATCH: Final = 1000
-"""More than a new table holds, so that growing is among what is compiled."""
+"""More than a new table holds, so that the kernels that grow it are compiled, too."""
 _SAMPLED: Final = 100
-"""Fewer than a span has, so that choosing among them is among what is compiled."""
+"""Fewer than a span has, so that the kernels that choose among them are compiled, too."""
 _MODEL: Final = "warm-up"
 _OF_CLASSES: Final = "warm-up-classes"
 _CLASSES: Final = 5
@@ -46,9 +46,9 @@ _LENGTH_MS: Final = 300_000
 
 
 def warm_up(seed: int = 0) -> None:
-    """Send some events of made-up models all the way: to a state at rest, back, and to a report with its intervals.
+    """Run events of made-up models through the service: join, checkpoint, restore, and a report with its intervals.
 
-    Reports of data that is sent along read it otherwise, and come after; batches to recalibrate come last.
+    Then report on data and recalibrate a batch, as REST requests do.
     """
     window = Window("warm-up", _LENGTH_MS)
     settings = PartitionSettings(
@@ -58,7 +58,7 @@ def warm_up(seed: int = 0) -> None:
         samples=SampleSettings(size=lambda _: _SAMPLED, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
     decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
-    # As whatever is written is placed: events that are posted, and dead letters.
+    # Chooses partitions for posted events and for dead letters.
     partitions_of([_MODEL.encode()], 2)
     partition = Partition(0, 0, settings)
     saved: list[Checkpoint] = []
@@ -80,14 +80,14 @@ def warm_up(seed: int = 0) -> None:
 
 
 def _recalibrate(rng: np.random.Generator) -> None:
-    """Apply the one kind of map that has kernels of its own, as a request for a batch does."""
+    """Apply the one kind of map that has kernels of its own, as a request does."""
     p, features = rng.random(_REPORTED), rng.random((_REPORTED, 2))
     events = LabelledEvents.of(p, rng.random(_REPORTED) < p, features=features)
     apply_map(fit_map(choose_method("lore"), events), p, features=features)
 
 
 def _report_data(rng: np.random.Generator) -> None:
-    """Report what a request may send along: predictions, the same with weights, and probability vectors."""
+    """Report on data as a request may contain it: predictions, with and without weights, and probability vectors."""
     p = rng.dirichlet(np.ones(_CLASSES), _REPORTED)
     y = rng.integers(0, _CLASSES, _REPORTED)
     evaluate(p, y, draws=_DRAWS)
@@ -96,7 +96,7 @@ def _report_data(rng: np.random.Generator) -> None:
 
 
 def _state(saved: Sequence[Checkpoint]) -> PartitionState:
-    """What a store would hand back, had it nothing dropped."""
+    """The state that a store would restore from these checkpoints."""
     last = saved[-1]
     return PartitionState(
         offsets=last.offsets,

@@ -23,34 +23,12 @@ from monitor.classes.skce import VectorKernel, skce
 from monitor.classes.sketch import SkceSketch, SketchNull, SketchPlan
 from monitor.scanning import scan_declared
 
-__all__ = [
-    "CLASS_MEASURES",
-    "CalibrationTest",
-    "ClassMeasure",
-    "Findings",
-    "GceMember",
-    "SkceSketch",
-    "SketchNull",
-    "SketchPlan",
-    "VectorKernel",
-    "block_test",
-    "bootstrap_test",
-    "canonical_ece",
-    "classwise",
-    "classwise_tce",
-    "consistency_test",
-    "distribution_free_test",
-    "exact_variance_test",
-    "gce",
-    "gce_family",
-    "mmce",
-    "of_each_class",
-    "skce",
-    "tce_of_each_class",
-    "top_label",
-    "two_classes",
-]
-
+__all__ = ["CLASS_MEASURES"]
+__all__ += ["CalibrationTest", "ClassMeasure", "Findings", "GceMember", "SkceSketch", "SketchNull", "SketchPlan"]
+__all__ += ["VectorKernel"]
+__all__ += ["block_test", "bootstrap_test", "canonical_ece", "classwise", "classwise_tce", "consistency_test"]
+__all__ += ["distribution_free_test", "exact_variance_test", "gce", "gce_family", "mmce", "of_each_class", "skce"]
+__all__ += ["tce_of_each_class", "top_label", "two_classes"]
 
 CLASS_MEASURES: Final = scan_declared(__name__, "MEASURE", ClassMeasure)
 """Every measure of many classes by its name, in the order of a report."""

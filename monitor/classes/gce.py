@@ -10,9 +10,8 @@ import numpy as np
 from monitor.arrays import Floats, Ints
 from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures.binned_errors import whole_bins
 from monitor.scores import ClassTable, ScoreTable
-from monitor.scores.arguments import require_choice
+from monitor.scores.arguments import require_choice, require_whole
 
 GceBins = Literal["even", "adaptive"]
 Probabilities = Literal["top", "all"]
@@ -277,7 +276,7 @@ def _check(member: GceMember, n_bins: int) -> None:
     require_choice("norm", member.norm, get_args(GceNorm))
     if not 0.0 <= member.threshold < 1.0:
         raise InputError(f"threshold must be at least 0 and below 1, got {member.threshold}")
-    whole_bins(n_bins)
+    require_whole("n_bins", n_bins, 1)
 
 
 def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:

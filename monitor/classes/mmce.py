@@ -9,14 +9,12 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.measures import kce
+from monitor.measures.kce import MMCE_WIDTH
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_forms
 from monitor.scores import ClassTable
 
-DEFAULT_WIDTH: Final = 0.4
-"""As in the authors' code."""
 
-
-def mmce(table: ClassTable, *, width: float = DEFAULT_WIDTH) -> float:
+def mmce(table: ClassTable, *, width: float = MMCE_WIDTH) -> float:
     r"""Maximum mean calibration error.
 
     .. math:: \mathrm{MMCE}^2 = \frac{1}{n^2} \sum_{ij} (c_i - \hat p_i) (c_j - \hat p_j)
@@ -80,11 +78,11 @@ class _TopLabel(Prepared):
         return cls(table, bins, count * score, score)
 
     def errors(self, residual: Floats) -> Floats:
-        square = laplace_quadratic_forms(self.score, residual, DEFAULT_WIDTH)
+        square = laplace_quadratic_forms(self.score, residual, MMCE_WIDTH)
         return np.asarray(np.sqrt(np.maximum(0.0, square)) / self.table.rows)
 
     def functional(self, residual: Floats) -> Floats:
-        potential = laplace_potential(self.score, residual, DEFAULT_WIDTH)
+        potential = laplace_potential(self.score, residual, MMCE_WIDTH)
         size = math.sqrt(max(0.0, float(potential @ residual)))
         return potential / (size * self.table.rows) if size > 0.0 else np.zeros(self.score.size)
 

@@ -1,4 +1,4 @@
-"""`monitor apply`: a map on the predictions of a file, with no service."""
+"""`monitor apply`: recalibrate the predictions of a file, without a service."""
 
 import sys
 from pathlib import Path
@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli.options import LogitsOption
-from monitor.cli.targets import check_target
+from monitor.cli.options import LogitsOption, check_target
 from monitor.errors import InputError
 from monitor.reports.apply_file import (
     Columns,
@@ -43,14 +42,10 @@ def apply(
     ],
     *,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Of the same format; without it, text goes to standard output."
-        ),
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Of FILE's format; text to stdout without it.")
     ] = None,
     column: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Of the column that is added; where each class has one, NAME_class."),
+        str, typer.Option(metavar="NAME", help="Of the added column; for classes, of each: NAME_class.")
     ] = "recalibrated",
     prediction: Annotated[
         list[str],
@@ -60,11 +55,7 @@ def apply(
         ),
     ] = _NONE,
     feature: Annotated[
-        list[str],
-        typer.Option(
-            metavar="COLUMN",
-            help="Features that the map needs, in their order; likewise. May be given several times.",
-        ),
+        list[str], typer.Option(metavar="COLUMN", help="Features of the map, in their order; likewise. Repeatable.")
     ] = _NONE,
     logits: LogitsOption = False,
     segment: Annotated[
@@ -73,7 +64,7 @@ def apply(
 ) -> None:
     """Recalibrate the predictions of a file by a map.
 
-    The file is copied with one more column, or one more a class; nothing else of it changes.
+    The file is copied with one more column, or one more per class; nothing else changes.
     """
     if output is not None:
         check_target("--output", output)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import msgspec
 import typer
@@ -12,14 +12,10 @@ from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
 from monitor.events.times import format_time
+from monitor.reports.formatting import size_text
 from monitor.store.backup import Manifest, back_up
 
 app = typer.Typer(add_completion=False)
-
-_COUNTED: Final = {"dead_letters": "dead letters", "recalibration_maps": "maps", "audit": "entries of the audit trail"}
-"""Tables of which people know how much there is, and in which words."""
-
-_UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 
 
 @app.command(
@@ -29,8 +25,7 @@ _UNITS: Final = ("bytes", "kB", "MB", "GB", "TB")
 def backup(
     *,
     target: Annotated[
-        str,
-        typer.Argument(metavar="TARGET", help="A new file, or a folder, in which it is named by the time."),
+        str, typer.Argument(metavar="TARGET", help="A new file, or a folder, in which it is named by the time.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest of the backup.")] = False,
     config: ConfigOption = None,
@@ -43,16 +38,16 @@ def backup(
     settings = read_settings(config)
     configure_logs("warning", "auto")
     clock = SystemClock()
-    file = _file_of(target, clock)
+    file = _backup_file(target, clock)
     manifest = back_up(settings.store.url, file, clock)
     if as_json:
         typer.echo(json.dumps({"file": str(file), **msgspec.to_builtins(manifest)}))
         return
-    typer.echo(f"wrote {file} ({size_text(file.stat().st_size)}): {described(manifest)}")
+    typer.echo(f"wrote {file} ({size_text(file.stat().st_size)}): {describe_backup(manifest)}")
 
 
-def _file_of(target: str, clock: Clock) -> Path:
-    """The new file. Compared as text, since a Path drops the trailing slash that names a folder."""
+def _backup_file(target: str, clock: Clock) -> Path:
+    """Return the new file. A Path would drop the trailing slash that names a folder."""
     path = Path(target)
     if path.is_dir():
         moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
@@ -67,27 +62,12 @@ def _file_of(target: str, clock: Clock) -> Path:
     return path
 
 
-def described(manifest: Manifest) -> str:
-    """What a backup holds, in a line."""
+def describe_backup(manifest: Manifest) -> str:
+    """Describe the contents of a backup in one line."""
     partitions = len({offset.partition for offset in manifest.offsets})
-    counted = ", ".join(
-        f"{manifest.tables.get(table, 0):,} {words}"
-        for table, words in (
-            ("dead_letters", "dead letters"),
-            ("recalibration_maps", "maps"),
-            ("audit", "audit entries"),
-        )
-    )
+    counted = {"dead_letters": "dead letters", "recalibration_maps": "maps", "audit": "audit entries"}
+    counts = ", ".join(f"{manifest.tables.get(table, 0):,} {words}" for table, words in counted.items())
     return (
-        f"the store as of {manifest.created}, {size_text(manifest.size)} of {partitions:,} partitions, {counted};"
+        f"the store as of {manifest.created}, {size_text(manifest.size)} of {partitions:,} partitions, {counts};"
         f" schema {manifest.schema_revision}, grid {manifest.grid_version}, SHA-256 {manifest.sha256[:16]}..."
     )
-
-
-def size_text(size: float) -> str:
-    """A size, to three digits."""
-    for unit in _UNITS:
-        if size < 1000 or unit == _UNITS[-1]:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    raise AssertionError

@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -13,8 +12,9 @@ from monitor.app.checks import CHECKS, Finding, Surroundings, Verdict, run_check
 from monitor.app.checks.base import fail
 from monitor.app.logs import configure_logs
 from monitor.app.settings import load_settings
-from monitor.cli.options import USUAL_FILE, ConfigOption
+from monitor.cli.options import ConfigOption, settings_file
 from monitor.errors import SettingsError
+from monitor.reports.formatting import printable
 
 app = typer.Typer(add_completion=False)
 
@@ -29,8 +29,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every finding.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 on warnings, too.")] = False,
     only: Annotated[
-        list[str] | None,
-        typer.Option("--only", help=f"Make this check alone; may be repeated: {', '.join(CHECKS)}."),
+        list[str] | None, typer.Option("--only", help=f"Run only this check; repeatable: {', '.join(CHECKS)}.")
     ] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -46,33 +45,28 @@ def check(
         )
     configure_logs("error", "auto")
     console = Console(soft_wrap=True, highlight=False)
-    made: list[Finding] = []
-    file: Path | None = config or (USUAL_FILE if USUAL_FILE.is_file() else None)
+    file = settings_file(config)
     try:
         around = Surroundings(load_settings(file, os.environ), file)
     except SettingsError as error:
-        findings = iter([fail("configuration", line) for line in str(error).splitlines()])
+        running = iter([fail("configuration", line) for line in str(error).splitlines()])
     else:
-        findings = run_checks(around, only or tuple(CHECKS))
-    for finding in findings:
-        made.append(finding)
+        running = run_checks(around, only or tuple(CHECKS))
+    findings: list[Finding] = []
+    for finding in running:
+        findings.append(finding)
         if not as_json:
             console.print(_line(finding))
-    failed = sum(finding.verdict is Verdict.FAIL for finding in made)
-    warned = sum(finding.verdict is Verdict.WARN for finding in made)
+    failed = sum(finding.verdict is Verdict.FAIL for finding in findings)
+    warned = sum(finding.verdict is Verdict.WARN for finding in findings)
     passed = not failed and not (strict and warned)
     if as_json:
-        typer.echo(json.dumps({"ok": passed, "findings": [finding._asdict() for finding in made]}))
+        typer.echo(json.dumps({"ok": passed, "findings": [finding._asdict() for finding in findings]}))
     else:
-        console.print(f"{len(made) - failed - warned} ok, {warned} to look at, {failed} failed")
+        console.print(f"{len(findings) - failed - warned} ok, {warned} to look at, {failed} failed")
     raise typer.Exit(0 if passed else 1)
-
-
-def _plain(text: str) -> str:
-    """The whole text, with control characters escaped."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _line(finding: Finding) -> Text:
     text = Text(f"{finding.verdict:<4}", style=_STYLES[finding.verdict])
-    return text.append(f"  {finding.check:<13}  {_plain(finding.detail)}", style="default not bold")
+    return text.append(f"  {finding.check:<13}  {printable(finding.detail)}", style="default not bold")

@@ -6,29 +6,47 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 import typer
-from rich.console import Console
+import yaml
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
-from monitor.app.demo import demo_settings, demo_simulator
 from monitor.app.logs import configure_logs
 from monitor.app.service import Service
-from monitor.cli.demo_view import Links, final_lines, plain_line, view
+from monitor.app.settings import Settings
+from monitor.cli.options import SeedOption
 from monitor.cli.running import leave, run_service
+from monitor.cli.service import USUAL_URL
 from monitor.clock import SystemClock
-from monitor.demo import Simulator
+from monitor.demo import DEMO_SEED, HORIZON_MS, LATENESS_MS, MODELS, Pace, Simulator
+from monitor.durations import format_duration
 from monitor.errors import InputError, SettingsError
+from monitor.events.model import ALL
+from monitor.reports.evaluation.report import Report
+from monitor.reports.formatting import time_text, value_text
+from monitor.reports.report_view import judge_report, reports_table
+from monitor.stream import event_results
+from monitor.stream.status import PipelineStatus
+from monitor.windows.snapshot import Snapshot
 
 app = typer.Typer(add_completion=False)
 
 _USUAL_PORT = 8000
-_QUIET_SEED = 32
-"""One with which chance stays within chance in the first hours, as it does with most but not all."""
-_REFRESH_SECONDS = 1.0
-_LINE_SECONDS = 5.0
+_REFRESH_SECONDS: Final = 1.0
+_LINE_SECONDS: Final = 5.0
+_LINE_WINDOW: Final = "1h"
+_ORDER: Final = [model.name for model in MODELS]
+_TOPIC: Final = "calibration-events"
+_EMPTY: Final = "the first windows are being filled"
+_RETENTION_BYTES: Final = 64 * 1024 * 1024
+"""Of a partition of the log: the demo may run for days."""
+_HEAD: Final = "# Settings of `monitor demo`. Other settings are as in `monitor config --default`.\n"
 
 
 @app.command(
@@ -37,93 +55,69 @@ _LINE_SECONDS = 5.0
 )
 def demo(
     *,
-    seconds: Annotated[
-        float | None, typer.Option(min=1, help="Stop by itself so long after events begin to flow.")
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=1, help="Stop this long after events begin to flow.")] = None,
     port: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Port of pages, REST and /metrics; 8000, or a free one if it is taken."),
     ] = None,
-    speed: Annotated[float, typer.Option(min=1, max=1000, help="Simulated seconds that pass in a second.")] = 120.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulation: the same seed, the same events.")] = _QUIET_SEED,
+    speed: Annotated[float, typer.Option(min=1, max=1000, help="Simulated seconds per second.")] = 120.0,
+    seed: SeedOption = DEMO_SEED,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep log, state and settings there; by default they go.")
+        Path | None, typer.Option(metavar="DIR", help="Keep log, state and settings there; they are removed otherwise.")
     ] = None,
 ) -> None:
     """Run the service on five simulated models, watch what becomes of their calibration, and repair them.
 
     One stays calibrated, one becomes overconfident, one's prevalence falls while it stays calibrated, one starts to
-    miss a rare event, and one is right on the whole but wrong for two kinds of customers, whom only their features
-    tell apart. Outcomes come late, out of order, twice, corrected, or never. No service is needed.
+    miss a rare event, and one is right on average but wrong for two kinds of customers, which only the features
+    distinguish. Outcomes come late, out of order, twice, corrected, or never. No service is needed.
     """
     with _directory(keep) as directory, (directory / "monitor.log").open("w", encoding="utf-8") as log:
         configure_logs("info", "console", stream=log)
         console = Console()
 
         def run(port: int) -> int:
-            settings = demo_settings(directory, port)
-            service = Service(settings)
-            simulator = demo_simulator(service, settings, SystemClock(), speed=speed, seed=seed)
-            return run_service(service, _Screen(console, directory, simulator, seconds).run)
+            service = Service(demo_settings(directory, port))
+            write = service.log.writer.write
+            simulator = Simulator(write, _TOPIC, SystemClock(), pace=Pace(speed=speed), seed=seed)
+            return run_service(service, _Screen(console, service, simulator, directory, seconds).run)
 
-        status = _on_usual_port(run, console) if port is None else run(port)
+        status = _run_on_usual_port(run, console) if port is None else run(port)
         if keep is not None:
             message = f"kept in {directory}; look at it with: monitor serve --config {directory / 'monitor.yaml'}"
             console.print(message, markup=False, soft_wrap=True)
     leave(status)
 
 
-class _Screen:
-    """What the terminal shows while the service runs."""
+def demo_settings(directory: Path, port: int) -> Settings:
+    """Settings of the demo: the embedded log, with a horizon and windows for simulated time.
 
-    def __init__(self, console: Console, directory: Path, simulator: Simulator, seconds: float | None) -> None:
-        self._console = console
-        self._directory = directory
-        self._simulator = simulator
-        self._seconds = seconds
-        self._ends_at = float("inf")
-
-    def run(self, service: Service) -> None:
-        """Show it until the service is to end."""
-        links = Links(service.server.url, self._directory)
-        self._console.print(links.text(), soft_wrap=True)
-        self._wait_until_warm(service)
-        producer = threading.Thread(target=self._simulator.run, name="simulator", daemon=True)
-        producer.start()
-        if self._seconds is not None:
-            self._ends_at = time.monotonic() + self._seconds
-        try:
-            if self._console.is_terminal:
-                self._show_live(service)
-            else:
-                self._show_lines(service)
-        finally:
-            self._simulator.stop()
-            producer.join(5.0)
-        for line in final_lines(service.evaluator.latest):
-            self._console.print(line, soft_wrap=True)
-
-    def _wait_until_warm(self, service: Service) -> None:
-        message = "compiling the numerical kernels (the first start takes a while, later ones do not)"
-        if not self._console.is_terminal:
-            self._console.print(message, soft_wrap=True)
-        with self._console.status(message):
-            while not service.warm and not service.wait(0.1):
-                pass
-
-    def _show_live(self, service: Service) -> None:
-        with Live(console=self._console, auto_refresh=False) as live:
-            while not self._over(service, _REFRESH_SECONDS):
-                live.update(view(service, self._simulator, self._console.width), refresh=True)
-        # The last state stays on the screen.
-
-    def _show_lines(self, service: Service) -> None:
-        while not self._over(service, _LINE_SECONDS):
-            self._console.print(plain_line(service, self._simulator), soft_wrap=True)
-
-    def _over(self, service: Service, wait_seconds: float) -> bool:
-        left = self._ends_at - time.monotonic()
-        return service.wait(max(0.0, min(wait_seconds, left))) or time.monotonic() >= self._ends_at
+    They are also written to ``monitor.yaml`` in the directory, so that other commands can read the demo's state.
+    """
+    directory = directory.resolve()  # other commands may run elsewhere
+    tree: dict[str, Any] = {
+        "source": {"embedded": {"directory": str(directory / "log"), "retention_bytes": _RETENTION_BYTES}},
+        "store": {"url": f"sqlite:///{directory / 'state.db'}"},
+        "models": {
+            "defaults": {
+                "horizon": format_duration(timedelta(milliseconds=HORIZON_MS)),
+                "allowed_lateness": format_duration(timedelta(milliseconds=LATENESS_MS)),
+            },
+            # The method that fits the change of each model; overconfident has the default one.
+            "declared": {
+                "rare-event": {"recalibration": {"method": "offset"}},
+                "local-error": {"recalibration": {"method": "lore"}},
+            },
+        },
+        "windows": [{"length": "1h"}, {"length": "6h"}],
+        "evaluation": {"interval": "2s"},
+        "api": {"port": port},
+        # It listens on loopback only and holds no real data.
+        "access": {"mode": "off"},
+    }
+    settings = Settings.model_validate(tree)
+    (directory / "monitor.yaml").write_text(_HEAD + yaml.safe_dump(tree, sort_keys=False), encoding="utf-8")
+    return settings
 
 
 @contextmanager
@@ -141,14 +135,151 @@ def _directory(keep: Path | None) -> Iterator[Path]:
     yield keep
 
 
-def _on_usual_port(run: Callable[[int], int], console: Console) -> int:
-    """Run on the usual port or, where that is taken, on any."""
+def _run_on_usual_port(run: Callable[[int], int], console: Console) -> int:
+    """Run on the usual port or, if that is taken, on a free one."""
     try:
         return run(_USUAL_PORT)
     except SettingsError as error:
-        # Known by listening alone: between a look and that, another program may take it.
+        # Only listening tells: a port that was free a moment ago may be taken.
         cause = error.__cause__
         if not (isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE):
             raise
     console.print(f"port {_USUAL_PORT} is taken, so a free one is used; --port chooses one", soft_wrap=True)
     return run(0)
+
+
+class _Screen:
+    """What the terminal shows while the service runs."""
+
+    def __init__(
+        self, console: Console, service: Service, simulator: Simulator, directory: Path, seconds: float | None
+    ) -> None:
+        self._console = console
+        self._service = service
+        self._simulator = simulator
+        self._directory = directory
+        self._seconds = seconds
+
+    def run(self) -> None:
+        """Show it until the service is to end."""
+        self._console.print(links(self._service.server.url, self._directory), soft_wrap=True)
+        self._wait_until_warm()
+        producer = threading.Thread(target=self._simulator.run, name="simulator", daemon=True)
+        producer.start()
+        ends_at = float("inf") if self._seconds is None else time.monotonic() + self._seconds
+        try:
+            if self._console.is_terminal:
+                with Live(console=self._console, auto_refresh=False) as live:
+                    while not self._is_over(_REFRESH_SECONDS, ends_at):
+                        live.update(_live_view(self._service, self._simulator, self._console.width), refresh=True)
+            else:
+                while not self._is_over(_LINE_SECONDS, ends_at):
+                    self._console.print(_plain_line(self._service, self._simulator), soft_wrap=True)
+        finally:
+            self._simulator.stop()
+            producer.join(5.0)
+        for report in _reports(self._service.evaluator.latest, _LINE_WINDOW):
+            verdict = judge_report(report)
+            line = Text(f"{report.model:<14} {report.window}: ").append(verdict.value, style=verdict.style)
+            self._console.print(line.append(f" ({_smce(report)}, {report.n:,} predictions)"), soft_wrap=True)
+
+    def _wait_until_warm(self) -> None:
+        message = "compiling the numerical kernels (the first start takes a while, later ones do not)"
+        if not self._console.is_terminal:
+            self._console.print(message, soft_wrap=True)
+        with self._console.status(message):
+            while not self._service.warm and not self._service.wait(0.1):
+                pass
+
+    def _is_over(self, wait_seconds: float, ends_at: float) -> bool:
+        left = ends_at - time.monotonic()
+        return self._service.wait(max(0.0, min(wait_seconds, left))) or time.monotonic() >= ends_at
+
+
+def links(url: str, directory: Path) -> Text:
+    """The addresses of the demo, one per line, its models, and commands to try."""
+    at = "" if urlsplit(url).port == urlsplit(USUAL_URL).port else f" --url {url}"
+    addresses = {
+        "all pages": f"{url}/",
+        "refits": f"{url}/recalibrations",
+        "Prometheus": f"{url}/metrics",
+        "REST, to try": f"{url}/docs",
+        "a report": f"{url}/v1/models/overconfident/report?window={_LINE_WINDOW}",
+        "settings, log": f"{directory}/",
+    }
+    text = Text(f"Calibration monitor: {len(MODELS)} simulated models. Ctrl-C ends it.\n", style="bold")
+    for name, address in addresses.items():
+        text.append(f"  {name:<14}", style="dim").append(f"{address}\n", style="not bold")
+    for model in MODELS:
+        text.append(f"  {model.name:<14}", style="cyan").append(f"{model.story}\n", style="not bold")
+    text.append("To repair two of them, two minutes from now, in another terminal:\n", style="bold")
+    for arguments in ("overconfident --wait --promote", "local-error --wait"):
+        text.append(f"  monitor recalibrate {arguments}{at}\n", style="not bold")
+    return text
+
+
+def _live_view(service: Service, simulator: Simulator, width: int) -> RenderableType:
+    """The measures of each model and window, and the results of the events."""
+    all_reports = _reports(service.evaluator.latest)
+    reports = [report for report in all_reports if report.n or report.predictions]
+    parts: list[RenderableType] = [_time_line(simulator)]
+    if reports:
+        parts.append(reports_table(reports, columns=("model", "window"), width=width))
+    else:
+        parts.append(Text(_EMPTY, style="dim"))
+    # One line for all models.
+    empty = {report.window: report.insufficient for report in all_reports if not report.predictions}
+    parts += [Text(f"{window} {reason}", style="dim") for window, reason in sorted(empty.items())]
+    return Group(*parts, _events_line(service.status))
+
+
+def _plain_line(service: Service, simulator: Simulator) -> str:
+    reports = _reports(service.evaluator.latest, _LINE_WINDOW)
+    models = " | ".join(f"{report.model} {_smce(report)} {judge_report(report).value}" for report in reports)
+    return f"{time_text(simulator.now_ms)} simulated | {models or _EMPTY}"
+
+
+def _reports(snapshot: Snapshot, window: str | None = None) -> list[Report]:
+    """The reports on the whole models, of one window or of all, in the order of the models."""
+    reports = [
+        report
+        for key, report in snapshot.reports.items()
+        if key.series.segment == ALL and report.model in _ORDER and window in {None, report.window}
+    ]
+    return sorted(reports, key=lambda report: (_ORDER.index(report.model), report.window))
+
+
+def _smce(report: Report) -> str:
+    result = report.measures.get("smce")
+    if result is None:
+        return "smCE -"
+    return f"smCE {value_text(result.value, result.unit)} (null 95% {value_text(result.null_q95, result.unit)})"
+
+
+def _time_line(simulator: Simulator) -> Text:
+    text = Text(f"simulated time {time_text(simulator.now_ms)}", style="bold")
+    left_ms = simulator.change_ms - simulator.now_ms
+    if left_ms > 0:
+        return text.append(f"   the models begin to change in {left_ms // 60_000 + 1} simulated minutes", style="dim")
+    return text.append(f"   the models began to change at {time_text(simulator.change_ms)}", style="dim")
+
+
+def _events_line(status: PipelineStatus) -> Text:
+    counts = status.counters
+    numbers = {
+        "read": status.records_read,
+        "predictions": counts.get((event_results.PREDICTION, event_results.ACCEPTED), 0),
+        "joined": counts.get((event_results.OUTCOME, event_results.JOINED), 0),
+        "corrected": counts.get((event_results.OUTCOME, event_results.CORRECTED), 0),
+        "duplicates": sum(count for (_, result), count in counts.items() if result == event_results.DUPLICATE),
+        "too late": counts.get((event_results.OUTCOME, event_results.AFTER_HORIZON), 0),
+        "dead letters": counts.get((event_results.UNKNOWN, event_results.DEAD_LETTER), 0),
+        "pending": status.unanswered,
+        "lag": sum(status.lag.values()),
+    }
+    line = Text("events ", style="dim")
+    for name, count in numbers.items():
+        line.append(f" {name} ", style="dim").append(f"{count:,}")
+    if status.detail:
+        line.append(f"\n{status.phase.value}: {status.detail}", style="bold red")
+    return line

@@ -1,4 +1,4 @@
-"""Conditions of `monitor report --fail-if`, on which a pipeline stops."""
+"""Conditions of `monitor report --fail-if`, which stop a pipeline."""
 
 import difflib
 import operator
@@ -13,7 +13,7 @@ from monitor.measures import MEASURES
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Performance, Severity, Verdict
 
 FAILED_CONDITION: Final = 3
-"""Exit status where a condition holds: neither a failure nor bad use."""
+"""Exit status if a condition holds: neither a failure nor bad use."""
 
 _FORM: Final = re.compile(r"([a-z_][a-z0-9_]*)(?:\.([a-z0-9_]+))?\s*(?:(>=|<=|==|!=|>|<)\s*([^\s<>=!]+))?")
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -40,11 +40,11 @@ class Condition:
     Attributes
     ----------
     text
-        As it was given.
+        The condition as it was given.
     name, field
         What is compared: verdict, severity, a number of the report, or a measure and one of its fields.
     comparison, limit
-        How, and with what; None and "" of a ``verdict`` alone, which holds where the verdict names a fault.
+        The operator and the limit; None and "" for ``verdict`` alone, which holds if the verdict names a fault.
     """
 
     text: str
@@ -55,13 +55,7 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> "Condition":
-        """Read a condition.
-
-        Raises
-        ------
-        InputError
-            It is none. Says what is wrong, and the nearest name.
-        """
+        """Parse a condition. Raises InputError, which names the nearest name."""
         match = _FORM.fullmatch(text.strip())
         if match is None:
             raise InputError(
@@ -86,17 +80,12 @@ class Condition:
             raise InputError(f"--fail-if {text!r}: {name} is compared with a number, got {limit!r}") from None
 
     def failure(self, report: Mapping[str, Any]) -> str | None:
-        """What a report is where the condition holds of it, in words; None where it does not.
-
-        Parameters
-        ----------
-        report
-            As ``monitor report --json`` prints it.
+        """Describe why the condition holds for a report, as printed by ``--json``; None if it does not hold.
 
         Raises
         ------
         NotEnoughData
-            The report does not have what the condition is of. Says why: a pipeline shall not pass for lack of data.
+            The report lacks the value: a pipeline must not pass for lack of data.
         """
         about = report.get("top_label", report)
         value = self._value(report, about)

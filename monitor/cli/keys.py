@@ -2,7 +2,9 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -18,8 +20,7 @@ from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
 from monitor.app.parts import open_store
 from monitor.app.settings import Settings
-from monitor.cli.options import ConfigOption, command_actor, read_settings
-from monitor.cli.targets import check_target
+from monitor.cli.options import ConfigOption, check_target, command_actor, read_settings
 from monitor.clock import SystemClock
 from monitor.durations import DURATION_FORM, parse_duration, to_ms
 from monitor.errors import InputError, SettingsError, Unauthenticated
@@ -35,8 +36,8 @@ app = typer.Typer(
     "`monitor keys revoke prometheus`.",
 )
 
-_NAMED: Final = 20
-"""Keys that an error lists at most."""
+_MAX_LISTED: Final = 20
+"""Maximum number of keys in an error message."""
 
 
 @app.command(
@@ -51,15 +52,16 @@ def create(
         list[str],
         typer.Option(
             metavar="ROLE[:MODEL]",
-            help=f"What it allows: {', '.join(Role)}; for one model alone as in promote:churn. write and promote"
-            " include read. May be given several times.",
+            help=f"What it allows: {', '.join(Role)}; for one model only as in promote:churn. write and promote"
+            " include read. Repeatable.",
         ),
     ],
     expires: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long it holds, such as 90d; without it, until revoked.")
+        str | None,
+        typer.Option(metavar="DURATION", help="How long it is valid, such as 90d; until revoked without it."),
     ] = None,
     write_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the key to this new file, for its owner's eyes alone.")
+        Path | None, typer.Option(metavar="FILE", help="Write the key to this new file, which only its owner can read.")
     ] = None,
     hashed: Annotated[
         bool, typer.Option("--hashed", help="Print an entry for the file access.keys_file, and store nothing.")
@@ -68,8 +70,8 @@ def create(
 ) -> None:
     """Make an API key, and print it this once: only its hash is kept.
 
-    The key alone goes to standard output, what is to be said of it to standard error. With --hashed, the entry goes to
-    standard output, and the key to standard error.
+    The key goes to standard output, messages to standard error. With --hashed, the entry goes to standard output, and
+    the key to standard error.
     """
     check_name(name)
     clock = SystemClock()
@@ -77,29 +79,26 @@ def create(
     new = make_key()
     key = StoredKey(new.key_id, name, new.digest, parse_grants(role), now_ms, _expiry_ms(expires, now_ms))
     if hashed:
-        if write_key is not None:
-            _write_key(write_key, new)
-        _say(f"made {_described(key)}; it is stored nowhere: append the entry to the file of access.keys_file")
-        _hand_over(new, write_key, to_error=True)
-        typer.echo(_entry(key), nl=False)
+        with _key_file(write_key, new):
+            _note(f"made {_described(key)}; it is stored nowhere: append the entry to the file of access.keys_file")
+            _show_key(new, write_key, to_error=True)
+            typer.echo(_entry(key), nl=False)
         return
     settings = read_settings(config)
     # Standard output is for the key alone; problems of the store go to standard error.
     configure_logs("warning", "auto")
-    _check_not_in_file(settings, name)
+    if any(other.name == name for other in _keys_in_file(settings)):
+        raise InputError(
+            f"a key of access.keys_file ({settings.access.keys_file}) is called {name!r} already: take another name, as"
+            " the audit trail could not tell them apart"
+        )
     with open_store(settings, clock) as store:
-        if write_key is not None:
-            _write_key(write_key, new)
-        try:
+        with _key_file(write_key, new):
             ApiKeys(store.database).add_key(key, actor=command_actor())
-        except BaseException:
-            if write_key is not None:
-                write_key.unlink()
-            raise
-        _say(f"made {_described(key)}; its hash is kept in {store.database.shown}")
-    _hand_over(new, write_key, to_error=False)
+        _note(f"made {_described(key)}; its hash is kept in {store.database.shown}")
+    _show_key(new, write_key, to_error=False)
     if settings.access.mode == "off":
-        _say("note: access.mode is off in these settings: no key is needed")
+        _note("note: access.mode is off in these settings: no key is needed")
 
 
 @app.command("list", epilog="Examples: `monitor keys list`; `monitor keys list --json`.")
@@ -145,9 +144,9 @@ def revoke(
     clock = SystemClock()
     with open_store(settings, clock) as store:
         keys = ApiKeys(store.database)
-        key = _wanted(keys.keys(), name_or_id)
+        key = _find(keys.keys(), name_or_id)
         if key is None:
-            raise InputError(_unknown(settings, keys.keys(), name_or_id))
+            raise InputError(_unknown_key(settings, keys.keys(), name_or_id))
         if key.revoked_ms is None:
             key = keys.revoke_key(key.key_id, at_ms=clock.now_ms(), actor=command_actor())
             typer.echo(
@@ -171,46 +170,44 @@ def _expiry_ms(text: str | None, now_ms: int) -> int | None:
 
 
 def _keys_in_file(settings: Settings) -> Sequence[StoredKey]:
-    """Those of access.keys_file. Raises SettingsError where it is broken, as the service does when it starts."""
+    """Read access.keys_file. Raises SettingsError if it is broken, as the service does when it starts."""
     file = open_keys_file(settings)
     return () if file is None else file.keys()
 
 
-def _check_not_in_file(settings: Settings, name: str) -> None:
-    if any(key.name == name for key in _keys_in_file(settings)):
-        raise InputError(
-            f"a key of access.keys_file ({settings.access.keys_file}) is called {name!r} already: take another name, as"
-            " the audit trail could not tell them apart"
-        )
-
-
-def _write_key(path: Path, new: NewKey) -> None:
+@contextmanager
+def _key_file(path: Path | None, new: NewKey) -> Iterator[None]:
+    """Write the key to a new file, if one is named, and remove the file if the block fails."""
+    if path is None:
+        yield
+        return
     check_target("--write-key", path)
     try:
-        # Readable by its owner alone from the start, and never an existing file.
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        # Only its owner can read it from the start, and an existing file is never overwritten.
+        with open(path, "x", encoding="ascii", opener=partial(os.open, mode=0o600)) as file:
+            file.write(f"{new.text}\n")
     except FileExistsError as error:
         raise InputError(f"--write-key: {path} is there already: name a new file, or remove that one") from error
     except OSError as error:
+        path.unlink(missing_ok=True)
         raise InputError(f"--write-key: cannot write {path}: {error.strerror}") from error
     try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{new.text}\n")
-    except OSError as error:
+        yield
+    except BaseException:
         path.unlink()
-        raise InputError(f"--write-key: cannot write {path}: {error.strerror}") from error
+        raise
 
 
-def _hand_over(new: NewKey, written: Path | None, *, to_error: bool) -> None:
-    if written is not None:
-        _say(f"wrote it to {written}, which is the only copy: move it to where secrets are kept")
+def _show_key(new: NewKey, file: Path | None, *, to_error: bool) -> None:
+    if file is not None:
+        _note(f"wrote it to {file}, which is the only copy: move it to where secrets are kept")
         return
     typer.echo(new.text, err=to_error)
-    _say("This is the only time that it is shown: keep it where secrets are kept.")
-    _say("Send it as `Authorization: Bearer KEY`; commands take it from MONITOR_API_KEY, or --key-file FILE.")
+    _note("This is the only time that it is shown: keep it where secrets are kept.")
+    _note("Send it as `Authorization: Bearer KEY`; commands take it from MONITOR_API_KEY, or --key-file FILE.")
 
 
-def _say(text: str) -> None:
+def _note(text: str) -> None:
     typer.echo(text, err=True)
 
 
@@ -224,16 +221,16 @@ def _roles(key: StoredKey) -> str:
 
 
 def _entry(key: StoredKey) -> str:
-    """An entry of the file of keys. What is in quotes is JSON, which YAML reads alike."""
-    fields: list[tuple[str, Any]] = [
-        ("id", key.key_id),
-        ("name", key.name),
-        ("sha256", key.digest.hex()),
-        ("roles", [str(grant) for grant in key.grants]),
-    ]
+    """An entry of the file of keys. Values are JSON, which is valid YAML."""
+    fields: dict[str, Any] = {
+        "id": key.key_id,
+        "name": key.name,
+        "sha256": key.digest.hex(),
+        "roles": [str(grant) for grant in key.grants],
+    }
     if key.expires_ms is not None:
-        fields.append(("expires", format_time(key.expires_ms)))
-    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields]
+        fields["expires"] = format_time(key.expires_ms)
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in fields.items()]
     return "- " + "\n  ".join(lines) + "\n"
 
 
@@ -273,11 +270,11 @@ def _as_json(key: StoredKey, kept_in: str, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _wanted(keys: Sequence[StoredKey], name_or_id: str) -> StoredKey | None:
+def _find(keys: Sequence[StoredKey], name_or_id: str) -> StoredKey | None:
     """The key of that id, or else the newest of that name, those that are not revoked first."""
     wanted = name_or_id
     if wanted.startswith(PREFIX):
-        # Somebody holds a key that has leaked, and does not know its name.
+        # A leaked key, whose name is not known.
         try:
             wanted, _ = parse_key(wanted)
         except Unauthenticated as error:
@@ -289,15 +286,15 @@ def _wanted(keys: Sequence[StoredKey], name_or_id: str) -> StoredKey | None:
     return next((key for key in named if key.revoked_ms is None), named[-1] if named else None)
 
 
-def _unknown(settings: Settings, keys: Sequence[StoredKey], name_or_id: str) -> str:
+def _unknown_key(settings: Settings, keys: Sequence[StoredKey], name_or_id: str) -> str:
     shown = "this" if name_or_id.startswith(PREFIX) else repr(name_or_id)
     try:
-        in_file = _wanted(_keys_in_file(settings), name_or_id)
+        in_file = _find(_keys_in_file(settings), name_or_id)
     except SettingsError as error:
         return f"no API key in the store has the name or the id {shown}; those of the file are unknown: {error}"
     if in_file is not None:
         return f"{shown} is in access.keys_file ({settings.access.keys_file}): remove its entry there"
     there = [f"{plain(key.name)} ({key.key_id})" for key in keys if key.revoked_ms is None]
-    more = f" and {len(there) - _NAMED} more, see `monitor keys list`" if len(there) > _NAMED else ""
-    existing = f"there are {', '.join(there[:_NAMED])}{more}" if there else "there are none"
+    more = f" and {len(there) - _MAX_LISTED} more, see `monitor keys list`" if len(there) > _MAX_LISTED else ""
+    existing = f"there are {', '.join(there[:_MAX_LISTED])}{more}" if there else "there are none"
     return f"no API key has the name or the id {shown}; {existing}"

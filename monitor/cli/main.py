@@ -4,8 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from types import ModuleType
-from typing import Annotated, Any, Final, NamedTuple, NoReturn
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console
@@ -19,86 +18,60 @@ BAD_USE: Final = 2
 INTERRUPTED: Final = 130
 
 
-class _Command(NamedTuple):
-    module: str
-    """Its ``app`` holds the command."""
-    help: str
-    """As the command itself says, so that the list of commands need not load all of them."""
-    hidden: bool = False
-    """An old name, which the list leaves out."""
-
-
-_RECALIBRATE: Final = (
-    "Fit recalibration maps, on a file or in a running service, and see on later data whether one is better than none."
-)
-
 COMMANDS: Final = {
-    "demo": _Command(
-        "monitor.cli.demo",
-        "Run the service on five simulated models, watch what becomes of their calibration, and repair them.",
-    ),
-    "serve": _Command(
-        "monitor.cli.serve", "Run the service: read events, measure, export to Prometheus, answer over REST."
-    ),
-    "report": _Command("monitor.cli.report", "Report on the calibration of a file."),
-    "apply": _Command("monitor.cli.apply", "Recalibrate the predictions of a file by a map."),
-    "replay": _Command(
-        "monitor.cli.replay", "Write the events of a file into the configured source: the embedded log or Kafka."
-    ),
-    "simulate": _Command(
-        "monitor.cli.simulate",
-        "Write the events of the demo's models into the configured source: the embedded log or Kafka.",
-    ),
-    "dead-letters": _Command(
-        "monitor.cli.dead_letters",
-        "List messages that were no valid events, and send them back to their topic after the cause is fixed.",
-    ),
-    "recalibrate": _Command("monitor.cli.recalibrate", _RECALIBRATE),
-    "refit": _Command("monitor.cli.recalibrate", _RECALIBRATE, hidden=True),
-    "promote": _Command("monitor.cli.promote", "Let the map of a refit serve."),
-    "rollback": _Command(
-        "monitor.cli.rollback", "Take back the map that serves a model: the one before it serves again, or none."
-    ),
-    "keys": _Command(
-        "monitor.cli.keys", "Make, list and revoke the API keys of the service. They take effect without a restart."
-    ),
-    "check": _Command(
-        "monitor.cli.check", "Check the settings and all that they lead to: log, store, clocks, disks, access, port."
-    ),
-    "backup": _Command("monitor.cli.backup", "Back up the store to one file, also beside a running service."),
-    "restore": _Command(
-        "monitor.cli.restore",
-        "Restore a backup into the configured store: all of it, or nothing. Stop the service first.",
-    ),
-    "config": _Command("monitor.cli.config", "Print the settings in force, as YAML, with secrets hidden."),
+    "demo": "Run the service on five simulated models, watch what becomes of their calibration, and repair them.",
+    "serve": "Run the service: read events, measure, export to Prometheus, answer over REST.",
+    "report": "Report on the calibration of a file.",
+    "apply": "Recalibrate the predictions of a file by a map.",
+    "replay": "Write the events of a file into the configured source: the embedded log or Kafka.",
+    "simulate": "Write the events of the demo's models into the configured source: the embedded log or Kafka.",
+    "dead-letters": "List messages that were no valid events, and send them back to their topic after the cause is "
+    "fixed.",
+    "recalibrate": "Fit recalibration maps, on a file or in a running service, and see on later data whether one is "
+    "better than none.",
+    "promote": "Let the map of a refit serve.",
+    "rollback": "Roll back the map that serves a model: the previous one serves again, or none.",
+    "keys": "Make, list and revoke the API keys of the service. They take effect without a restart.",
+    "check": "Check the settings and all that they lead to: log, store, clocks, disks, access, port.",
+    "backup": "Back up the store to one file, also beside a running service.",
+    "restore": "Restore a backup into the configured store: all of it, or nothing. Stop the service first.",
+    "config": "Print the settings in force, as YAML, with secrets hidden.",
 }
+"""Name -> the help of the command, repeated here so that the list of commands need not load all their modules."""
+
+OLD_NAMES: Final = {"refit": "recalibrate"}
+"""Commands that the help leaves out, and their new names."""
+
+
+def module_of(name: str) -> str:
+    """Return the name of the module whose ``app`` is the command."""
+    return f"monitor.cli.{name.replace('-', '_')}"
 
 
 class _Commands(TyperGroup):
-    """Loads the module of a command only when it is to run: most need libraries that take a while to load."""
+    """Loads the module of a command only when it runs: most need libraries that take a while to load."""
 
     _only_listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of the commands, as the help shows them."""
+        """Return the names of the commands in the order of the help."""
         del ctx
-        return [name for name, command in COMMANDS.items() if not command.hidden]
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of that name, or None."""
+        """Return the command of that name, or None."""
         del ctx
-        command = COMMANDS.get(cmd_name)
-        if command is None:
+        name = OLD_NAMES.get(cmd_name, cmd_name)
+        if name not in COMMANDS:
             return None
         if self._only_listing:
-            return TyperCommand(cmd_name, help=command.help)
-        module: ModuleType = importlib.import_module(command.module)
-        loaded = typer.main.get_command(module.app)
-        loaded.name = cmd_name
-        return loaded
+            return TyperCommand(cmd_name, help=COMMANDS[name])
+        command = typer.main.get_command(importlib.import_module(module_of(name)).app)
+        command.name = cmd_name
+        return command
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help, without loading what it lists."""
+        """Write the help without loading the commands."""
         self._only_listing = True
         try:
             super().format_help(ctx, formatter)
@@ -142,8 +115,7 @@ def _root(
 def run(arguments: Sequence[str]) -> int:
     """Run a command line and return its exit status.
 
-    0 is success, 1 a failure, 2 bad use: wrong arguments, settings or input. Others are a
-    command's own.
+    0 is success, 1 a failure, 2 bad use: wrong arguments, settings or input. A command may have others.
     """
     debug = "--debug" in arguments or bool(os.environ.get("MONITOR_DEBUG"))
     try:
@@ -151,30 +123,27 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Abort:
         return INTERRUPTED
     except typer.TyperException as error:
-        return _complain(_usage(error), BAD_USE)
-    except (SettingsError, InputError) as error:
-        if debug:
-            raise
-        return _complain(str(error), BAD_USE)
+        return _print_error(_usage(error), BAD_USE)
     except MonitorError as error:
         if debug:
             raise
-        # The service would; a command does not.
-        return _complain(str(error).removesuffix("; trying again"), FAILED)
+        bad_use = isinstance(error, SettingsError | InputError)
+        # The service tries again; a command does not.
+        return _print_error(str(error).removesuffix("; trying again"), BAD_USE if bad_use else FAILED)
     return status if isinstance(status, int) else 0
 
 
 def _usage(error: typer.TyperException) -> str:
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if not message.strip():
-        # No command was given, and the help is shown already.
+        # No command was given, and the help was printed.
         return ""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "monitor"
     return f"{' '.join(message.split()).rstrip('.')}; see `{command} --help`"
 
 
-def _complain(message: str, status: int) -> int:
+def _print_error(message: str, status: int) -> int:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for line in message.splitlines():
         console.print("[bold red]error:[/]", end=" ")

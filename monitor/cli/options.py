@@ -1,4 +1,4 @@
-"""What several commands have in common."""
+"""Options of several commands, and how their values are read and written."""
 
 import json
 import os
@@ -25,6 +25,7 @@ ConfigOption = Annotated[
     ),
 ]
 
+SeedOption = Annotated[int, typer.Option(min=0, help="Of the simulation: the same seed gives the same events.")]
 
 POSITIVE_HELP: Final = "Outcome that is 1, such as bad; any other is 0 then."
 LOGITS_HELP: Final = "The predictions are logits (log odds), or what softmax is applied to."
@@ -46,14 +47,17 @@ def command_actor() -> str:
 
 
 def read_settings(config: Path | None) -> Settings:
-    """The settings of a file (or of monitor.yaml, if it is there) with the environment on top."""
-    if config is None and USUAL_FILE.is_file():
-        config = USUAL_FILE
-    return load_settings(config, os.environ)
+    """Return the settings of the file, or of monitor.yaml if there is one, overridden by the environment."""
+    return load_settings(settings_file(config), os.environ)
+
+
+def settings_file(config: Path | None) -> Path | None:
+    """Return the file of the settings, or None if there is none."""
+    return config or (USUAL_FILE if USUAL_FILE.is_file() else None)
 
 
 def method_options(pairs: Sequence[str]) -> dict[str, Any]:
-    """What --option NAME=VALUE says: numbers, true, false and null as JSON has them, anything else as text."""
+    """Parse --option NAME=VALUE: numbers, true, false and null as in JSON, anything else as text."""
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -71,3 +75,21 @@ def _value(text: str) -> Any:
     except ValueError:
         return text
     return text if isinstance(value, list | dict) else value
+
+
+def check_target(option: str, path: Path) -> None:
+    """Raise InputError if no file can be written there. Called before any work is done."""
+    if path.is_dir():
+        raise InputError(f"{option}: {path} is a directory; name a file in it")
+    if not path.parent.is_dir():
+        raise InputError(f"{option}: there is no directory {path.parent}; make it first")
+    if option == "--png" and path.suffix.lower() != ".png":
+        raise InputError(f"--png: the name of {path} must end in .png, which is what is written")
+
+
+def write_target(option: str, path: Path, content: bytes) -> None:
+    """Write a file, or replace it. Raises InputError if it cannot be written."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{option}: cannot write {path}: {error.strerror}") from error

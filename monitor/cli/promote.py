@@ -24,7 +24,7 @@ def promote(
 ) -> None:
     """Let the map of a refit serve.
 
-    It must be a candidate, and what it was compared with must still serve: else it is refused, with exit status 2.
+    It must be a candidate, and what it was compared with must still serve; otherwise it is refused, with exit status 2.
     """
     with service_at(url, key_file) as http:
         champion = send_request(

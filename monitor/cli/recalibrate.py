@@ -29,8 +29,8 @@ from monitor.sources.formats import format_of
 app = typer.Typer(add_completion=False)
 
 _OLD_NAME: Final = "refit"
-_OF_FILE: Final = "Of a file"
-_OF_MODEL: Final = "Of a model of a service"
+_OF_FILE: Final = "For a file"
+_OF_MODEL: Final = "For a model of a service"
 _OF_SERVICE: Final = ("url", "key_file")
 """Options that are shared with other commands of a service."""
 _NONE: list[str] = []
@@ -64,7 +64,7 @@ def recalibrate(
         typer.Argument(
             metavar="FILE|MODEL",
             help="A table of predictions and outcomes (.csv, .tsv, .parquet, .jsonl, text also .gz), or the name of a "
-            "model of a running service: a file if there is one of that name, or if it ends as a table does.",
+            "model of a running service. It is read as a file if one of that name exists, or its name ends like one.",
         ),
     ],
     *,
@@ -72,14 +72,15 @@ def recalibrate(
         list[str],
         typer.Option(
             metavar="NAME",
-            help="Of the map. Of a file, several are compared; without it, the usual ones for such rows. Of a model "
-            "one; without it, as in the settings of the service.",
+            help="Recalibration method. For a file, several may be given and are compared; by default the usual ones "
+            "for such rows. For a model, one; by default that of the service's settings.",
         ),
     ] = _NONE,
     option: Annotated[
         list[str],
         typer.Option(
-            metavar="NAME=VALUE", help="Of the methods that have it, such as gamma=0.4. May be given several times."
+            metavar="NAME=VALUE",
+            help="Option of the methods that have it, such as gamma=0.4. May be given several times.",
         ),
     ] = _NONE,
     as_json: Annotated[
@@ -87,10 +88,10 @@ def recalibrate(
         typer.Option("--json", help="Print JSON: the whole comparison of each method, or what REST answers."),
     ] = False,
     held_out: Annotated[
-        float, _file_option(metavar="SHARE", help="Of the latest rows, which no fit sees; above 0 and below 1.")
+        float, _file_option(metavar="SHARE", help="Share of the latest rows, which no fit uses; above 0 and below 1.")
     ] = HELD_OUT,
     since_change: Annotated[
-        bool, _file_option("--since-change", help="Leave out what was before the last change of calibration.")
+        bool, _file_option("--since-change", help="Leave out the rows before the last change of calibration.")
     ] = False,
     prediction: Annotated[
         list[str],
@@ -110,9 +111,7 @@ def recalibrate(
             metavar="COLUMN", help="Column with the time; guessed if left out. Without one, rows are in order."
         ),
     ] = None,
-    weight: Annotated[
-        str | None, _file_option(metavar="COLUMN", help="Column that says how much each row counts.")
-    ] = None,
+    weight: Annotated[str | None, _file_option(metavar="COLUMN", help="Column with the weight of each row.")] = None,
     positive: Annotated[str | None, _file_option(metavar="VALUE", help=POSITIVE_HELP)] = None,
     logits: Annotated[bool, _file_option("--logits", help=LOGITS_HELP)] = False,
     skip_bad_rows: Annotated[bool, _file_option("--skip-bad-rows", help=SKIP_BAD_ROWS_HELP)] = False,
@@ -127,7 +126,7 @@ def recalibrate(
     feature: Annotated[
         list[str],
         _file_option(
-            metavar="COLUMN", help="Column of numbers that say which rows are alike. May be given several times."
+            metavar="COLUMN", help="Column of numbers by which similar rows are found. May be given several times."
         ),
     ] = _NONE,
     draws: Annotated[
@@ -138,7 +137,7 @@ def recalibrate(
         _file_option("--output", "-o", metavar="FILE", help="Write the map of the best method, for `monitor apply`."),
     ] = None,
     html: Annotated[
-        Path | None, _file_option(metavar="FILE", help="Write a page with figures, which needs nothing else.")
+        Path | None, _file_option(metavar="FILE", help="Write a page with figures, in one HTML file.")
     ] = None,
     png: Annotated[Path | None, _file_option(metavar="FILE", help="Write a picture of before and after.")] = None,
     model_version: Annotated[
@@ -146,17 +145,17 @@ def recalibrate(
         _model_option("--version", metavar="V", help="Without it, that of the newest predictions."),
     ] = None,
     window: Annotated[
-        str | None, _model_option(metavar="LENGTH", help="How far back events are taken, such as 7d or 12h.")
+        str | None, _model_option(metavar="LENGTH", help="How far back events are used, such as 7d or 12h.")
     ] = None,
     promote: Annotated[
         bool | None,
-        _model_option("--promote/--no-promote", help="Let the map serve at once if it passes the guard, or do not."),
+        _model_option("--promote/--no-promote", help="Let the map serve at once if it passes the guard, or not."),
     ] = None,
     wait: Annotated[
-        bool, _model_option("--wait", help="Follow the refit to its end, and print what came of it.")
+        bool, _model_option("--wait", help="Wait until the refit has ended, and print the result.")
     ] = False,
     timeout: Annotated[
-        str | None, _model_option(metavar="LENGTH", help="With --wait: how long at most, such as 20m.")
+        str | None, _model_option(metavar="LENGTH", help="With --wait: the longest wait, such as 20m.")
     ] = None,
     url: UrlOption = USUAL_URL,
     key_file: KeyFileOption = None,
@@ -167,10 +166,12 @@ def recalibrate(
     such as too few rows, and 2 for bad use. Of a model without --wait it is 0 once the refit is queued.
     """
     if context.info_name == _OLD_NAME:
-        typer.echo("`monitor refit` is now `monitor recalibrate`; the old name goes in the next release", err=True)
+        typer.echo(
+            "`monitor refit` is now `monitor recalibrate`; the old name will be removed in the next release", err=True
+        )
     file = Path(target)
     if file.exists() or _ends_as_a_table(file) or context.info_name == _OLD_NAME:
-        _refuse(context, _OF_MODEL, f"{target} is taken for a file")
+        _refuse(context, _OF_MODEL, f"{target} is read as a file")
         # Imported here, because it loads matplotlib.
         from monitor.cli.recalibrate_file import recalibrate_file  # noqa: PLC0415
 
@@ -196,7 +197,7 @@ def recalibrate(
             as_json=as_json,
         )
         return
-    reason = f"{target} is taken for a model of a service, as there is no such file"
+    reason = f"{target} is read as a model of a service, because there is no such file"
     _refuse(context, _OF_FILE, reason)
     if len(method) > 1:
         raise InputError(f"--method goes once with a model, and {reason}")
@@ -256,7 +257,7 @@ def _recalibrate_model(
         try:
             job = send_request(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
         except (ServiceUnavailable, UnknownSeries) as error:
-            raise type(error)(f"{error}; {model} is taken for a model, as there is no such file") from error
+            raise type(error)(f"{error}; {model} is read as a model, because there is no such file") from error
         page = str(http.base_url.join(job["links"]["page"].lstrip("/")))
         if wait:
             try:

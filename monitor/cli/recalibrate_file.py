@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import typer
 
-from monitor.cli.options import method_options
-from monitor.cli.targets import check_target, write_target
+from monitor.cli.options import check_target, method_options, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
+from monitor.inference.resampling import MIN_DRAWS
 from monitor.progress import StageProgress
 from monitor.recalibration.refit_file import Trial, artifact, choose_methods, labelled_rows, refit_rows
 from monitor.recalibration.refit_page import refit_page, refit_picture
@@ -23,8 +23,6 @@ from monitor.sources.tables import read_table
 
 NONE_BETTER: Final = 3
 """Exit status if no method is better than no map: not a failure, but no map is written."""
-
-MIN_DRAWS: Final = 19
 
 
 def recalibrate_file(
@@ -92,7 +90,8 @@ def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path |
     """Raise InputError for wrong arguments before any work is done."""
     if not file.exists():
         raise InputError(
-            f"{file}: no such file; name a CSV, Parquet or JSON lines file that is there (by its ending it is no model)"
+            f"{file}: no such file; name a CSV, Parquet or JSON lines file that is there "
+            "(the ending is that of a file, not of a model's name)"
         )
     if file.is_dir():
         raise InputError(f"{file}: is a directory; name one file in it (for a model of that name, run it elsewhere)")

@@ -1,13 +1,14 @@
-"""`monitor replay`: events from a file into the log."""
+"""`monitor replay`: write the events of a file into the log."""
 
 import time
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from monitor.app.parts import make_topics, make_writer
-from monitor.app.replay import Routed, route
+from monitor.app.replay import route
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock
 from monitor.reports.progress import bytes_progress
@@ -16,9 +17,9 @@ from monitor.sources.files import EventFile
 
 app = typer.Typer(add_completion=False)
 
-_BATCH = 2_000
-_TURNS_A_SECOND = 10
-"""At a given rate, this many batches are written a second."""
+_BATCH: Final = 2_000
+_BATCHES_PER_SECOND: Final = 10
+"""With --rate."""
 
 
 @app.command(
@@ -28,53 +29,42 @@ def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines of events, plain or .gz.")],
     *,
     topic: Annotated[
-        str | None,
-        typer.Option(help="Write all to this topic; by default each event goes to the topic of its type."),
+        str | None, typer.Option(help="Write all to this topic; by default each event goes to the topic of its type.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(min=0.1, metavar="N", help="Events a second at the most; without it, no limit.")
+        float | None, typer.Option(min=0.1, metavar="N", help="Events per second at most; without it, no limit.")
     ] = None,
     config: ConfigOption = None,
 ) -> None:
     """Write the events of a file into the configured source: the embedded log or Kafka.
 
-    Events are keyed by their prediction's id. Lines that are no valid events are written as they are, so that they
-    meet the dead letters as they would from any producer. Events that the service knows already change nothing.
+    Events are keyed by their prediction's id. Lines that are no valid events are written unchanged, and become dead
+    letters as from any producer. Events that the service has already read change nothing.
     """
     settings = read_settings(config)
     events = EventFile(file)
-    clock = SystemClock()
-    topics = make_topics(settings)
-    writer = make_writer(settings, clock)
-    counts = {"events": 0, "without_id": 0}
-    written: dict[str, int] = {}
+    topics = make_topics(settings) if topic is None else Topics({topic: None})
+    writer = make_writer(settings, SystemClock())
+    written: Counter[str] = Counter()
+    without_id = 0
     began = time.monotonic()
     try:
         with bytes_progress(f"writing {file.name}") as progress:
-            size = _BATCH if rate is None else max(1, min(_BATCH, round(rate / _TURNS_A_SECOND)))
+            size = _BATCH if rate is None else max(1, min(_BATCH, round(rate / _BATCHES_PER_SECOND)))
             for batch in events.batches(size):
-                routed = [_routed(record.value or b"", topic, topics) for record in batch.records]
-                writer.write([event.message for event in routed])
-                counts["events"] += len(routed)
-                counts["without_id"] += sum(not event.has_id for event in routed)
-                for event in routed:
-                    written[event.message.topic] = written.get(event.message.topic, 0) + 1
+                messages = [route(record.value or b"", topics) for record in batch.records]
+                writer.write(messages)
+                written.update(message.topic for message in messages)
+                without_id += sum(message.key is None for message in messages)
                 progress(events.bytes_read, events.size)
                 if rate is not None:
-                    time.sleep(max(0.0, began + counts["events"] / rate - time.monotonic()))
+                    time.sleep(max(0.0, began + written.total() / rate - time.monotonic()))
     finally:
-        # Also when interrupted: what was written is written.
+        # Even after an interrupt, report what was written.
         writer.close()
-        _say(file, counts, written, time.monotonic() - began)
-
-
-def _routed(value: bytes, topic: str | None, topics: Topics) -> Routed:
-    return route(value, topics if topic is None else Topics({topic: None}))
-
-
-def _say(file: Path, counts: dict[str, int], written: dict[str, int], seconds: float) -> None:
-    where = ", ".join(f"{number:,} to {topic}" for topic, number in sorted(written.items())) or "nothing written"
-    rate = counts["events"] / seconds if seconds > 0 else 0.0
-    typer.echo(f"{file.name}: {counts['events']:,} events in {seconds:.1f} s ({rate:,.0f}/s): {where}")
-    if counts["without_id"]:
-        typer.echo(f"{counts['without_id']:,} of them have no readable id and will be dead letters", err=True)
+        seconds = time.monotonic() - began
+        where = ", ".join(f"{number:,} to {topic}" for topic, number in sorted(written.items())) or "nothing written"
+        per_second = written.total() / seconds if seconds > 0 else 0.0
+        typer.echo(f"{file.name}: {written.total():,} events in {seconds:.1f} s ({per_second:,.0f}/s): {where}")
+        if without_id:
+            typer.echo(f"{without_id:,} of them have no readable id and will be dead letters", err=True)

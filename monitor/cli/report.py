@@ -1,17 +1,24 @@
-"""`monitor report`: how calibrated a file is, with no service."""
+"""`monitor report`: report on the calibration of a file, without a service."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from monitor.app.offline import report_log
+from monitor.app.offline import LogReport, report_log
 from monitor.cli.fail_if import FAILED_CONDITION, Condition
-from monitor.cli.options import ConfigOption, LogitsOption, PositiveOption, SkipBadRowsOption, read_settings
-from monitor.cli.report_log import print_log
-from monitor.cli.targets import check_target, write_target
+from monitor.cli.options import (
+    ConfigOption,
+    LogitsOption,
+    PositiveOption,
+    SkipBadRowsOption,
+    check_target,
+    read_settings,
+    write_target,
+)
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.inference.prevalence import TOLERANCE
@@ -19,10 +26,12 @@ from monitor.measures import MEASURES
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.findings import Findings, ReportOptions, measure_files
+from monitor.reports.formatting import time_text
 from monitor.reports.page import report_page, report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
-from monitor.reports.report_view import report_view
+from monitor.reports.report_view import distinguishing_columns, report_view, reports_table
 from monitor.reports.view import print_view, report_console
+from monitor.stream import event_results
 
 app = typer.Typer(add_completion=False)
 
@@ -52,11 +61,7 @@ def report(
     ],
     *,
     prediction: Annotated[
-        list[str],
-        _column(
-            "Column with P(y = 1); guessed if left out. For many classes, the column of each class, or one column of "
-            "lists."
-        ),
+        list[str], _column("Column with P(y = 1), guessed if left out; for classes, a column each, or one of lists.")
     ] = _NONE,
     outcome: Annotated[
         str | None, _column("Column with the outcome, 0 or 1, or the class; guessed if left out.")
@@ -67,33 +72,19 @@ def report(
     logits: LogitsOption = False,
     skip_bad_rows: SkipBadRowsOption = False,
     segment: Annotated[
-        list[str],
-        _column(
-            "Report on each value of this column, or range of its numbers; 'region*device' crosses two columns. May be "
-            "given several times."
-        ),
+        list[str], _column("Report on each value or range of this column; 'region*device' crosses two. Repeatable.")
     ] = _NONE,
     find_segments: Annotated[
-        bool,
-        typer.Option(
-            "--find-segments",
-            help="Find the groups of one and two columns that the model is wrong about: of the columns that --segment "
-            "names, or of all.",
-        ),
+        bool, typer.Option("--find-segments", help="Find groups of one or two columns (--segment, or all) with errors.")
     ] = False,
     feature: Annotated[
-        list[str],
-        _column(
-            "Column that says which events are alike, of numbers or categories: where the worst error is. May be given "
-            "several times."
-        ),
+        list[str], _column("Numbers or categories by which events are alike, to find the worst error. Repeatable.")
     ] = _NONE,
     show_all: Annotated[
         bool, typer.Option("--all", help="Show all measures, and not only the five main ones. JSON has all.")
     ] = False,
     measure: Annotated[
-        list[str],
-        typer.Option(metavar="NAME", help="Show this measure, and those named likewise, in place of the usual ones."),
+        list[str], typer.Option(metavar="NAME", help="Show this measure instead of the usual ones. Repeatable.")
     ] = _NONE,
     draws: Annotated[
         int | None,
@@ -108,16 +99,16 @@ def report(
         typer.Option(
             min=0.0,
             metavar="LOGITS",
-            help="Error of the logits up to which nothing is called a fault, however certain: 0.05 if left out, which "
-            "changes odds by 5%; 0.2 changes them by 22%.",
+            help="Error of the logits up to which nothing is a fault, however certain: 0.05 if left out, which changes "
+            "odds by 5%; 0.2 changes them by 22%.",
         ),
     ] = None,
     fail_if: Annotated[
         list[str],
         typer.Option(
             metavar="CONDITION",
-            help="End with exit status 3 where this holds: verdict (it names a fault), 'severity>=moderate', "
-            "'smce>0.02', 'tce.lower>10', 'auc<0.7'. May be given several times; one is enough.",
+            help="End with exit status 3 if this holds: verdict (it names a fault), 'severity>=moderate', "
+            "'smce>0.02', 'tce.lower>10', 'auc<0.7'. Repeatable; one is enough.",
         ),
     ] = _NONE,
     compare: Annotated[
@@ -136,9 +127,8 @@ def report(
 ) -> None:
     """Report on the calibration of a file.
 
-    A table is measured as it stands, exactly. A log of events is joined, windowed and matured with the horizon, the
-    windows and the segments of the settings, as the service does it. The exit status is 3 where a condition of
-    --fail-if holds.
+    A table is measured exactly. A log of events is joined, windowed and matured with the horizon, the windows and the
+    segments of the settings, as in the service. The exit status is 3 if a condition of --fail-if holds.
     """
     for path in (file, compare):
         if path is not None and not path.exists():
@@ -190,7 +180,7 @@ def report(
             )
         with bytes_progress(f"reading {file.name}") as progress:
             log = report_log(file, read_settings(config), SystemClock(), progress)
-        print_log(file, log, as_json=as_json)
+        _print_log(file, log, as_json=as_json)
         return
     findings = measure_files(options, pictures=html is not None)
     _write(findings, targets)
@@ -219,7 +209,7 @@ def _require_weighable(weight: str | None, names: list[str]) -> None:
 
 
 def _write(findings: Findings, targets: Mapping[str, Path]) -> None:
-    """Write the page and the picture, where they are wanted."""
+    """Write the page and the picture, if they were requested."""
     draw = {"--html": report_page, "--png": report_picture}
     if not targets:
         return
@@ -227,3 +217,45 @@ def _write(findings: Findings, targets: Mapping[str, Path]) -> None:
         for number, (option, path) in enumerate(targets.items()):
             progress(f"drawing {path.name}", 0.5 * number)
             write_target(option, path, draw[option](findings))
+
+
+def _print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
+    """Print how many events had which result, and the windows at the end of the log."""
+    snapshot = log.snapshot
+    invalid = Counter(letter.reason.value for letter in log.dead_letters)
+    if as_json:
+        counts: dict[str, dict[str, int]] = {}
+        for (kind, result), number in sorted(log.events.items()):
+            if number:
+                counts.setdefault(kind, {})[result] = number
+        tree = {
+            "reports": [report.to_dict() for report in snapshot.reports.values()],
+            "failures": [
+                {**key.series._asdict(), "window": key.window, "detail": detail}
+                for key, detail in snapshot.failures.items()
+            ],
+            "events": counts,
+            "dead_letters": invalid,
+        }
+        typer.echo(json.dumps(tree, indent=2))
+        return
+    console = report_console()
+    total = sum(log.events.values())
+    valid = [(key, number) for key, number in log.events.items() if number and key[0] != event_results.UNKNOWN]
+    valid.sort(key=lambda item: (-item[1], item[0]))
+    results = ", ".join(f"{number:,} {kind}s {result}" for (kind, result), number in valid)
+    console.print(f"{file.name}: {total:,} lines: {results or 'none'}".replace("_", " "), markup=False)
+    if invalid:
+        reasons = ", ".join(f"{number:,} {reason}" for reason, number in invalid.items())
+        first = f"line {log.dead_letters[0].offset}: {log.dead_letters[0].detail}"
+        console.print(f"no valid events: {reasons}; the first is {first}", style="yellow", markup=False)
+    for model, watermark in snapshot.watermarks_ms.items():
+        console.print(f"{model}: newest event at {time_text(watermark)} UTC", markup=False)
+    if reports := list(snapshot.reports.values()):
+        console.print(reports_table(reports, columns=distinguishing_columns(reports), width=console.width))
+    else:
+        console.print("no predictions in any window")
+    for report in reports:
+        if report.insufficient is not None:
+            where = f"{report.model} {report.version} {report.segment} {report.window}"
+            console.print(f"{where}: {report.insufficient}", style="dim", markup=False)

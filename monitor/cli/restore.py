@@ -1,16 +1,15 @@
 """`monitor restore`: a backup in the place of the store."""
 
-import fcntl
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from monitor.app.log_bounds import Continuation, continuation, log_bounds
+from monitor.app.log_bounds import LogBounds, continuation, is_log_read
 from monitor.app.logs import configure_logs
 from monitor.app.parts import log_directory
 from monitor.app.settings import Settings
-from monitor.cli.backup import described
+from monitor.cli.backup import describe_backup
 from monitor.cli.options import ConfigOption, command_actor, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, SettingsError, SourceError
@@ -41,27 +40,25 @@ def restore_command(
     """Restore a backup into the configured store: all of it, or nothing. Stop the service first.
 
     The store may be in another kind of database than the one that was backed up. Events since the backup are read again
-    from the log when the service starts; whether the log still holds them is said.
+    from the log when the service starts; the command reports whether the log still holds them.
     """
     settings = read_settings(config)
     configure_logs("warning", "auto")
     clock = SystemClock()
     if verify:
-        typer.echo(f"{source} is sound: {described(check_backup(source, clock))}")
+        typer.echo(f"{source} is sound: {describe_backup(check_backup(source, clock))}")
         return
     _check_stopped(settings)
     restored = restore(source, settings.store.url, clock, replace=replace, actor=command_actor())
-    typer.echo(f"restored {described(restored.manifest)}")
+    typer.echo(f"restored {describe_backup(restored.manifest)}")
     if restored.manifest.schema_revision != restored.schema_revision:
-        typer.echo(f"its tables were brought forward to schema {restored.schema_revision}")
-    for line in _what_follows(restored.manifest, settings, clock):
-        typer.echo(line)
-    for line in _of_keys(restored):
+        typer.echo(f"its tables were migrated to schema {restored.schema_revision}")
+    for line in (*_next_steps(restored.manifest, settings, clock), *_key_warnings(restored)):
         typer.echo(line)
 
 
-def _of_keys(restored: Restored) -> list[str]:
-    """What has become of the API keys. A backup knows nothing of what was revoked after it."""
+def _key_warnings(restored: Restored) -> list[str]:
+    """Report on API keys that were revoked, which a backup made earlier does not know."""
     if restored.revoked_again:
         keys = "1 API key stays" if restored.revoked_again == 1 else f"{restored.revoked_again:,} API keys stay"
         return [f"{keys} revoked: the store that was replaced had done so since the backup"]
@@ -72,51 +69,30 @@ def _of_keys(restored: Restored) -> list[str]:
 
 
 def _check_stopped(settings: Settings) -> None:
-    """Refuse where a service reads the embedded log: what it shows would not be what is stored."""
-    if settings.source.kind != "embedded":
-        return
-    lock = log_directory(settings) / "reader.lock"
-    if not lock.is_file():
-        return
-    with lock.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Conflict(f"a service runs: it reads the embedded log in {lock.parent}; stop it first") from None
+    """Refuse to restore while a service reads the embedded log: it would go on with its own state."""
+    if settings.source.kind == "embedded" and is_log_read(directory := log_directory(settings)):
+        raise Conflict(f"a service runs: it reads the embedded log in {directory}; stop it first")
 
 
-def _what_follows(manifest: Manifest, settings: Settings, clock: Clock) -> list[str]:
-    """What the service will find in the log, in words."""
+def _next_steps(manifest: Manifest, settings: Settings, clock: Clock) -> list[str]:
+    """Describe what the service will read when it is started."""
     try:
-        bounds = log_bounds(settings, clock)
+        bounds = LogBounds(settings, clock).read()
     except (SourceError, SettingsError) as error:
         reason = str(error).removesuffix("; trying again")
         return [f"whether the log still holds what came after the backup is unknown: {reason}"]
-    offsets = [(row.topic, row.partition, row.offset) for row in manifest.offsets]
-    return _in_words(continuation(offsets, bounds), settings.source.when_purged)
-
-
-def _in_words(progress: Continuation, when_purged: str) -> list[str]:
-    lines = []
-    for part, count in progress.missing.items():
-        where = f"{part.topic}/{part.partition}"
-        lines.append(f"purged: {count:,} records of {where} since the backup are no longer in the log")
-    for part, count in progress.ahead.items():
-        where = f"{part.topic}/{part.partition}"
-        lines.append(
-            f"{where}: the log ends {count:,} records before the backup: it was made anew, or is an older copy"
-        )
-    if progress.missing or progress.ahead:
+    progress = continuation([(row.topic, row.partition, row.offset) for row in manifest.offsets], bounds)
+    lines = progress.gaps()
+    if lines:
         lines.append(
             "the service will stop there, and say so; with `source.when_purged: earliest` it goes on without what is"
             " missing"
-            if when_purged == "stop"
+            if settings.source.when_purged == "stop"
             else "source.when_purged is earliest: the service will go on without what is missing, and count it"
         )
     if progress.unknown:
-        shown = ", ".join(f"{part.topic}/{part.partition}" for part in progress.unknown)
-        lines.append(f"not in the log, or not read any more: {shown}")
+        partitions = ", ".join(f"{part.topic}/{part.partition}" for part in progress.unknown)
+        lines.append(f"not in the log, or not read any more: {partitions}")
     records = "record is" if progress.to_read == 1 else "records are"
     exact = "" if lines else ": the reports will be exactly those of a service that was never interrupted"
-    lines.append(f"start the service: {progress.to_read:,} {records} read from the log{exact}")
-    return lines
+    return [*lines, f"start the service: {progress.to_read:,} {records} read from the log{exact}"]

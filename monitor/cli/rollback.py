@@ -26,9 +26,9 @@ def rollback(
     url: UrlOption = USUAL_URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Take back the map that serves a model: the one before it serves again, or none.
+    """Roll back the map that serves a model: the previous one serves again, or none.
 
-    Where none serves it is refused, with exit status 2.
+    If no map serves, it is refused, with exit status 2.
     """
     body = {"note": note} | ({} if model_version is None else {"version": model_version})
     with service_at(url, key_file) as http:

@@ -1,8 +1,8 @@
-"""`monitor serve`: the service."""
+"""`monitor serve`: run the service."""
 
 import typer
 
-from monitor.app.logs import configure_logs, log_what_nobody_caught, secrets_of
+from monitor.app.logs import configure_logs, log_uncaught_errors, secrets_of
 from monitor.app.service import Service
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.cli.running import leave, run_service
@@ -23,5 +23,6 @@ def serve(*, config: ConfigOption = None) -> None:
     configure_logs(
         settings.log.level, settings.log.format, instance=settings.log.instance, secrets=secrets_of(settings)
     )
-    log_what_nobody_caught()
-    leave(run_service(Service(settings)))
+    log_uncaught_errors()
+    service = Service(settings)
+    leave(run_service(service, service.wait))

@@ -1,4 +1,4 @@
-"""What commands that ask a running service have in common."""
+"""Options and HTTP client of the commands that talk to a running service."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,13 +31,13 @@ NoteOption = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept in the 
 
 @contextmanager
 def service_at(url: str, key_file: Path | None = None) -> Iterator[httpx.Client]:
-    """A client of the service at this address, with the user's API key.
+    """Open an HTTP client of the service at this address, with the user's API key.
 
     Raises
     ------
     InputError
-        It is no address, the key cannot be read, or the service refuses it. It says where the key came from, and never
-        the key.
+        The address is invalid, the key cannot be read, or the service refuses it. The message names the origin of the
+        key, never the key.
     """
     key, origin = _key(key_file)
     with connect(url, timeout_seconds=_SECONDS, api_key=key) as http:
@@ -55,7 +55,7 @@ def service_at(url: str, key_file: Path | None = None) -> Iterator[httpx.Client]
 
 
 def _key(key_file: Path | None) -> tuple[str | None, str]:
-    """The key, and where it came from."""
+    """Return the key and its origin."""
     if key_file is None:
         return key_of_environment(), API_KEY
     try:

@@ -1,26 +1,32 @@
-"""`monitor simulate`: the events of the demonstration's models into a source of one's own."""
+"""`monitor simulate`: write the events of the demo's models into the configured source."""
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
 
-from monitor.app.demo import source_simulator
-from monitor.app.parts import make_writer
+from monitor.app.parts import make_topics, make_writer
+from monitor.app.replay import route
 from monitor.app.settings import Settings
-from monitor.cli.options import ConfigOption, read_settings
-from monitor.clock import SystemClock
-from monitor.demo import MODELS, Simulator
+from monitor.app.upkeep import Periodic
+from monitor.cli.options import ConfigOption, SeedOption, read_settings
+from monitor.cli.running import ended_by_signals
+from monitor.clock import Clock, SystemClock
+from monitor.demo import DEMO_SEED, MODELS, Pace, Simulator
+from monitor.errors import SettingsError
 from monitor.events.times import format_time
+from monitor.sources.base import Message, Writer
 
 app = typer.Typer(add_completion=False)
 
-_QUIET_SEED: Final = 32
-"""As that of `monitor demo`."""
-_TOLD_SECONDS: Final = 30.0
+_PROGRESS_SECONDS: Final = 30.0
+_HOUR_MS: Final = 3_600_000
+_HISTORY_MS: Final = 2 * _HOUR_MS
+_CALM_MS: Final = _HOUR_MS // 2
+_CATCHING_UP_SECONDS: Final = 180
 
 
 @app.command(
@@ -29,39 +35,76 @@ _TOLD_SECONDS: Final = 30.0
 )
 def simulate(
     *,
-    seconds: Annotated[
-        float | None, typer.Option(min=1, help="Stop by itself so long after the history is written.")
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=1, help="Stop this long after the history is written.")] = None,
     speed: Annotated[
-        float, typer.Option(min=1, max=1000, help="Simulated seconds that pass in a second, until the present.")
+        float, typer.Option(min=1, max=1000, help="Simulated seconds per second, until the present is reached.")
     ] = 60.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the simulation: the same seed, the same models.")] = _QUIET_SEED,
+    seed: SeedOption = DEMO_SEED,
     config: ConfigOption = None,
 ) -> None:
     """Write the events of the demo's models into the configured source: the embedded log or Kafka.
 
-    For a test installation, never for one that watches models in earnest. Two hours of history are written at once;
-    then simulated time runs until it has caught up with the present, after three minutes, and keeps to it. Half a
-    simulated hour after the history the models begin to drift. Ctrl-C ends it. The service that reads them should have
-    `horizon: 10m` and `allowed_lateness: 5m` for these models.
+    For test installations only. Two hours of history are written at once; then simulated time runs until it has caught
+    up with the present, after three minutes, and keeps to it. Half a simulated hour after the history the models begin
+    to drift. Ctrl-C ends it. The service that reads them should have `horizon: 10m` and `allowed_lateness: 5m` for
+    these models.
     """
     settings = read_settings(config)
     clock = SystemClock()
-    writer = make_writer(settings, clock)
-    try:
+    with closing(make_writer(settings, clock)) as writer:
         simulator = source_simulator(writer, settings, clock, speed=speed, seed=seed)
-        _say_what_comes(settings, simulator, clock)
-        with _ended_by_signals(simulator), _telling(simulator, clock):
-            simulator.produce() if seconds is None else simulator.produce(seconds)
-    finally:
-        writer.close()
+        _print_plan(settings, simulator, clock)
+        progress = Periodic("progress", _PROGRESS_SECONDS, lambda: typer.echo(_progress(simulator, clock)))
+        progress.start()
+        try:
+            with ended_by_signals(simulator.stop):
+                simulator.produce(math.inf if seconds is None else seconds)
+        finally:
+            progress.stop(1.0)
     typer.echo(_progress(simulator, clock))
 
 
-def _say_what_comes(settings: Settings, simulator: Simulator, clock: SystemClock) -> None:
+def source_simulator(writer: Writer, settings: Settings, clock: Clock, *, speed: float, seed: int) -> Simulator:
+    """The demo's models, writing to the topics of the settings; they catch up with the present and then keep to it.
+
+    Raises
+    ------
+    SettingsError
+        There are no topics for both predictions and outcomes.
+    """
+    named = settings.source.topics.named
+    if named["events"] is None and (named["predictions"] is None or named["outcomes"] is None):
+        topics_set = ", ".join(f"{kind}: {topic}" for kind, topic in named.items() if topic is not None)
+        raise SettingsError(
+            f"source.topics must name predictions and outcomes, or events, for the simulator to write to, got"
+            f" {topics_set}"
+        )
+    topics = make_topics(settings)
+
+    def write(messages: Sequence[Message]) -> None:
+        if len(topics.kinds) > 1:
+            messages = [replace(message, topic=route(message.value or b"", topics).topic) for message in messages]
+        writer.write(messages)
+
+    return Simulator(write, next(iter(topics.kinds)), clock, pace=pace_to_now(clock, speed), seed=seed)
+
+
+def pace_to_now(clock: Clock, speed: float) -> Pace:
+    """At least two hours of history, then so far in the past that the present is reached after three minutes.
+
+    At a speed of 1 it is reached at once, and the models change after half an hour.
+    """
+    now_ms = clock.now_ms()
+    start_ms = now_ms - round(_CATCHING_UP_SECONDS * 1000 * (speed - 1.0))
+    # The simulator begins on a whole hour, so the history is a little longer.
+    begin_ms = (start_ms - _HISTORY_MS) // _HOUR_MS * _HOUR_MS
+    return Pace(speed=speed, history_ms=start_ms - begin_ms, calm_ms=_CALM_MS, behind_ms=now_ms - begin_ms)
+
+
+def _print_plan(settings: Settings, simulator: Simulator, clock: Clock) -> None:
     kafka = settings.source.kind == "kafka"
     where = ", ".join(settings.source.kafka.bootstrap_servers) if kafka else settings.source.embedded.directory
-    topics = ", ".join(topic for topic in settings.source.topics.named.values() if topic is not None)
+    topics = ", ".join(make_topics(settings).kinds)
     typer.echo(f"{len(MODELS)} models to {settings.source.kind} {where}, topics {topics}")
     typer.echo(
         f"history up to {_minute(simulator.start_ms)}, {_behind(simulator.start_ms, clock)}; then as time goes on"
@@ -69,7 +112,7 @@ def _say_what_comes(settings: Settings, simulator: Simulator, clock: SystemClock
     typer.echo(f"the models begin to drift at {_minute(simulator.change_ms)}")
 
 
-def _progress(simulator: Simulator, clock: SystemClock) -> str:
+def _progress(simulator: Simulator, clock: Clock) -> str:
     return (
         f"{simulator.messages:,} messages up to {_minute(simulator.now_ms)}, {_behind(simulator.now_ms, clock)}; "
         f"drift {'began' if simulator.now_ms >= simulator.change_ms else 'begins'} at {_minute(simulator.change_ms)}"
@@ -80,35 +123,6 @@ def _minute(time_ms: int) -> str:
     return f"{format_time(time_ms)[:16]}Z"
 
 
-def _behind(time_ms: int, clock: SystemClock) -> str:
+def _behind(time_ms: int, clock: Clock) -> str:
     minutes = (clock.now_ms() - time_ms) // 60_000
     return "level with the clock" if minutes < 1 else f"{minutes} min behind the clock"
-
-
-@contextmanager
-def _telling(simulator: Simulator, clock: SystemClock) -> Iterator[None]:
-    """Say every half minute how far it is, as a container's log should."""
-    over = threading.Event()
-
-    def tell() -> None:
-        while not over.wait(_TOLD_SECONDS):
-            typer.echo(_progress(simulator, clock))
-
-    thread = threading.Thread(target=tell, name="progress", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-@contextmanager
-def _ended_by_signals(simulator: Simulator) -> Iterator[None]:
-    """Let SIGTERM and Ctrl-C end it in order, after the batch that is being written."""
-    before = {number: signal.signal(number, lambda *_: simulator.stop()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Compile loops over arrays to machine code, which is kept on disk.
+"""Compile loops over arrays to machine code, which is cached on disk.
 
 Modules of such loops are named ``*_loops.py`` and stand beside what they serve: array in, array out. numba is imported
 when the first loop is called, so a process that calls none starts quickly.

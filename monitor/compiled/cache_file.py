@@ -50,7 +50,7 @@ def save(file: Any, key: Any, data: Any) -> None:
     content = file._dump(data) + file._dump(_mark(file, key))
     with file._open_for_write(path) as stream:
         stream.write(content)
-    _say("[cache] data saved to %r", path)
+    _log_debug("[cache] data saved to %r", path)
     if key not in overloads:
         file._save_index({**overloads, key: name})
 
@@ -74,7 +74,7 @@ def load(file: Any, key: Any) -> Any:
         return None
     if mark != _mark(file, key):
         return None
-    _say("[cache] data loaded from %r", path)
+    _log_debug("[cache] data loaded from %r", path)
     return data
 
 
@@ -83,28 +83,28 @@ def _mark(file: Any, key: Any) -> tuple[Any, ...]:
     return numba.__version__, file._source_stamp, key
 
 
-def _say(what: str, path: str) -> None:
+def _log_debug(message: str, path: str) -> None:
     if config.DEBUG_CACHE:  # type: ignore[attr-defined]
-        print(what % path)  # noqa: T201 - as numba does
+        print(message % path)  # noqa: T201 - as numba does
 
 
 def install(into: ModuleType = caching) -> bool:
     """Replace numba's saving and loading; False, with a warning in the log, if numba's cache is not as expected."""
-    kept: Any = getattr(into, "IndexDataCacheFile", None)
-    if not _as_expected(kept):
+    cache_file: Any = getattr(into, "IndexDataCacheFile", None)
+    if not _is_as_expected(cache_file):
         _log.warning(
             "numba %s does not keep compiled code as it did before: where two processes compile the same function for "
             "different types at the same time, it may load the code of the one for that of the other",
             numba.__version__,
         )
         return False
-    kept.save, kept.load = save, load
+    cache_file.save, cache_file.load = save, load
     return True
 
 
-def _as_expected(kept: Any) -> bool:
+def _is_as_expected(cache_file: Any) -> bool:
     for name, parameters in _METHODS.items():
-        method = getattr(kept, name, None)
+        method = getattr(cache_file, name, None)
         if not inspect.isfunction(method) or list(inspect.signature(method).parameters)[1:] != parameters:
             return False
-    return "_source_stamp" in kept.__init__.__code__.co_names
+    return "_source_stamp" in cache_file.__init__.__code__.co_names

@@ -1,4 +1,4 @@
-"""Logs why there is a wait while kernels are compiled, once per installation."""
+"""Log that kernels are being compiled, if it takes long: once per installation."""
 
 import logging
 import time

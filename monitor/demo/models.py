@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-Floats = NDArray[np.float64]
+from monitor.arrays import Floats
 
 
 class Drawn(NamedTuple):
@@ -60,13 +60,15 @@ class Regime:
 
     def towards(self, other: "Regime", share: float) -> "Regime":
         """Interpolate between this regime (share 0) and the other (share 1)."""
-        return Regime(
-            mean=self.mean + share * (other.mean - self.mean),
-            spread=self.spread + share * (other.spread - self.spread),
-            slope=self.slope + share * (other.slope - self.slope),
-            offset=self.offset + share * (other.offset - self.offset),
-            contrast=self._contrast_towards(other, share),
-        )
+
+        def mix(one: float, two: float) -> float:
+            return one + share * (two - one)
+
+        contrast = None
+        if self.contrast is not None and other.contrast is not None:
+            contrast = mix(self.contrast, other.contrast)
+        mean, spread = mix(self.mean, other.mean), mix(self.spread, other.spread)
+        return Regime(mean, spread, mix(self.slope, other.slope), mix(self.offset, other.offset), contrast)
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Draw predictions and their outcomes."""
@@ -79,11 +81,6 @@ class Regime:
             chance = chance + self.contrast * np.where(is_new, 1.0, -1.0) * chance * (1.0 - chance)
         outcome = (rng.random(count) < chance).astype(np.int8)
         return Drawn(expit(self.slope * logit + self.offset), outcome, features)
-
-    def _contrast_towards(self, other: "Regime", share: float) -> float | None:
-        if self.contrast is None or other.contrast is None:
-            return self.contrast
-        return self.contrast + share * (other.contrast - self.contrast)
 
 
 def _customers(is_new: NDArray[np.bool_], logit: Floats, rng: np.random.Generator) -> NDArray[np.float32]:
@@ -103,7 +100,7 @@ class SimulatedModel:
     name
         Name in its events.
     story
-        What happens to it, in words.
+        Description for people.
     before, after
         Its behaviour before and after its change.
     ramp_seconds

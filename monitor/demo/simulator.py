@@ -1,7 +1,8 @@
-"""Write the simulated traffic to the log at its pace."""
+"""Write the simulated events to the log as simulated time passes."""
 
 import math
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,7 @@ import structlog
 from monitor.clock import Clock
 from monitor.demo.traffic import Traffic
 from monitor.errors import SourceUnavailable
-from monitor.sources.base import Writer
+from monitor.sources.base import Message
 
 _log = structlog.get_logger(__name__)
 
@@ -44,20 +45,27 @@ class Pace:
 
 
 class Simulator:
-    """The producer of the demonstration. :meth:`run` is its thread.
+    """The producer of the demo. :meth:`run` is its thread.
 
     Parameters
     ----------
-    writer
-        Writes the messages.
+    write
+        Writes messages to the log.
     seed, rate
         As for :class:`~monitor.demo.traffic.Traffic`.
     """
 
     def __init__(
-        self, writer: Writer, topic: str, clock: Clock, *, pace: Pace | None = None, seed: int = 0, rate: float = 2.5
+        self,
+        write: Callable[[Sequence[Message]], None],
+        topic: str,
+        clock: Clock,
+        *,
+        pace: Pace | None = None,
+        seed: int = 0,
+        rate: float = 2.5,
     ) -> None:
-        self._writer = writer
+        self._write = write
         self._clock = clock
         self._pace = pace or Pace()
         # On a whole hour: simulated days begin when days do.
@@ -88,7 +96,7 @@ class Simulator:
         while self._written_ms < end_ms and not self._stopping.is_set():
             chunk_ms = min(self._written_ms + _CHUNK_MS, end_ms)
             messages = self._traffic.until(chunk_ms)
-            self._writer.write(messages)
+            self._write(messages)
             self.messages += len(messages)
             self._written_ms = chunk_ms
 
@@ -118,5 +126,5 @@ class Simulator:
             self._stopping.wait(min(_TURN_SECONDS, seconds - elapsed))
 
     def stop(self) -> None:
-        """Ask :meth:`run` to return. Any thread."""
+        """Let :meth:`run` return. May be called from any thread."""
         self._stopping.set()

@@ -181,22 +181,19 @@ class Traffic:
 
     def cohort(self, index: int, step: int) -> Cohort:
         """The predictions of a model in a step, with their outcomes; used by tests."""
-        return self._draw(index, step, self._rng(index, step))
+        return self._draw(index, step)[0]
 
-    def _draw(self, index: int, step: int, rng: np.random.Generator) -> Cohort:
+    def _draw(self, index: int, step: int) -> tuple[Cohort, np.random.Generator]:
+        # A generator for each model and step, so that the draws of one model do not change another's.
+        rng = np.random.default_rng([self._seed, index, step])
         start_ms = self._start_ms + step * STEP_MS
         regime = MODELS[index].regime((start_ms - self._change_ms) / 1000)
-        return draw_cohort(regime, start_ms, STEP_MS, self._rate, rng)
-
-    def _rng(self, index: int, step: int) -> np.random.Generator:
-        # A generator for each model and step, so that the draws of one model do not change another's.
-        return np.random.default_rng([self._seed, index, step])
+        return draw_cohort(regime, start_ms, STEP_MS, self._rate, rng), rng
 
     def _messages(self, index: int, model: SimulatedModel) -> Iterator[_Logged]:
-        rng = self._rng(index, self._step)
-        cohort = self._draw(index, self._step, rng)
+        cohort, rng = self._draw(index, self._step)
         repeat_ms = rng.integers(1, _REPEAT_MS, (2, len(cohort.time_ms)))
-        # Plain lists: indexing an array element by element costs more than everything else.
+        # Lists, because reading an array element by element would cost more than everything else.
         rows = zip(*(column.tolist() for column in cohort), strict=True)
         for row, (values, repeat_prediction_ms, repeat_outcome_ms) in enumerate(
             zip(rows, *repeat_ms.tolist(), strict=True)

@@ -24,14 +24,13 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.routing import RouteContext, iter_route_contexts
 
 from monitor.access.model import ANONYMOUS, Authenticator, Principal, Role
+from monitor.clock import Clock
 from monitor.errors import Forbidden, Unauthenticated, UnknownRecalibration, UnknownSeries
 from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_network
 from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
 from monitor.http.request_log import Reason, RefusedRequests, note_principal
 from monitor.http.request_parsing import check_media_type
 from monitor.recalibration.service import Recalibrations
-
-_MINUTE: Final = 60
 
 _MAX_ACCEPTED: Final = 4096
 """Fingerprints of valid credentials that are kept."""
@@ -100,6 +99,8 @@ class Authorization:
         Limits queries of the store.
     refused
         Counts and logs refused requests.
+    clock
+        Measures the rates.
     """
 
     def __init__(
@@ -108,14 +109,16 @@ class Authorization:
         limits: Limits,
         recalibrations: Recalibrations,
         lookups: ConcurrencyLimit,
+        *,
         refused: RefusedRequests,
+        clock: Clock,
     ) -> None:
         self._authenticator = authenticator
         self._recalibrations = recalibrations
         self._lookups = lookups
         self._refused = refused
-        self._failures = RateLimit(limits.failures_per_minute, _MINUTE)
-        self._requests = RateLimit(limits.requests_per_second, 1)
+        self._failures = RateLimit(limits.failures_per_minute, 60.0, clock)
+        self._requests = RateLimit(limits.requests_per_second, 1.0, clock)
         self._accepted: OrderedDict[bytes, None] = OrderedDict()
         """Fingerprints of valid credentials, the most recently used one last."""
         self._fingerprint_key = secrets.token_bytes(32)

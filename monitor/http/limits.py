@@ -3,18 +3,15 @@
 import asyncio
 import ipaddress
 import math
-import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
-from limits import RateLimitItemPerSecond
-from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter
 
+from monitor.clock import Clock
 from monitor.http.problems import Problem
 
 MAX_KEYS: Final = 1024
@@ -135,7 +132,7 @@ def client_network(host: str) -> str:
 
 
 class RateLimit:
-    """At most so many hits for each key in a window. Use it in the event loop's thread.
+    """At most so many hits for each key in a sliding window. Use it in the event loop's thread.
 
     Parameters
     ----------
@@ -143,37 +140,39 @@ class RateLimit:
         Hits that a key may have in a window.
     seconds
         Length of the window.
+    clock
+        Measures the window.
     max_keys
-        Keys that are counted at one time: the storage of `limits` has no bound of its own.
+        Keys that are counted at one time.
     """
 
-    def __init__(self, amount: int, seconds: int, *, max_keys: int = MAX_KEYS) -> None:
-        self._item = RateLimitItemPerSecond(amount, seconds)
-        self._storage = MemoryStorage()
-        self._limiter = MovingWindowRateLimiter(self._storage)
+    def __init__(self, amount: int, seconds: float, clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
+        self._amount = amount
+        self._seconds = seconds
+        self._clock = clock
         self._max_keys = max_keys
-        self._keys: OrderedDict[str, None] = OrderedDict()
+        self._hits: OrderedDict[str, deque[float]] = OrderedDict()
+        """Times of the last hits of each key; the least recently used key first."""
 
     def __len__(self) -> int:
         """Keys that are counted now."""
-        return len(self._keys)
+        return len(self._hits)
 
     def hit(self, key: str) -> bool:
         """Count a hit; False, and nothing is counted, if the key has reached its limit."""
-        self._keys[key] = None
-        self._keys.move_to_end(key)
-        while len(self._keys) > self._max_keys:
-            self._evict(self._keys.popitem(last=False)[0])
-        return self._limiter.hit(self._item, key)
+        hits = self._hits.setdefault(key, deque(maxlen=self._amount))
+        self._hits.move_to_end(key)
+        if len(self._hits) > self._max_keys:
+            self._hits.popitem(last=False)
+        if self.wait_seconds(key) is not None:
+            return False
+        hits.append(self._clock.monotonic())
+        return True
 
     def wait_seconds(self, key: str) -> int | None:
         """Whole seconds until the key may have another hit; None if it may now."""
-        if key not in self._keys or self._limiter.test(self._item, key):
+        hits = self._hits.get(key)
+        if hits is None or len(hits) < self._amount:
             return None
-        return max(1, math.ceil(self._limiter.get_window_stats(self._item, key).reset_time - time.time()))
-
-    def _evict(self, key: str) -> None:
-        full = self._item.key_for(key)
-        # The storage expires its entries in a thread of its own, which fails on one that vanishes meanwhile.
-        with self._storage.locks[full]:
-            self._storage.clear(full)
+        wait = hits[0] + self._seconds - self._clock.monotonic()
+        return math.ceil(wait) if wait > 0.0 else None

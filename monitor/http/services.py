@@ -85,7 +85,9 @@ class Services:
         self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)
         self.lookups = ConcurrencyLimit(limits.writes, limits.wait_seconds)
         self.applications = ConcurrencyLimit(limits.computations, limits.wait_seconds)
-        self.authorization = Authorization(self.authenticator, limits, self.recalibrations, self.lookups, self.refused)
+        self.authorization = Authorization(
+            self.authenticator, limits, self.recalibrations, self.lookups, refused=self.refused, clock=self.clock
+        )
 
     def latest(self) -> SnapshotView:
         """The view of the latest snapshot."""

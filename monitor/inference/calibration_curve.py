@@ -146,8 +146,8 @@ def _fit(basis: Floats, prior_mean: Floats, positives: Floats, counts: Floats) -
 
     def loss(coefficients: Floats) -> float:
         eta = basis @ coefficients
-        away = coefficients - prior_mean
-        return float((counts * np.logaddexp(0.0, eta) - positives * eta).sum() + 0.5 * _PRIOR * away @ away)
+        distance = coefficients - prior_mean
+        return float((counts * np.logaddexp(0.0, eta) - positives * eta).sum() + 0.5 * _PRIOR * distance @ distance)
 
     coefficients = prior_mean.copy()
     reached = loss(coefficients)

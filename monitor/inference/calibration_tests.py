@@ -95,9 +95,9 @@ def calibration_test(
     kernel = kernel_p_value(cells)
     ranks = _ranks_p_value(cells, draws, seed)
     cox = (fit or fit_cox(cells)).p_value
-    surprise = contradictions(cells)
-    p_value = with_contradictions(cauchy_combination([kernel, ranks, cox]), surprise)
-    return CalibrationTest(p_value, kernel, ranks, cox, surprise.p_value)
+    rare = contradictions(cells)
+    p_value = with_contradictions(cauchy_combination([kernel, ranks, cox]), rare)
+    return CalibrationTest(p_value, kernel, ranks, cox, rare.p_value)
 
 
 def cauchy_combination(p_values: list[float]) -> float:

@@ -261,12 +261,12 @@ def _of_mean(table: ScoreTable, measure: MeanLoss, value: float) -> Interval:
         strict=True,
     ):
         # An infinite loss that no event had, like that of a positive at p = 0, does not count.
-        away = np.subtract(loss, value, out=np.zeros(table.rows), where=weight > 0.0)
-        variance = squares * away**2
+        deviation = np.subtract(loss, value, out=np.zeros(table.rows), where=weight > 0.0)
+        variance = squares * deviation**2
         spread += float(variance.sum())
         # For unequal weights in one row, the sum of cubes is at least this.
         per_event = np.divide(squares, weight, out=np.zeros(table.rows), where=weight > 0.0)
-        skewness += float((per_event * away) @ variance)
+        skewness += float((per_event * deviation) @ variance)
     if spread == 0.0:
         return Interval(value, value)
     spread = math.sqrt(spread)

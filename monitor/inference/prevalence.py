@@ -109,14 +109,14 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
     p_value = projected_kernel_p_value(cells, after)
     if fit.slope_p_value is not None:
         p_value = cauchy_combination([p_value, fit.slope_p_value])
-    surprise = contradictions(after)
+    rare = contradictions(after)
     # Stretches of equal information hardly cover sure predictions: there the model itself claims little information,
     # however wrong it is. Slope and contradictions cover them.
     by_stretches, stretch_limit = _logit_error(after)
     by_slope, slope_limit = _slope_error(cells, fit)
     sizes = [by_stretches, by_slope]
-    if surprise.p_value <= LEVEL:
-        sizes.append(surprise.logit_error(float(_information(after).sum())))
+    if rare.p_value <= LEVEL:
+        sizes.append(rare.logit_error(float(_information(after).sum())))
     return PriorShift(
         prevalence=cells.prevalence,
         mean_prediction=cells.mean_prediction,
@@ -124,8 +124,8 @@ def prior_shift(table: ScoreTable, *, fit: Cox | None = None) -> PriorShift:
         error=_smce(cells),
         error_after_offset=_smce(after),
         logit_error_after_offset=max(sizes),
-        p_value=with_contradictions(p_value, surprise),
-        contradictions=surprise,
+        p_value=with_contradictions(p_value, rare),
+        contradictions=rare,
         slope_limit=slope_limit,
         stretch_limit=stretch_limit,
     )

@@ -35,7 +35,7 @@ class Contradictions:
     ----------
     p_value
         Of the hypothesis that the model is calibrated; 1 if nothing is surprising.
-    found, expected
+    observed, expected
         Number of outcomes of the unexpected kind in the most surprising stretch, and how many the model expects there.
     limit
         End of the stretch: its highest prediction at the lower end, its lowest at the upper one.
@@ -44,7 +44,7 @@ class Contradictions:
     """
 
     p_value: float
-    found: float
+    observed: float
     expected: float
     limit: float
     positive: bool
@@ -55,11 +55,11 @@ class Contradictions:
         Twice the Poisson log-likelihood ratio of their number, which is information times squared error if the error is
         small, over all information: that of the other events, and theirs, which is their number.
         """
-        gained = self.found * math.log(self.found / self.expected) - (self.found - self.expected)
-        return math.sqrt(2.0 * gained / (information + self.found))
+        gain = self.observed * math.log(self.observed / self.expected) - (self.observed - self.expected)
+        return math.sqrt(2.0 * gain / (information + self.observed))
 
 
-_NONE: Final = Contradictions(p_value=1.0, found=1.0, expected=1.0, limit=0.0, positive=True)
+_NONE: Final = Contradictions(p_value=1.0, observed=1.0, expected=1.0, limit=0.0, positive=True)
 
 
 def contradictions(table: ScoreTable) -> Contradictions:
@@ -87,22 +87,22 @@ def contradictions(table: ScoreTable) -> Contradictions:
         (table.positives, p, p, True),
         (table.negatives[::-1], 1.0 - p[::-1], p[::-1], False),
     ):
-        happened = np.cumsum(hits)
+        cumulative = np.cumsum(hits)
         expected = np.cumsum((counts if positive else counts[::-1]) * np.maximum(rate, _MIN_RATE))
         for k in range(1, MAX_CONTRADICTIONS + 1):
-            row = int(np.searchsorted(happened, k))
-            if row == happened.size:
+            row = int(np.searchsorted(cumulative, k))
+            if row == cumulative.size:
                 break
             mean = float(expected[row])
             bound = 2.0 * MAX_CONTRADICTIONS * math.exp(min(0.0, k * math.log(mean) - float(gammaln(k + 1))))
             if bound < best.p_value:
-                best = Contradictions(bound, float(happened[row]), mean, float(score[row]), positive)
+                best = Contradictions(bound, float(cumulative[row]), mean, float(score[row]), positive)
     return best
 
 
-def with_contradictions(p_value: float, surprise: Contradictions) -> float:
+def with_contradictions(p_value: float, rare: Contradictions) -> float:
     """The p-value of a test and the contradictions together; these have a tenth of the level (Bonferroni)."""
-    return min(1.0, p_value / (1.0 - SHARE), surprise.p_value / SHARE)
+    return min(1.0, p_value / (1.0 - SHARE), rare.p_value / SHARE)
 
 
 def caution_of_few(positives: float, negatives: float) -> str:

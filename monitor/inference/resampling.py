@@ -8,14 +8,15 @@ from typing import Final
 import numpy as np
 import xxhash
 
-from monitor.arrays import Floats, Ints
+from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference.draw_loops import add_poisson_deviations, binomial_draws
 from monitor.measures.base import Measure
 from monitor.progress import Progress
 from monitor.scores import GridTable, ScoreTable, grid
+from monitor.scores.arguments import require_whole
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
-from monitor.scores.table import merge_rows
+from monitor.scores.table import gather_rows, merge_rows
 
 MIN_DRAWS: Final = 19
 """With fewer, no p-value can be .05 or below."""
@@ -51,8 +52,10 @@ def coarsen(table: ScoreTable) -> ScoreTable:
         return table
     cell = grid.locate(table.score)
     first = np.flatnonzero(np.diff(cell, prepend=-1))
-    if table.squares is not None:
-        return _coarsen_weighted(table, table.squares, cell[first], first)
+    if table.weighted:
+        # Weights are not integers: their cells are sums of floats, so the result cannot be merged.
+        lower, upper = grid.edges()[cell[first]], grid.upper_edges()[cell[first]]
+        return gather_rows(table, first, lower, upper, highest=np.nextafter(upper, lower))
     above = grid.to_units(table.score) - grid.anchors()[cell]
     rows = np.zeros((table.rows, COLUMNS), np.int64)
     for count, column, column_of_sum in (
@@ -62,26 +65,6 @@ def coarsen(table: ScoreTable) -> ScoreTable:
         rows[:, column] = count.astype(np.int64)
         rows[:, column_of_sum] = rows[:, column] * above
     return GridTable(cell[first], np.add.reduceat(rows, first, axis=0)).to_scores()
-
-
-def _coarsen_weighted(table: ScoreTable, squares: Floats, cell: Ints, first: Ints) -> ScoreTable:
-    """Weights are not integers: their cells are sums of floats, so the result cannot be merged."""
-    positives, negatives, positive_sum, negative_sum = (
-        np.add.reduceat(column, first)
-        for column in (table.positives, table.negatives, table.positive_sum, table.negative_sum)
-    )
-    lower, upper = grid.edges()[cell], grid.upper_edges()[cell]
-    mean = (positive_sum + negative_sum) / (positives + negatives)
-    return ScoreTable(
-        score=np.clip(mean, lower, np.nextafter(upper, lower)),
-        positives=positives,
-        negatives=negatives,
-        positive_sum=positive_sum,
-        negative_sum=negative_sum,
-        lower=lower,
-        upper=upper,
-        squares=np.add.reduceat(squares, first, axis=1),
-    )
 
 
 def listed_measures(measures: Iterable[Measure]) -> list[Measure]:
@@ -120,20 +103,13 @@ def drawn_tables(
 
 def require_draws(draws: int) -> None:
     """Raise InputError unless ``draws`` is a whole number, and enough for a 95% point."""
-    if not _whole(draws):
-        raise InputError(f"draws must be a whole number of at least {MIN_DRAWS}, got {draws!r}")
-    if draws < MIN_DRAWS:
-        raise InputError(f"draws must be at least {MIN_DRAWS}, got {draws}")
+    require_whole("draws", draws, MIN_DRAWS)
 
 
 def require_seed(seed: int | None) -> None:
     """Raise InputError unless the seed is None or a whole number of at least 0."""
-    if seed is not None and (not _whole(seed) or seed < 0):
-        raise InputError(f"seed must be a whole number of at least 0, got {seed!r}")
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int | np.integer)
+    if seed is not None:
+        require_whole("seed", seed, 0)
 
 
 def generator(table: ScoreTable, seed: int | None, stream: int) -> np.random.Generator:

@@ -10,16 +10,6 @@ from monitor.local.calibration import (
 from monitor.local.features import Embedding, FeatureMap, PrincipalComponents, Standardised
 from monitor.local.landscape import LocalMap, local_error_map
 
-__all__ = [
-    "Embedding",
-    "FeatureMap",
-    "LocalCalibration",
-    "LocalLevel",
-    "LocalMap",
-    "PrincipalComponents",
-    "Standardised",
-    "group_calibration_error",
-    "local_calibration_error",
-    "local_error_map",
-    "mlce_curve",
-]
+__all__ = ["Embedding", "FeatureMap", "LocalCalibration", "LocalLevel", "LocalMap", "PrincipalComponents"]
+__all__ += ["Standardised"]
+__all__ += ["group_calibration_error", "local_calibration_error", "local_error_map", "mlce_curve"]

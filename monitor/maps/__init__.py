@@ -1,7 +1,7 @@
-"""Recalibration maps: one method a file, and the Arrow artifact that holds one.
+"""Recalibration maps: one file adds a method or a family; a map is stored as an Arrow artifact.
 
-A file of this folder that declares ``METHOD`` or ``METHODS`` adds methods to :data:`METHODS`. No other file needs to
-change: the REST row, options, artifact and law tests of a method follow from its declaration.
+A file of this folder that declares ``METHOD``, or several in ``METHODS``, adds them to :data:`METHODS`. No other file
+needs to change: the REST row, options, artifact and law tests of a method follow from its declaration.
 """
 
 import difflib
@@ -14,21 +14,9 @@ from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts
 from monitor.scanning import scan_declared
 
-__all__ = [
-    "METHODS",
-    "LabelledEvents",
-    "MapParts",
-    "Method",
-    "Option",
-    "OptionValue",
-    "RecalibrationMap",
-    "apply_map",
-    "apply_serving_map",
-    "check_options",
-    "choose_method",
-    "fit_map",
-]
-
+__all__ = ["METHODS"]
+__all__ += ["LabelledEvents", "MapParts", "Method", "Option", "OptionValue", "RecalibrationMap"]
+__all__ += ["apply_map", "apply_serving_map", "check_options", "choose_method", "fit_map"]
 
 METHODS: Final = scan_declared(__name__, "METHOD", Method)
 """Every method by its name, in ascending rank."""

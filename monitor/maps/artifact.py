@@ -212,7 +212,7 @@ def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
     size = sum(array.nbytes for array in arrays.values())
     if size > MAX_BYTES:
         raise _too_large(size)
-    header = _dumped(
+    header = json.dumps(
         {
             "format": FORMAT,
             **_signature(chosen),
@@ -220,8 +220,12 @@ def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
             "shapes": {name: list(array.shape) for name, array in arrays.items()},
             "types": {name: array.dtype.name for name, array in arrays.items()},
             "about": dict(about),
-        }
-    )
+        },
+        sort_keys=True,
+        allow_nan=False,
+        ensure_ascii=False,
+        separators=(",", ":"),
+    ).encode()
     if len(header) > MAX_HEADER_BYTES:
         raise InputError(
             f"the settings of the map take {len(header) / 2**20:.0f} MiB, at most {MAX_HEADER_BYTES // 2**20}"
@@ -396,10 +400,6 @@ def _hash(header: bytes, arrays: Mapping[str, NDArray[Any]]) -> str:
     for array in arrays.values():
         digest.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
     return digest.hexdigest()
-
-
-def _dumped(header: Mapping[str, Any]) -> bytes:
-    return json.dumps(header, sort_keys=True, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _is_a(value: Any, kind: Any) -> bool:

@@ -8,11 +8,12 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 
 from monitor.arrays import Floats
+from monitor.inference.cox import logits
 from monitor.inference.newton import fit_logistic, log_sigmoid
 from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number
-from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, logits, probabilities
+from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, probabilities
 
 MIN_EVENTS: Final = 10
 _MAX_INTERCEPT: Final = 1e6
@@ -49,7 +50,7 @@ class Beta(BinaryMap):
         if self.a == self.b == 0.0:
             return f"{text}: predictions say nothing of the outcomes, or the opposite, so all become equal"
         if SLOPE_LIMIT in {self.a, self.b}:
-            return f"{text}: a slope is at its limit, for predictions part the outcomes"
+            return f"{text}: a slope is at its limit, for predictions separate the outcomes"
         return text
 
 

@@ -17,11 +17,12 @@ from monitor.maps.parts import MapParts, setting, words
 from monitor.scores.probability_loops import normalise_rows
 
 
-def join_parts(settings: Mapping[str, Any], inner: Sequence[MapParts | None]) -> MapParts:
+def join_parts(settings: Mapping[str, Any], maps: Sequence[RecalibrationMap | None]) -> MapParts:
     """Join the parts of several maps into one.
 
     Their settings become the list ``maps``, with null for None; the array ``value`` of the third is named ``2.value``.
     """
+    inner = [None if one is None else one.parts() for one in maps]
     return MapParts(
         settings={**settings, "maps": [None if parts is None else dict(parts.settings) for parts in inner]},
         arrays={
@@ -41,8 +42,8 @@ def load_joined(parts: MapParts, load: Callable[[MapParts], RecalibrationMap]) -
     # One pass over the arrays: with thousands of maps, a search through all of them for each would take seconds.
     arrays_of: dict[str, dict[str, NDArray[Any]]] = {}
     for name, array in parts.arrays.items():
-        place, _, own = name.partition(".")
-        arrays_of.setdefault(place, {})[own] = array
+        place, _, inner_name = name.partition(".")
+        arrays_of.setdefault(place, {})[inner_name] = array
     maps: list[RecalibrationMap | None] = []
     for index, settings in enumerate(listed):
         if settings is None:
@@ -88,12 +89,8 @@ class Classwise(PredictionMap):
 
     def _by_class(self, prediction: Floats) -> Floats:
         """Apply each class' map, then divide by the sum; a row whose classes all become 0 stays unchanged."""
-        result = np.column_stack(
-            [
-                prediction[:, label] if own is None else own.apply(np.ascontiguousarray(prediction[:, label]))
-                for label, own in enumerate(self.maps)
-            ]
-        )
+        columns = zip(np.ascontiguousarray(prediction.T), self.maps, strict=True)
+        result = np.column_stack([p if class_map is None else class_map.apply(p) for p, class_map in columns])
         all_zero = ~result.any(axis=1)
         result[all_zero] = prediction[all_zero]
         normalise_rows(result)
@@ -101,7 +98,7 @@ class Classwise(PredictionMap):
 
     def parts(self) -> MapParts:
         """Return the parts of the classes' maps."""
-        return join_parts({}, [None if own is None else own.parts() for own in self.maps])
+        return join_parts({}, self.maps)
 
     @classmethod
     def load(cls, inner: Method, parts: MapParts) -> "Classwise":
@@ -114,7 +111,7 @@ class Classwise(PredictionMap):
     def describe(self) -> str:
         """Describe the map."""
         text = f"{self.inner.title} of each of {self.classes} classes against the rest, then divided by their sum"
-        unchanged = [str(label) for label, own in enumerate(self.maps) if own is None]
+        unchanged = [str(label) for label, class_map in enumerate(self.maps) if class_map is None]
         if unchanged:
             text += (
                 f"; without enough events to fit on, and as they are before the division: class {', '.join(unchanged)}"
@@ -207,15 +204,15 @@ class GroupWise:
             return result
         result = result.copy()
         rows_of = rows_by_group(group_indices(self.groups, group), len(self.groups))
-        for rows, own in zip(rows_of, self.maps, strict=True):
+        for rows, group_map in zip(rows_of, self.maps, strict=True):
             if rows.size:
-                result[rows] = own.apply(prediction[rows])
+                result[rows] = group_map.apply(prediction[rows])
         return result
 
     def parts(self) -> MapParts:
         """Return the parts of the map of all events, then of the groups' maps."""
         settings = {"segment_key": self.segment_key, "groups": list(self.groups)}
-        return join_parts(settings, [own.parts() for own in (self.overall, *self.maps)])
+        return join_parts(settings, (self.overall, *self.maps))
 
     @classmethod
     def load(cls, inner: Method, parts: MapParts) -> Self:
@@ -224,13 +221,13 @@ class GroupWise:
         if not isinstance(key, str) or not key:
             raise CorruptMap(f"segment_key must be a text, got {key!r}")
         loaded = load_joined(parts, inner.load)
-        maps = [own for own in loaded if own is not None]
+        maps = [group_map for group_map in loaded if group_map is not None]
         if len(maps) != len(loaded) or len(maps) != len(groups) + 1:
             raise CorruptMap(f"maps must hold one for all and one a group, got {len(maps)} for {len(groups)} groups")
         if list(groups) != sorted(groups):
             raise CorruptMap(f"groups must be ascending, got {', '.join(groups[:_SHOWN])}, ...")
-        if len({own.classes for own in maps}) > 1:
-            raise CorruptMap(f"maps must be of equally many classes, got {[own.classes for own in maps]}")
+        if len({group_map.classes for group_map in maps}) > 1:
+            raise CorruptMap(f"maps must be of equally many classes, got {[group_map.classes for group_map in maps]}")
         return cls(inner, key, groups, maps[0], tuple(maps[1:]))
 
     def describe(self) -> str:
@@ -239,8 +236,8 @@ class GroupWise:
         text = f"by {self.segment_key}, " + (
             "1 group with a map of its own" if count == 1 else f"{count} groups with maps of their own"
         )
-        for name, own in list(zip(self.groups, self.maps, strict=True))[:_SHOWN]:
-            text += f"; {name}: {own.describe()}"
+        for name, group_map in list(zip(self.groups, self.maps, strict=True))[:_SHOWN]:
+            text += f"; {name}: {group_map.describe()}"
         if len(self.groups) > _SHOWN:
             text += f"; and {len(self.groups) - _SHOWN} more"
         return f"{text}; all others: {self.overall.describe()}"

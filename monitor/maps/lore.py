@@ -152,10 +152,6 @@ class Bins:
         """Number B of bins."""
         return int(self.mean.size)
 
-    def indices(self, confidence: Floats) -> Ints:
-        """Return the index of the bin of each confidence."""
-        return bin_indices(self.count, confidence)
-
     def add_prior(self, p: Floats, bin_index: int | Ints, prior: float) -> Floats:
         """Call :func:`add_prior` with the sums of these bins."""
         events, squares = self.events[bin_index], self.squares[bin_index]
@@ -439,7 +435,7 @@ class Lore(FieldMap):
         if features is None:
             raise InputError(f"the map needs {self.feature_count} features an event, and there are none")
         confidence = np.array(confidence_of(prediction))
-        place = self.bins.indices(confidence)
+        place = bin_indices(self.bins.count, confidence)
         points = coordinates(self.space, features)
         rate = np.array([1.0 / (points.shape[1] * self.gamma)])
         for b in np.unique(place).tolist():

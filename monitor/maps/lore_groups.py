@@ -68,7 +68,7 @@ class GroupedLore(FieldMap):
         if group is None:
             raise InputError(f"the map needs the segment {self.segment!r} of each event")
         confidence = confidence_of(prediction)
-        place, row = self.bins.indices(confidence), group_indices(self.groups, group)
+        place, row = bin_indices(self.bins.count, confidence), group_indices(self.groups, group)
         n_eff = np.where(row < 0, 0.0, self.group_n_eff[row, place])
         sums = np.stack([n_eff, n_eff * self.group_mean[row, place], n_eff], axis=1)
         local = shrink(sums, self.bins.mean[place], self.shrinkage)

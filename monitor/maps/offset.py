@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.inference.cox import solve_offset
+from monitor.inference.cox import logits, solve_offset
 from monitor.inference.newton import Curved, minimise
 from monitor.maps.base import Method, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
-from monitor.maps.scales import log_probabilities, logits, probabilities, softmax
+from monitor.maps.scales import log_probabilities, probabilities, softmax
 
 MIN_EVENTS: Final = 5
 _MAX_OFFSET: Final = 100.0

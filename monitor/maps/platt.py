@@ -8,11 +8,12 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 
 from monitor.arrays import Floats
+from monitor.inference.cox import logits
 from monitor.inference.newton import fit_logistic
 from monitor.maps.base import BinaryMap, Method, Option, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number
-from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, logits, probabilities
+from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, probabilities
 
 MIN_EVENTS: Final = 10
 _MAX_INTERCEPT: Final = 1e6
@@ -45,7 +46,7 @@ class Platt(BinaryMap):
         if self.slope == 0.0:
             return f"{text}: predictions say nothing of the outcomes, or the opposite, so all become equal"
         if self.slope == SLOPE_LIMIT:
-            return f"{text}: the slope is at its limit, for predictions part the outcomes"
+            return f"{text}: the slope is at its limit, for predictions separate the outcomes"
         return text
 
 
@@ -82,7 +83,7 @@ METHOD: Final = Method(
             "flag",
             False,
             "Fit to Platt's targets (positives + 1) / (positives + 2) and 1 / (negatives + 2) in place of 1 and 0: "
-            "for few events, or predictions that part the outcomes.",
+            "for few events, or predictions that separate the outcomes.",
         )
     },
 )

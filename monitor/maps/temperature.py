@@ -11,12 +11,13 @@ import scipy
 from scipy.special import logsumexp
 
 from monitor.arrays import Floats
-from monitor.classes.mmce import DEFAULT_WIDTH
+from monitor.inference.cox import logits
 from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
 from monitor.maps.base import Method, Option, OptionValue, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number, whole
-from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, logits, probabilities, softmax
+from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, probabilities, softmax
+from monitor.measures.kce import MMCE_WIDTH
 from monitor.measures.laplace_loops import laplace_quadratic_form
 
 MIN_EVENTS: Final = 10
@@ -47,7 +48,7 @@ class Temperature(PredictionMap):
         if self.temperature >= SLOPE_LIMIT:
             effect = "the limit: predictions say nothing of the outcomes, or the opposite"
         elif self.temperature <= 1.0 / SLOPE_LIMIT:
-            effect = "the limit: predictions part the outcomes, and a smaller one would fit better still"
+            effect = "the limit: predictions separate the outcomes, and a smaller one would fit better still"
         elif round(self.temperature, 3) == 1.0:
             effect = "predictions hardly change"
         else:
@@ -216,7 +217,7 @@ _BY_MMCE: Final = Method(
     load=MmceTemperature.from_parts,
     options={
         "width": Option(
-            "number", DEFAULT_WIDTH, "Width of the Laplace kernel, in units of probability.", above=0.0, at_most=100.0
+            "number", MMCE_WIDTH, "Width of the Laplace kernel, in units of probability.", above=0.0, at_most=100.0
         ),
         "keep": Option(
             "number",

@@ -192,7 +192,7 @@ def binned_ece_width(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> floa
     0.9
     """
     require_events(table, "binned ECE")
-    return binned_error(table, "equal_width", n_bins, 1) + 1.0 / whole_bins(n_bins)
+    return binned_error(table, "equal_width", n_bins, 1) + 1.0 / require_whole("n_bins", n_bins, 1)
 
 
 def mce(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAULT_N_BINS) -> float:
@@ -285,11 +285,6 @@ class _Bins(NamedTuple):
         return np.maximum(0.0, np.maximum(below, -above)), np.maximum(-below, above)
 
 
-def whole_bins(n_bins: int) -> int:
-    """The number of bins; raises InputError unless it is a whole number of at least 1."""
-    return require_whole("n_bins", n_bins, 1)
-
-
 def first_rows(table: ScoreTable, kind: BinKind, n_bins: int) -> Ints:
     """First row of each bin, and the number of rows: int64, shape (n_bins + 1,). Bins can be empty.
 
@@ -298,7 +293,7 @@ def first_rows(table: ScoreTable, kind: BinKind, n_bins: int) -> Ints:
     outcomes do not matter.
     """
     require_choice("bins", kind, ("equal_width", "quantile"))
-    n_bins = whole_bins(n_bins)
+    n_bins = require_whole("n_bins", n_bins, 1)
     if kind == "equal_width":
         inner = np.searchsorted(table.score, _inner_edges(n_bins), side="left")
     else:
@@ -357,7 +352,7 @@ def binned_error_bound(table: ScoreTable, value: float, kind: BinKind, n_bins: i
     """
     if table.exact:
         return 0.0
-    bins = whole_bins(n_bins)
+    bins = require_whole("n_bins", n_bins, 1)
     low, high = _bins_reached(table, kind, bins)
     cut = high > low
     if norm == 1:

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from scipy.special import logit
@@ -17,6 +17,9 @@ from monitor.scores.arguments import require_choice, require_positive, require_w
 from monitor.scores.table import require_events
 
 Scale = Literal["probability", "logit"]
+
+MMCE_WIDTH: Final = 0.4
+"""Bandwidth for the top label of many classes, as in the code of MMCE's authors."""
 
 
 def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probability", unbiased: bool = False) -> float:
@@ -77,19 +80,15 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     return math.sqrt(max(0.0, square)) / n
 
 
-def kce_norms(table: ScoreTable, residual: Floats) -> Floats:
+def _norms(table: ScoreTable, residual: Floats, scale: Scale) -> Floats:
     """KCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
-    return np.asarray(np.sqrt(np.maximum(0.0, laplace_quadratic_forms(table.score, residual, 1.0))) / table.total)
+    square = laplace_quadratic_forms(kernel_location(table, scale), residual, 1.0)
+    return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.total)
 
 
-def kce_functional(table: ScoreTable) -> Floats:
+def _functional(table: ScoreTable, scale: Scale) -> Floats:
     """The functional that attains kCE, (m,): the residuals' potential, in the ball of the kernel's Hilbert space."""
-    return potential_functional(table, table.score)
-
-
-def potential_functional(table: ScoreTable, location: Floats) -> Floats:
-    """The functional that attains kCE over locations (m,), bandwidth 1; shape (m,)."""
-    potential = np.asarray(laplace_potential(location, table.residual, 1.0))
+    potential = np.asarray(laplace_potential(kernel_location(table, scale), table.residual, 1.0))
     size = math.sqrt(max(0.0, float(potential @ table.residual)))
     return potential / (size * table.total) if size > 0.0 else np.zeros(table.rows)
 
@@ -183,17 +182,6 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
     0.329967
     """
     return kce(table, bandwidth=bandwidth, scale="logit")
-
-
-def kce_logit_norms(table: ScoreTable, residual: Floats) -> Floats:
-    """KCE of logits as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
-    square = laplace_quadratic_forms(np.asarray(logit(table.score)), residual, 1.0)
-    return np.asarray(np.sqrt(np.maximum(0.0, square)) / table.total)
-
-
-def kce_logit_functional(table: ScoreTable) -> Floats:
-    """The functional that attains kCE of logits, (m,)."""
-    return potential_functional(table, kernel_location(table, "logit"))
 
 
 def kce_logit_error_bound(table: ScoreTable, value: float) -> float:
@@ -384,29 +372,35 @@ def _checked(table: ScoreTable, draws: int, seed: int, bandwidth: float) -> np.r
     return np.random.default_rng(seed)
 
 
-KCE: Final = SemiNorm(
+def _measure(scale: Scale, **declaration: Any) -> SemiNorm:
+    """Declare kCE on this scale with the default bandwidth."""
+    return SemiNorm(
+        unit="ratio",
+        norms=lambda table, residual: _norms(table, residual, scale),
+        witness=lambda table: _functional(table, scale),
+        **declaration,
+    )
+
+
+KCE: Final = _measure(
+    "probability",
     name="kce",
     title="kCE",
     help="Kernel calibration error: the largest correlation of the residual with a smooth function of the prediction.",
-    unit="ratio",
     value=kce,
     error_bound=kce_error_bound,
-    norms=kce_norms,
-    witness=kce_functional,
     rank=20,
 )
 
 MEASURES: Final = (
     KCE,
-    SemiNorm(
+    _measure(
+        "logit",
         name="kce_logit",
         title="kCE of logits",
         help="Kernel calibration error with nearness in logits: it sees more than kCE where outcomes are rare.",
-        unit="ratio",
         value=kce_logit,
         error_bound=kce_logit_error_bound,
-        norms=kce_logit_norms,
-        witness=kce_logit_functional,
         appears_in="reports",
         rank=65,
     ),

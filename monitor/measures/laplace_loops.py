@@ -6,6 +6,7 @@ from monitor.arrays import Floats
 from monitor.compiled import njit
 
 
+@njit()
 def laplace_quadratic_form(location: Floats, weight: Floats, bandwidth: float) -> float:
     r"""The quadratic form :math:`\sum_{ij} w_i w_j \exp(-|x_i - x_j| / h)`.
 
@@ -21,7 +22,13 @@ def laplace_quadratic_form(location: Floats, weight: Floats, bandwidth: float) -
     bandwidth
         h > 0.
     """
-    return float(laplace_quadratic_forms(location, weight[None], bandwidth)[0])
+    carried = 0.0
+    total = 0.0
+    for i in range(location.shape[0]):
+        if i > 0:
+            carried = (carried + weight[i - 1]) * np.exp((location[i - 1] - location[i]) / bandwidth)
+        total += weight[i] * (weight[i] + 2.0 * carried)
+    return total
 
 
 @njit()

@@ -1,7 +1,7 @@
 """Compare a new map with the map that serves, and with no map, on later events that no fit saw."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -210,7 +210,7 @@ def compare(
         "evidence": {
             f"against_{name}": against[name].to_dict() if name in against else None for name in ("none", "champion")
         },
-        "guard": {**guard.to_dict(), "against": serving},
+        "guard": {**asdict(guard), "against": serving},
         "decision": _decision(held, predictions),
     }
     progress(_STEP, 1.0)

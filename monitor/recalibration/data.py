@@ -53,8 +53,8 @@ class RefitData:
             return ()
         at = datetime.fromtimestamp(self.passed_over.time_ms / 1000.0, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         note = (
-            f"Calibration seems to have changed at {at}, but too little is known since then, and earlier events were "
-            f"taken too: {self.too_few}."
+            f"Calibration seems to have changed at {at}, but there are too few events since then, so earlier ones were "
+            f"used too: {self.too_few}."
         )
         return (note,)
 

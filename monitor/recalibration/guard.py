@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -49,10 +49,6 @@ class LossDifference:
     value: float
     lower: float
     upper: float
-
-    def to_dict(self) -> dict[str, float]:
-        """Convert to JSON types."""
-        return {"value": self.value, "lower": self.lower, "upper": self.upper}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +104,7 @@ class Evidence:
             "brier_difference": self.brier.value,
             "lower": self.brier.lower,
             "upper": self.brier.upper,
-            "log_loss_difference": None if self.log_loss is None else self.log_loss.to_dict(),
+            "log_loss_difference": None if self.log_loss is None else asdict(self.log_loss),
         }
 
 
@@ -145,10 +141,6 @@ class Guard:
     passed: bool
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON types."""
-        return {"passed": self.passed, "reasons": list(self.reasons), "notes": list(self.notes)}
 
 
 def log_losses(prediction: Floats, outcome: Ints) -> Floats:

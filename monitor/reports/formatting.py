@@ -114,3 +114,12 @@ def short_count(number: float) -> str:
             scaled = number / (1e3 if unit == "k" else size)
             return f"{scaled:.{0 if scaled >= 10.0 else 1}f}{unit}"
     return count(number)
+
+
+def size_text(size: float) -> str:
+    """A size in bytes to three digits: ``64 MiB``, ``1.18 GiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB"

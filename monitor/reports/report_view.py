@@ -182,8 +182,8 @@ def _binary_sections(findings: Findings, report: FileReport) -> list[Section]:
         lines = [segments_sentence(report.segments)]
         sections.append(Section("Segments, worst first", lines, segments_table(report.segments)))
     if report.search is not None:
-        found = report.search.segments
-        table = segments_table(found) if found else None
+        groups = report.search.segments
+        table = segments_table(groups) if groups else None
         sections.append(Section("Segments that were found, worst first", search_sentences(report.search), table))
     return sections
 
@@ -199,7 +199,9 @@ def _class_sections(findings: Findings, report: ClassReport) -> list[Section]:
         Section("The most probable class", head_lines(top), _measures(findings, top), _hidden(findings, top.measures)),
     ]
     if report.each_class:
-        sections.append(Section("Each class against the rest", table=_classes_table(findings, report.each_class)))
+        sections.append(
+            Section("Each class against the rest", table=classes_table(findings.class_names, report.each_class))
+        )
     return sections
 
 
@@ -304,7 +306,8 @@ def segment_text(segment: SegmentReport) -> str:
     return word if reason is None or segment.q_value is not None else f"{word}: {reason}"
 
 
-def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
+def classes_table(names: Sequence[str], reports: Sequence[Report]) -> Table:
+    """List the reports of classes, one row each; a wide terminal also shows TCE, kCE and intCE with their levels."""
     name = _leading_measure(reports)
     others = [other for other in _SHOWN if other != name and any(other in report.measures for report in reports)]
     columns = (
@@ -328,7 +331,7 @@ def _classes_table(findings: Findings, reports: Sequence[Report]) -> Table:
             *_short(report.measures.get(name)),
             judge_report(report),
         )
-        for class_name, report in zip(findings.class_names, reports, strict=True)
+        for class_name, report in zip(names, reports, strict=True)
     ]
     return Table(columns, rows, _IN_PARENTHESES if others else "", narrow_caption=_CHANCE, dense=True)
 

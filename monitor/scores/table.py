@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monitor.arrays import Bools, Floats
+from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores.arguments import number_text, numbers, require_same_index
 from monitor.scores.packing_loops import count_packed, pack_events
@@ -268,19 +268,40 @@ def merge_rows(table: ScoreTable, rows: int) -> ScoreTable:
     # The group of a row is that of the middle of its events.
     group = np.floor((np.cumsum(counts) - counts / 2.0) * (rows / table.total))
     first = np.flatnonzero(np.diff(group, prepend=-1.0))
+    lower, upper = table.lower[held][first], table.upper[held][np.append(first[1:], counts.size) - 1]
+    return gather_rows(table, first, lower, upper, highest=upper, held=held)
+
+
+def gather_rows(
+    table: ScoreTable, first: Ints, lower: Floats, upper: Floats, *, highest: Floats, held: Bools | None = None
+) -> ScoreTable:
+    """Sum neighbouring rows to rows at their mean predictions.
+
+    Parameters
+    ----------
+    table
+        m rows.
+    first
+        int64, shape (k,), ascending from 0: the first row of each sum, of those held.
+    lower, upper
+        float64, shape (k,): where the predictions of a sum may lie.
+    highest
+        float64, shape (k,): the largest mean prediction. Rounding must not move a mean out of its rows.
+    held
+        bool, shape (m,): rows that count; all if left out.
+    """
+    rows: Bools | slice = slice(None) if held is None else held
     positives, negatives, positive_sum, negative_sum = (
-        np.add.reduceat(column[held], first)
+        np.add.reduceat(column[rows], first)
         for column in (table.positives, table.negatives, table.positive_sum, table.negative_sum)
     )
-    lower, upper = table.lower[held][first], table.upper[held][np.append(first[1:], counts.size) - 1]
     return ScoreTable(
-        # Rounding must not move a mean out of its rows.
-        score=np.clip((positive_sum + negative_sum) / (positives + negatives), lower, upper),
+        score=np.clip((positive_sum + negative_sum) / (positives + negatives), lower, highest),
         positives=positives,
         negatives=negatives,
         positive_sum=positive_sum,
         negative_sum=negative_sum,
         lower=lower,
         upper=upper,
-        squares=None if table.squares is None else np.add.reduceat(table.squares[:, held], first, axis=1),
+        squares=None if table.squares is None else np.add.reduceat(table.squares[:, rows], first, axis=1),
     )

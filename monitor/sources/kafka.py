@@ -303,10 +303,8 @@ class KafkaSource:
 
     def _connect(self) -> KafkaConsumer:
         same_partition_count(partition_counts(self._connection, self._topics))
-        try:
+        with self._connection.translated():
             consumer = KafkaConsumer(**self._options)
-        except kafka_errors.KafkaError as error:
-            raise self._connection.explain(error) from error
         speed_up(consumer)
         fix_joins(consumer)
         consumer.subscribe(topics=self._topics, listener=self._membership)

@@ -5,7 +5,8 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -219,11 +220,15 @@ class KafkaConnection:
             dialogue.receive(answer.auth_bytes)
         return None
 
-    def explain(self, error: Exception) -> SourceError:
-        """The error to raise when a client cannot be made although a broker accepts us."""
-        if isinstance(error, REFUSALS):
-            return SourceMisconfigured(f"Kafka at {self.servers} refuses: {error}")
-        return SourceUnavailable(f"Kafka at {self.servers} does not answer: {error}; trying again")
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Raise the errors of a client that cannot be made, or of an administrator, as SourceError."""
+        try:
+            yield
+        except REFUSALS as error:
+            raise SourceMisconfigured(f"Kafka at {self.servers} refuses: {error}") from error
+        except kafka_errors.KafkaError as error:
+            raise SourceUnavailable(f"Kafka at {self.servers} does not answer: {error}; trying again") from error
 
     def _ssl_context(self) -> ssl.SSLContext:
         try:
@@ -259,11 +264,8 @@ def partition_counts(connection: KafkaConnection, topics: Sequence[str]) -> dict
         The broker refuses the log-in or the topics.
     """
     connection.check()
-    try:
-        with KafkaAdminClient(**connection.options()) as admin:
-            described = admin.describe_topics(list(topics))
-    except kafka_errors.KafkaError as error:
-        raise connection.explain(error) from error
+    with connection.translated(), KafkaAdminClient(**connection.options()) as admin:
+        described = admin.describe_topics(list(topics))
     counts = dict.fromkeys(topics, 0)
     for topic in described:
         code = topic["error_code"]

@@ -1,4 +1,4 @@
-"""What the service changes in kafka-python (3.0.12), with its private parts: docs/decisions/0020 says what each is for.
+"""Changes to kafka-python (3.0.12) that use its private parts; docs/decisions/0020 gives the reason for each.
 
 **Records.** kafka-python decodes each record byte by byte in Python, which takes longer than all later steps together.
 Here a compiled loop locates keys and values, and all records are cut out of the batch at once. Everything else stays
@@ -7,15 +7,15 @@ library's way, which raises the library's errors.
 
 **Joins.** kafka-python lets a join go on in the background when a poll's time is up, but loses it in two ways:
 
-- It decides anew at every poll whether to join. A leader that rejoins because a topic's partitions became known, or
-  grew, has noted what it assigned from by the time of the answer, and sees no reason any more. It never applies its
-  assignment and sends no heartbeat: the group goes on without it, and it never reads again.
+- It decides anew at every poll whether to join. A leader may rejoin because a topic's partitions became known, or
+  grew. When the answer comes, it has already stored the new partitions, so it sees no reason to join any more. It never
+  applies its assignment and sends no heartbeat: the group goes on without it, and it never reads again.
 - It discards an answer that came between two polls, and joins once more. If the leader does so, that is another
   rebalance, which the other members learn of seconds later; and their answers may again come between the leader's
-  polls. On a slow machine, partitions are so assigned time and again, and never read.
+  polls. On a slow machine, partitions are assigned again and again, and never read.
 
-Besides, a leader assigns before it knows the topics' partitions: nothing to anybody. It learns them a moment later and
-assigns again, and in between nobody reads.
+Besides, a leader makes its first assignment before it knows the topics' partitions, so the assignment is empty. It
+learns them a moment later and assigns again; in between no member reads.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -38,7 +38,7 @@ _NO_HEADERS: Final[tuple[tuple[str, bytes], ...]] = ()
 
 
 def speed_up(consumer: KafkaConsumer) -> None:
-    """Make a consumer that has fetched nothing yet unpack batches this way."""
+    """Let a consumer that has fetched nothing yet cut all records out of a batch at once."""
     consumer._fetcher.PartitionRecords = _PartitionRecords  # noqa: SLF001 - the library offers no other place
 
 

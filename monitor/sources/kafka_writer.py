@@ -92,10 +92,8 @@ class KafkaWriter:
         with self._lock:
             if self._producer is None:
                 self._connection.check()
-                try:
+                with self._connection.translated():
                     self._producer = KafkaProducer(**self._options())
-                except kafka_errors.KafkaError as error:
-                    raise self._connection.explain(error) from error
             return self._producer
 
     def _options(self) -> dict[str, Any]:

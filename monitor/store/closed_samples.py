@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monitor.arrays import Floats
@@ -181,7 +182,7 @@ def _keep(places: Ints, fit: NDArray[np.bool_], reason: str, left_out: Counter[s
 
 def _lengths(column: Any) -> Ints:
     """Length of each list, int64, shape (rows,); 0 for null."""
-    return np.asarray(pa.compute.fill_null(pa.compute.list_value_length(column), 0).to_numpy(), np.int64)
+    return np.asarray(pc.fill_null(pc.list_value_length(column), 0).to_numpy(), np.int64)
 
 
 def _most_frequent(values: Ints) -> int:

@@ -57,6 +57,7 @@ class Database:
         self._redactor = Redactor(secrets)
         if self.is_sqlite:
             sa.event.listen(engine, "begin", _begin_sqlite)
+        self._writing_engine = engine.execution_options(**{_WRITES: True})
 
     @property
     def is_sqlite(self) -> bool:
@@ -80,26 +81,24 @@ class Database:
         StoreError
             It refuses a statement.
         """
-        with self.translated(), self.engine.connect() as connection:
-            connection.execution_options(**{_WRITES: True})
-            with connection.begin():
-                if not self.is_sqlite:
-                    # Per transaction, so that it also holds behind a pooler. The server ends the session of an owner
-                    # that hangs, so that its locks do not block the next owner for ever.
-                    patience_ms = round(self.patience_seconds * 1000)
-                    connection.execute(
-                        sa.text(
-                            "SELECT set_config('lock_timeout', :lock, true),"
-                            " set_config('idle_in_transaction_session_timeout', :idle, true)"
-                        ),
-                        {"lock": str(patience_ms), "idle": str(6 * patience_ms)},
-                    )
-                yield connection
+        with self.translated(), self._writing_engine.begin() as connection:
+            if not self.is_sqlite:
+                # Per transaction, so that it also holds behind a pooler. The server ends the session of an owner
+                # that hangs, so that its locks do not block the next owner for ever.
+                patience_ms = round(self.patience_seconds * 1000)
+                connection.execute(
+                    sa.text(
+                        "SELECT set_config('lock_timeout', :lock, true),"
+                        " set_config('idle_in_transaction_session_timeout', :idle, true)"
+                    ),
+                    {"lock": str(patience_ms), "idle": str(6 * patience_ms)},
+                )
+            yield connection
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """One transaction that only reads."""
-        with self.translated(), self.engine.connect() as connection, connection.begin():
+        with self.translated(), self.engine.begin() as connection:
             yield connection
 
     def snapshot(self) -> sa.Connection:
@@ -120,12 +119,9 @@ class Database:
         self, connection: sa.Connection, statement: sa.Select[Any], rows_a_fetch: int
     ) -> Iterator[Iterator[Any]]:
         """The rows of a query; at most ``rows_a_fetch`` are in memory at a time."""
-        with self.translated():
-            result = connection.execute(statement.execution_options(stream_results=True, yield_per=rows_a_fetch))
-            try:
-                yield iter(result)
-            finally:
-                result.close()
+        streamed = statement.execution_options(stream_results=True, yield_per=rows_a_fetch)
+        with self.translated(), connection.execute(streamed) as result:
+            yield iter(result)
 
     def insert(self, table: sa.Table) -> "sqlite.Insert | postgresql.Insert":
         """An INSERT with ON CONFLICT."""

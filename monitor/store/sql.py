@@ -309,11 +309,6 @@ class SqlStore:
                 audit.wait_for_turn(self._database, connection)
                 audit.append(connection, [entry])
 
-    def pruned_dead_letters(self) -> int:
-        """Number of letters that were removed because of the limit."""
-        with self._database.reading() as connection:
-            return int(connection.execute(sa.select(sa.func.sum(PARTITIONS.c.dead_letters_pruned))).scalar_one() or 0)
-
     def read_sample(
         self, model: str, version: str, *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
     ) -> Sample:

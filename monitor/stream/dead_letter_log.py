@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from structlog.stdlib import BoundLogger
+
 from monitor.clock import Clock
 from monitor.events.model import DeadLetter
-from monitor.outage_log import Log, OncePerMinute
+from monitor.outage_log import OncePerMinute
 
 
 class DeadLetterLog:
     """Logs saved dead letters. The letters themselves are in the store, and counted. Not thread-safe."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
+    def __init__(self, log: BoundLogger, clock: Clock) -> None:
         self._log = log
         self._limit = OncePerMinute(clock)
         self._reasons: Counter[str] = Counter()

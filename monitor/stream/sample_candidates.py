@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monitor.store import closed_samples as arrow
@@ -119,7 +120,7 @@ class Candidates:
         """What :meth:`to_bytes` wrote. Raises DamagedStore."""
         table, _ = arrow.decode(data, KIND, SCHEMA)
         lists = table["features"]
-        lengths = pa.compute.fill_null(pa.compute.list_value_length(lists), NO_FEATURES)
-        flat = pa.compute.list_flatten(lists)
+        lengths = pc.fill_null(pc.list_value_length(lists), NO_FEATURES)
+        flat = pc.list_flatten(lists)
         columns = [arrow.numbers(table, name) for name in SCHEMA.names[:4]]
         return cls(*columns, *[np.asarray(lengths.to_numpy(), np.int32), np.asarray(flat.to_numpy(), np.float32)])

@@ -52,7 +52,7 @@ def test_the_reports_of_a_log_are_those_of_its_table(tmp_path: Path, table: Clas
     file = tmp_path / "pets.jsonl"
     file.write_bytes(b"\n".join(lines))
     found = report_log(file, Settings.model_validate(TREE), ManualClock(START_MS))
-    assert found.dead_letters == {}
+    assert found.dead_letters == []
     assert found.events["prediction", "accepted"] == EVENTS + 1
     assert found.events["outcome", "joined"] == EVENTS
     views = {"all": table.top_label()}

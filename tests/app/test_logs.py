@@ -17,7 +17,7 @@ import structlog
 import yaml
 
 from monitor.app.checks import Surroundings, run_checks
-from monitor.app.logs import configure_logs, log_what_nobody_caught, secrets_of
+from monitor.app.logs import configure_logs, log_uncaught_errors, secrets_of
 from monitor.app.service import Service
 from monitor.app.settings import Settings, load_settings
 from monitor.app.settings.document import effective
@@ -96,7 +96,7 @@ def test_whatever_is_written_is_one_object_a_line_with_the_same_fields_in_front(
 def test_what_nobody_caught_is_a_line_too(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.excepthook", None)
     monkeypatch.setattr("threading.excepthook", None)
-    log_what_nobody_caught()
+    log_uncaught_errors()
 
     def fail() -> None:
         raise RuntimeError("nobody catches it")

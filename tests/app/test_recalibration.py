@@ -86,7 +86,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("events")
     chosen = settings(folder)
     writer = make_writer(chosen, SystemClock())
-    writer.write([route(value, make_topics(chosen)).message for value in events()])
+    writer.write([route(value, make_topics(chosen)) for value in events()])
     writer.close()
     return folder
 
@@ -161,29 +161,29 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
     assert again.recalibration.recalibrations.serving.apply("churn", "7", [0.9]).prediction == [0.9]
 
 
-def asked(service: Service, path: str) -> str:
+def get(service: Service, path: str) -> str:
     with urllib.request.urlopen(f"{service.server.url}{path}", timeout=PATIENCE_SECONDS) as answer:
         return str(answer.read().decode())
 
 
 def exported(service: Service, series: str) -> float | None:
-    found = [line for line in asked(service, "/metrics").splitlines() if line.startswith(f"{series} ")]
-    return float(found[0].rpartition(" ")[2]) if found else None
+    lines = [line for line in get(service, "/metrics").splitlines() if line.startswith(f"{series} ")]
+    return float(lines[0].rpartition(" ")[2]) if lines else None
 
 
 def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run: Callable[[Settings], Service]) -> None:
     chosen = settings(tmp_path)
     topics = make_topics(chosen)
     writer = make_writer(chosen, SystemClock())
-    writer.write([route(value, topics).message for value in events()])
+    writer.write([route(value, topics) for value in events()])
     writer.close()
     service = run(chosen)
     wait_until_sampled(service)
     lifecycle = service.recalibration.recalibrations
 
     def live() -> dict[str, Any]:
-        found = json.loads(asked(service, "/v1/models/churn/recalibration"))["live"]
-        return {} if found is None else dict(found)
+        document = json.loads(get(service, "/v1/models/churn/recalibration"))["live"]
+        return {} if document is None else dict(document)
 
     assert live() == {}
     job, _ = lifecycle.request(lifecycle.make_request("churn", method="temperature"), actor="ada")
@@ -195,7 +195,7 @@ def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run:
     assert exported(service, 'calibration_refits_total{model="churn",result="passed"}') == 1
     assert exported(service, 'calibration_map_smce{map="candidate",model="churn",version="7"}') is None
 
-    service.log.writer.write([route(value, topics).message for value in events(START_MS + 3 * HOUR_MS, seed=5)])
+    service.log.writer.write([route(value, topics) for value in events(START_MS + 3 * HOUR_MS, seed=5)])
     eventually(lambda: live()["n"] > EVENTS * 0.95, shown=live)
     smce = {name: each["measures"]["smce"] for name, each in live()["maps"].items() if each is not None}
     assert smce["candidate"]["value"] < smce["none"]["value"] / 3
@@ -218,12 +218,9 @@ def test_live_events_tell_raw_and_recalibrated_scores_apart(tmp_path: Path, run:
     eventually(lambda: live()["maps"]["champion"] is not None, shown=live)
     assert live()["maps"]["candidate"] is None
     assert exported(service, 'calibration_champion_active{model="churn",version="7"}') == 1
-    assert (
-        exported(service, 'calibration_map_log10_e_value{against="none",map="champion",model="churn",version="7"}') or 0
-    ) > 2
-    after = find("churn")
-    assert after is not None
-    assert not after.miscalibrated
+    e_value = 'calibration_map_log10_e_value{against="none",map="champion",model="churn",version="7"}'
+    eventually(lambda: (exported(service, e_value) or 0) > 2, shown=live)
+    eventually(lambda: (after := find("churn")) is not None and not after.miscalibrated, shown=lambda: find("churn"))
 
 
 def test_a_service_that_stops_gives_its_refit_back(written: Path, run: Callable[[Settings], Service]) -> None:
@@ -247,19 +244,19 @@ def test_a_service_that_stops_gives_its_refit_back(written: Path, run: Callable[
 
 def workers() -> list[psutil.Process]:
     """Processes of refits that a service in this process has started."""
-    found = []
-    for each in psutil.Process().children():
+    workers = []
+    for child in psutil.Process().children():
         # Others may end meanwhile.
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "monitor.recalibration.worker" in each.cmdline():
-                found.append(each)
-    return found
+            if "monitor.recalibration.worker" in child.cmdline():
+                workers.append(child)
+    return workers
 
 
 def test_a_verdict_leads_to_a_map_that_serves_by_itself(tmp_path: Path, run: Callable[[Settings], Service]) -> None:
     chosen = settings(tmp_path, on_verdict=True, promotion="automatic", method="platt")
     writer = make_writer(chosen, SystemClock())
-    writer.write([route(value, make_topics(chosen)).message for value in events()])
+    writer.write([route(value, make_topics(chosen)) for value in events()])
     writer.close()
     service = run(chosen)
     lifecycle = service.recalibration.recalibrations
@@ -335,8 +332,8 @@ def serving(*champions: Champion) -> Serving:
 def finder(
     verdict: Verdict | None, champion: Champion | None = None, live: Mapping[str, Any] | None = None
 ) -> Callable[[str], Finding | None]:
-    told = None if verdict is None else Diagnosis(verdict, "")
-    report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=told)
+    diagnosis = None if verdict is None else Diagnosis(verdict, "")
+    report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=diagnosis)
     snapshot = Snapshot(
         watermarks_ms={"churn": START_MS}, current_versions={"churn": "7", "new": "1"}, reports={report.key: report}
     )
@@ -359,8 +356,8 @@ def test_where_a_map_serves_a_finding_is_of_what_it_makes_of_live_events(verdict
     champion = Champion("churn", "7", "rc_1", 5, 1)
     live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value}}
     for raw in (Verdict.SHAPE, Verdict.CALIBRATED, None):
-        found = finder(raw, champion, live)("churn")
-        assert found == Finding("7", verdict in {Verdict.SHAPE, Verdict.BOTH}, START_MS - HOUR_MS - 1000)
+        finding = finder(raw, champion, live)("churn")
+        assert finding == Finding("7", verdict in {Verdict.SHAPE, Verdict.BOTH}, START_MS - HOUR_MS - 1000)
 
 
 def test_of_a_map_that_is_not_measured_yet_nothing_is_found() -> None:
@@ -372,16 +369,16 @@ def test_of_a_map_that_is_not_measured_yet_nothing_is_found() -> None:
 
 def test_of_a_map_that_cannot_be_applied_the_raw_predictions_are_found_out() -> None:
     live = {"id": "rc_1", "missing": "the map cannot be applied to these events", "verdict": None}
-    found = finder(Verdict.SHAPE, Champion("churn", "7", "rc_1", 5, 1), live)("churn")
-    assert found is not None
-    assert found.miscalibrated
+    finding = finder(Verdict.SHAPE, Champion("churn", "7", "rc_1", 5, 1), live)("churn")
+    assert finding is not None
+    assert finding.miscalibrated
 
 
 def test_what_was_rolled_back_to_none_is_found_out_by_raw_predictions() -> None:
     live = {"id": "rc_1", "missing": None, "verdict": {"verdict": Verdict.CALIBRATED.value}}
-    found = finder(Verdict.SHAPE, Champion("churn", "7", None, 5, 2), live)("churn")
-    assert found is not None
-    assert found.miscalibrated
+    finding = finder(Verdict.SHAPE, Champion("churn", "7", None, 5, 2), live)("churn")
+    assert finding is not None
+    assert finding.miscalibrated
 
 
 def test_versions_that_serve_are_known_before_their_events_are() -> None:

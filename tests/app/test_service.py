@@ -61,7 +61,7 @@ def events() -> list[bytes]:
 
 def write(chosen: Settings, values: list[bytes]) -> None:
     writer = make_writer(chosen, SystemClock())
-    writer.write([route(value, make_topics(chosen)).message for value in values])
+    writer.write([route(value, make_topics(chosen)) for value in values])
     writer.close()
 
 

@@ -17,7 +17,7 @@ from monitor.local import PrincipalComponents, local_calibration_error, mlce_cur
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore import EVENTS_PER_BIN, GAMMAS, Lore, coordinates, leave_one_out_losses
+from monitor.maps.lore import EVENTS_PER_BIN, GAMMAS, Lore, bin_indices, coordinates, leave_one_out_losses
 
 pytestmark = pytest.mark.benchmark
 
@@ -51,7 +51,7 @@ def by_matrix(lore: Lore, asked: LabelledEvents) -> Floats:
     """The map's formula with the whole matrix of distances of each bin."""
     assert asked.features is not None
     phi, at = lore.stored.points.T.astype(np.float64), coordinates(lore.space, asked.features).astype(np.float64)
-    result, place, bins = asked.prediction.copy(), lore.bins.indices(asked.prediction), lore.bins
+    result, place, bins = asked.prediction.copy(), bin_indices(lore.bins.count, asked.prediction), lore.bins
     for b in np.unique(place):
         rows, inside = place == b, slice(*lore.stored.first[b : b + 2])
         k = np.exp(-cdist(at[rows], phi[inside], "cityblock") / (phi.shape[1] * lore.gamma))

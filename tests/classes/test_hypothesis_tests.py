@@ -130,9 +130,9 @@ def test_draws_can_be_drawn_again(name: str) -> None:
 
 def test_wrong_options_are_named() -> None:
     table = table_of(1, 60)
-    with pytest.raises(InputError, match="draws must be at least 19, got 10"):
+    with pytest.raises(InputError, match="draws must be a whole number of at least 19, got 10"):
         bootstrap_test(table, draws=10)
-    with pytest.raises(InputError, match="draws must be at least 19, got 10"):
+    with pytest.raises(InputError, match="draws must be a whole number of at least 19, got 10"):
         consistency_test(table, mmce, draws=10)
     for test in (bootstrap_test, exact_variance_test, distribution_free_test):
         with pytest.raises(NotEnoughData, match="at least 2 events, got 1"):

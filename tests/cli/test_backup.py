@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from monitor.app.log_bounds import Bounds, Continuation, continuation
+from monitor.app.log_bounds import Continuation, continuation
 from monitor.app.parts import Log, make_evaluator, make_log, make_pipeline, make_writer, open_store
 from monitor.app.settings import load_settings
 from monitor.clock import ManualClock, SystemClock
-from monitor.sources.base import Message, TopicPartition
+from monitor.sources.base import LogRange, Message, TopicPartition
 from monitor.stream.pipeline import Pipeline
 from tests.cli.command import inside, one_error_line
 from tests.real.mixed_log import OUTCOMES, POLICY, PREDICTIONS, MixedLog
@@ -75,7 +75,9 @@ class Folder:
             assert sum(pipeline.status.counters.values()) >= until
             pipeline._save_all()
             # While the clock stands, an evaluation renews every interval, however long it takes.
-            evaluator = make_evaluator(self.settings, pipeline.panes, ManualClock(CLOCK.now_ms()))
+            panes = make_panes(self.settings)
+            read_closings(store, panes)
+            evaluator = make_evaluator(self.settings, panes, ManualClock(CLOCK.now_ms()))
             evaluator.evaluate()
             reports = {str(key): report.to_dict() for key, report in evaluator.latest.reports.items()}
             log.source.close()
@@ -151,7 +153,10 @@ def test_the_log_is_copied_after_the_store(mixed: MixedLog, undisturbed: dict[st
     assert inside("backup", str(tmp_path), cwd=folder.path).returncode == 0
     (made,) = tmp_path.glob("calibration-monitor-*Z.zip")
     shutil.copytree(folder.path / "log", tmp_path / "log-after")
-    for name, said in (("log-before", "records before the backup"), ("log-after", "0 records are read")):
+    for name, said in (
+        ("log-before", "records before the store's offset: it was created anew"),
+        ("log-after", "0 records are read"),
+    ):
         path = tmp_path / f"restored-{name}"
         new = Folder(path, f"sqlite:///{path}/state.db")
         shutil.copytree(tmp_path / name, path / "log")
@@ -165,7 +170,7 @@ def test_the_log_is_copied_after_the_store(mixed: MixedLog, undisturbed: dict[st
 
 
 def test_offsets_are_compared_with_the_log() -> None:
-    bounds = {TopicPartition("a", number): Bounds(10, 20) for number in range(3)}
+    bounds = {TopicPartition("a", number): LogRange(10, 20) for number in range(3)}
     found = continuation([("a", 0, 4), ("a", 1, 15), ("a", 2, 25), ("b", 0, 1)], bounds)
     a0, a2, b0 = TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 0)
     assert found == Continuation(15, {a0: 6}, {a2: 5}, (b0,))

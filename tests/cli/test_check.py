@@ -15,7 +15,7 @@ import pytest
 import trustme
 import yaml
 
-from monitor.app.checks import CHECKS, Finding, Surroundings, Thresholds, Verdict, run_checks
+from monitor.app.checks import CHECKS, Finding, Surroundings, Verdict, machine, run_checks
 from monitor.app.parts import make_log, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
@@ -154,16 +154,19 @@ def test_a_log_that_is_another_than_the_stores_fails(tmp_path: Path) -> None:
     assert worst(look(follows, "configuration"), "configuration")[0] is WARN
 
 
-def test_a_full_disk_is_said_before_it_is_full(tmp_path: Path) -> None:
+def test_a_full_disk_is_said_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = settings(tmp_path)
-    plenty, most = 1 << 62, 1 << 63
-    verdict, detail = worst(look(chosen, "disk", thresholds=Thresholds(warn_free_bytes=plenty)), "disk")
+    monkeypatch.setattr(machine, "_WARN_FREE_BYTES", 1 << 62)
+    verdict, detail = worst(look(chosen, "disk"), "disk")
     assert verdict is WARN
     assert "make room" in detail
-    verdict, detail = worst(look(chosen, "disk", thresholds=Thresholds(plenty, most)), "disk")
+    monkeypatch.setattr(machine, "_FAIL_FREE_BYTES", 1 << 62)
+    verdict, detail = worst(look(chosen, "disk"), "disk")
     assert verdict is FAIL
     assert "will soon be refused" in detail
-    assert [each.verdict for each in look(chosen, "disk", thresholds=Thresholds(0, 0))] == [OK] * 3
+    monkeypatch.setattr(machine, "_WARN_FREE_BYTES", 0)
+    monkeypatch.setattr(machine, "_FAIL_FREE_BYTES", 0)
+    assert [finding.verdict for finding in look(chosen, "disk")] == [OK] * 3
 
 
 def test_a_secret_that_everybody_can_read_is_warned_of(tmp_path: Path) -> None:

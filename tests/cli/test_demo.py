@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from monitor.cli import demo
-from monitor.cli.demo_view import Links
+from monitor.cli.demo import links
 from monitor.demo import MODELS
 from tests.cli.command import inside, monitor, one_error_line, patient, start
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -69,14 +69,14 @@ def test_the_drift_shows_for_what_it_is_and_the_calibrated_models_stay_so(tmp_pa
 
 @pytest.mark.parametrize(("port", "at"), [(8000, ""), (8123, " --url http://127.0.0.1:8123")])
 def test_it_says_how_to_repair_a_model_at_its_address(port: int, at: str) -> None:
-    told = Links(f"http://127.0.0.1:{port}", Path("kept")).text().plain.splitlines()
-    asked = [line.strip() for line in told if "monitor recalibrate" in line]
-    assert asked == [
+    lines = links(f"http://127.0.0.1:{port}", Path("kept")).plain.splitlines()
+    commands = [line.strip() for line in lines if "monitor recalibrate" in line]
+    assert commands == [
         f"monitor recalibrate overconfident --wait --promote{at}",
         f"monitor recalibrate local-error --wait{at}",
     ]
     for model in MODELS:
-        assert any(line.split()[:1] == [model.name] and model.story in line for line in told)
+        assert any(line.split()[:1] == [model.name] and model.story in line for line in lines)
 
 
 def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from monitor.cli.main import COMMANDS
+from monitor.cli.main import COMMANDS, OLD_NAMES, module_of
 from monitor.version import VERSION
 from tests.cli.command import inside, monitor, one_error_line
 
-EACH = [*([name] for name in COMMANDS), ["dead-letters", "list"], ["dead-letters", "replay"]]
+EACH = [*([name] for name in (*COMMANDS, *OLD_NAMES)), ["dead-letters", "list"], ["dead-letters", "replay"]]
 
 
 def test_the_version() -> None:
@@ -34,8 +34,8 @@ def test_every_command_has_help_with_an_example(tmp_path: Path, command: list[st
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_says_of_a_command_what_it_says_of_itself(name: str) -> None:
-    command = typer.main.get_command(importlib.import_module(COMMANDS[name].module).app)
-    assert (command.help or "").splitlines()[0] == COMMANDS[name].help
+    command = typer.main.get_command(importlib.import_module(module_of(name)).app)
+    assert (command.help or "").splitlines()[0] == COMMANDS[name]
 
 
 @pytest.mark.parametrize(

@@ -33,24 +33,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             ["gone.csv"],
             2,
-            "gone.csv: no such file; name a CSV, Parquet or JSON lines file that is there (by its ending it is no ",
+            "gone.csv: no such file; name a CSV, Parquet or JSON lines file that is there (the ending is that of ",
         ),
-        (["gone.csv.gz", "--wait"], 2, "--wait is of a model of a service, and gone.csv.gz is taken for a file"),
-        (["few.csv", *NOWHERE], 2, "--url is of a model of a service, and few.csv is taken for a file"),
-        (["few.csv", "--window", "7d"], 2, "--window is of a model of a service, and few.csv is taken for a file"),
+        (["gone.csv.gz", "--wait"], 2, "--wait is for a model of a service, and gone.csv.gz is read as a file"),
+        (["few.csv", *NOWHERE], 2, "--url is for a model of a service, and few.csv is read as a file"),
+        (["few.csv", "--window", "7d"], 2, "--window is for a model of a service, and few.csv is read as a file"),
         # A file is one whatever its name.
-        (["churn", "--promote"], 2, "--promote is of a model of a service, and churn is taken for a file"),
+        (["churn", "--promote"], 2, "--promote is for a model of a service, and churn is read as a file"),
         (["churn"], 2, "churn: files ending in .csv"),
         (
             ["fraud", "--feature", "age"],
             2,
-            "--feature is of a file, and fraud is taken for a model of a service, as there is no such file",
+            "--feature is for a file, and fraud is read as a model of a service, because there is no such file",
         ),
-        (["fraud", "-o", "map.arrow"], 2, "--output is of a file, and fraud is taken for a model of a service"),
+        (["fraud", "-o", "map.arrow"], 2, "--output is for a file, and fraud is read as a model of a service"),
         (
             ["fraud", "--method", "beta", "--method", "lore"],
             2,
-            "--method goes once with a model, and fraud is taken for",
+            "--method goes once with a model, and fraud is read as",
         ),
         (["fraud", *NOWHERE], 1, "the service at http://127.0.0.1:1 does not answer"),
     ],
@@ -60,7 +60,7 @@ def test_what_it_took_the_name_for_is_said(folder: Path, arguments: list[str], s
     assert done.returncode == status
     assert one_error_line(done).startswith(line)
     if status == 1:
-        assert "fraud is taken for a model, as there is no such file" in done.stderr
+        assert "fraud is read as a model, because there is no such file" in done.stderr
 
 
 def test_the_old_name_works_and_says_the_new_one(folder: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_old_name_works_and_says_the_new_one(folder: Path) -> None:
     old, new = (inside(name, *arguments, cwd=folder) for name in ("refit", "recalibrate"))
     assert (old.returncode, old.stdout) == (new.returncode, new.stdout)
     assert (old.stderr, new.stderr) == (
-        "`monitor refit` is now `monitor recalibrate`; the old name goes in the next release\n",
+        "`monitor refit` is now `monitor recalibrate`; the old name will be removed in the next release\n",
         "",
     )
     assert "│ refit" not in inside("--help", cwd=folder).stdout

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from monitor.app.demo import pace_to_now, source_simulator
 from monitor.app.settings import Settings
 from monitor.cli import simulate as command
+from monitor.cli.simulate import pace_to_now, source_simulator
 from monitor.clock import ManualClock, SystemClock
 from monitor.demo import MODELS, Pace, Simulator
 from monitor.errors import SettingsError
@@ -57,7 +57,7 @@ def test_the_present_is_reached_after_three_minutes(speed: float, now_ms: int) -
 def test_it_writes_up_to_the_present_and_no_further() -> None:
     clock = ManualClock(NOW_MS)
     pace = Pace(speed=600.0, history_ms=HOUR_MS // 60, calm_ms=0, behind_ms=HOUR_MS // 6)
-    simulator = Simulator(Kept(), "events", clock, pace=pace, rate=0.1)
+    simulator = Simulator(Kept().write, "events", clock, pace=pace, rate=0.1)
     clock.advance(HOUR_MS / 1000)
     simulator.produce(0.0)  # the history alone: no time passes
     assert simulator.now_ms == simulator.start_ms

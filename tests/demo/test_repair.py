@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from monitor.app.demo import demo_settings
+from monitor.cli.demo import demo_settings
 from monitor.demo import MODELS
 from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
@@ -89,6 +89,6 @@ def test_the_map_finds_who_is_who(local: RefitResult) -> None:
 
 def test_the_settings_name_these_methods(tmp_path: Path) -> None:
     models = demo_settings(tmp_path, 0).models
-    asked = {name: models.refits(name).method for name in ("overconfident", "rare-event", "local-error")}
+    asked = {name: models.of(name).recalibration.method for name in ("overconfident", "rare-event", "local-error")}
     assert asked == {"overconfident": "beta", "rare-event": "offset", "local-error": "lore"}
     assert set(models.declared) <= set(BY_NAME)

@@ -36,7 +36,9 @@ class Full(Kept):
 
 
 def test_it_begins_in_the_past_on_a_whole_hour_with_a_history() -> None:
-    simulator = Simulator(Kept(), "events", ManualClock(NOW_MS), pace=Pace(history_ms=2 * HOUR_MS, calm_ms=HOUR_MS))
+    simulator = Simulator(
+        Kept().write, "events", ManualClock(NOW_MS), pace=Pace(history_ms=2 * HOUR_MS, calm_ms=HOUR_MS)
+    )
     begin_ms = simulator.start_ms - 2 * HOUR_MS
     assert begin_ms % HOUR_MS == 0
     assert NOW_MS - 31 * 24 * HOUR_MS < begin_ms <= NOW_MS - 30 * 24 * HOUR_MS
@@ -45,7 +47,7 @@ def test_it_begins_in_the_past_on_a_whole_hour_with_a_history() -> None:
 
 def test_what_is_written_reaches_up_to_the_time_and_no_further() -> None:
     kept = Kept()
-    simulator = Simulator(kept, "events", ManualClock(NOW_MS), seed=2)
+    simulator = Simulator(kept.write, "events", ManualClock(NOW_MS), seed=2)
     end_ms = simulator.now_ms + HOUR_MS // 2
     simulator.write_until(end_ms)
     assert simulator.now_ms == end_ms
@@ -60,7 +62,7 @@ def test_what_is_written_reaches_up_to_the_time_and_no_further() -> None:
 def test_it_runs_faster_than_the_wall_clock_until_it_is_stopped() -> None:
     kept = Kept()
     pace = Pace(speed=600.0, history_ms=HOUR_MS // 6, calm_ms=0, behind_ms=30 * 24 * HOUR_MS)
-    simulator = Simulator(kept, "events", SystemClock(), pace=pace)
+    simulator = Simulator(kept.write, "events", SystemClock(), pace=pace)
     thread = threading.Thread(target=simulator.run)
     thread.start()
     try:
@@ -74,7 +76,7 @@ def test_it_does_not_run_into_the_future() -> None:
     kept = Kept()
     clock = ManualClock(NOW_MS)
     pace = Pace(speed=1000.0, history_ms=0, calm_ms=0, behind_ms=0)
-    simulator = Simulator(kept, "events", clock, pace=pace, rate=0.1)
+    simulator = Simulator(kept.write, "events", clock, pace=pace, rate=0.1)
     thread = threading.Thread(target=simulator.run)
 
     def begun() -> bool:
@@ -95,6 +97,6 @@ def test_it_does_not_run_into_the_future() -> None:
 
 @pytest.mark.parametrize("history_ms", [0, HOUR_MS])
 def test_a_full_disk_ends_it_without_a_traceback(history_ms: int) -> None:
-    simulator = Simulator(Full(), "events", SystemClock(), pace=Pace(history_ms=history_ms))
+    simulator = Simulator(Full().write, "events", SystemClock(), pace=Pace(history_ms=history_ms))
     simulator.run()
     assert simulator.messages == 0

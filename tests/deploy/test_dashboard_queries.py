@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from deploy.dashboards.every import DASHBOARDS
-from monitor.app.demo import demo_settings
 from monitor.app.service import Service
 from monitor.app.settings import Settings
+from monitor.cli.demo import demo_settings
 from monitor.clock import SystemClock
 from monitor.demo import HORIZON_MS, LATENESS_MS, Pace, Simulator
 from tests.deploy.boards import AskedQuery, queries, variables
@@ -52,7 +52,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     # Maps are looked at twice a minute.
     service.recalibration.live._interval_seconds = 0.5
     pace = Pace(history_ms=HOUR_MS, calm_ms=HOUR_MS // 2)
-    simulator = Simulator(service.log.writer, TOPIC, clock, pace=pace, seed=32, rate=1.0)
+    simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=1.0)
     service.start()
     try:
         scraped = _scraped(service.server.url.removeprefix("http://"), _hasty(directory))

@@ -248,7 +248,7 @@ def test_most_messages_of_the_laws_come_through_somewhere() -> None:
     fates: set[Any] = set()
 
     @given(message=messages, kind=kinds)
-    @settings(max_examples=4000)
+    @settings(max_examples=1500)
     def gather(message: Message, kind: Kind | None) -> None:
         decoded = decode(message, default_kind=kind)
         fates.update(decoded.columns.kind.tolist())

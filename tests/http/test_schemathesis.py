@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.checks import not_a_server_error
@@ -24,7 +25,6 @@ SERVICE = Service(refits=of_this_process(), limits=Limits(failures_per_minute=10
 SERVICE.authenticator = KEYS.authenticator(SERVICE.clock)
 SERVICE.show(snapshot([report("churn", window="24h")]))
 APP = SERVICE.app()
-REFIT = Client(APP).post("/v1/models/churn/recalibrations", key=KEY, json={"promote": False}).json()["id"]
 
 
 @schemathesis.serializer("application/x-ndjson")
@@ -37,7 +37,15 @@ SCHEMA = schemathesis.openapi.from_asgi("/openapi.json", APP, timeout=PATIENCE_S
 # Its own patience is ten seconds, in which kernels may have to be compiled.
 SCHEMA.config.update(request_timeout=PATIENCE_SECONDS)
 
-KNOWN = {"model": "churn", "id": REFIT, "name": "reliability"}
+KNOWN = {"model": "churn", "name": "reliability"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def refit() -> None:
+    """Make a refit to ask for. Not at import: every process of a test run collects all tests."""
+    answer = Client(APP).post("/v1/models/churn/recalibrations", key=KEY, json={"promote": False})
+    KNOWN["id"] = answer.json()["id"]
+
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 

@@ -39,6 +39,19 @@ def test_port_0_takes_a_free_one_and_says_which() -> None:
         assert "server" not in answer.headers
 
 
+def test_the_answer_to_head_has_no_body() -> None:
+    requests = b"HEAD /healthz HTTP/1.1\r\nhost: localhost\r\n\r\nGET /healthz HTTP/1.0\r\n\r\n"
+    with (
+        ApiServer(Service().app(), port=0) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as caller,
+    ):
+        caller.sendall(requests)
+        answers = b"".join(iter(lambda: caller.recv(65_536), b""))
+    _, head, get = answers.split(b"HTTP/1.1 ")
+    assert head.partition(b"\r\n\r\n")[2] == b""
+    assert get.partition(b"\r\n\r\n")[2] != b""
+
+
 def test_after_the_stop_nothing_listens() -> None:
     server = ApiServer(Service().app(), port=0)
     server.start()

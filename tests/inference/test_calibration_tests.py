@@ -140,7 +140,7 @@ def test_sure_predictions_that_are_right_or_wrong() -> None:
 def test_refusals() -> None:
     with pytest.raises(NotEnoughData, match="a test of calibration needs at least 1 event, got 0"):
         calibration_test(ScoreTable.from_events([], []))
-    with pytest.raises(InputError, match="draws must be at least 19, got 5"):
+    with pytest.raises(InputError, match="draws must be a whole number of at least 19, got 5"):
         calibration_test(ScoreTable.from_events([0.5], [1]), draws=5)
 
 

@@ -320,7 +320,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         interval(ScoreTable.from_events([], []), MEASURES["kce"])
     with pytest.raises(InputError, match="tce needs whole counts"):
         interval(ScoreTable.from_events([0.5], [1], [0.5]), MEASURES["tce"])
-    with pytest.raises(InputError, match="draws must be at least 19, got 0"):
+    with pytest.raises(InputError, match="draws must be a whole number of at least 19, got 0"):
         interval(ScoreTable.from_events([0.5], [1]), MEASURES["kce"], draws=0)
 
 

@@ -223,7 +223,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
     weighted = ScoreTable.from_events([0.5, 0.6], [0, 1], [0.5, 1.0])
     with pytest.raises(InputError, match="tce needs whole counts"):
         null_level(weighted, [MEASURES["tce"]])
-    with pytest.raises(InputError, match="draws must be at least 19, got 18"):
+    with pytest.raises(InputError, match="draws must be a whole number of at least 19, got 18"):
         null_level(ScoreTable.from_events([0.5], [1]), measures, draws=18)
 
 

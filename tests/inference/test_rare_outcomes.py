@@ -44,11 +44,11 @@ def test_the_stretch_that_surprises_most_is_told() -> None:
     p = np.r_[np.full(5000, 1e-6), np.full(1000, 0.5)]
     y = np.r_[np.ones(3), np.zeros(4997), np.arange(1000) % 2]
     low = contradictions(ScoreTable.from_events(p, y))
-    assert (low.found, low.limit, low.positive) == (3.0, 1e-6, True)
+    assert (low.observed, low.limit, low.positive) == (3.0, 1e-6, True)
     assert low.expected == pytest.approx(0.005)
     assert low.p_value == pytest.approx(10.0 * 0.005**3 / 6.0)
     high = contradictions(ScoreTable.from_events(1.0 - p, 1.0 - y))
-    assert (high.found, high.positive) == (3.0, False)
+    assert (high.observed, high.positive) == (3.0, False)
     assert high.p_value == pytest.approx(low.p_value, rel=1e-6)
     # Twice the log-likelihood ratio, over the information of all.
     gained = 2.0 * (3.0 * math.log(3.0 / 0.005) - 2.995)

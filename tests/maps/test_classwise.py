@@ -58,7 +58,7 @@ def test_no_class_with_enough_events_is_too_little() -> None:
 def test_maps_that_do_not_fit_are_refused() -> None:
     one = Histogram(np.array([0.5]), np.array([0.0, 1.0]), np.ones(2))
     with pytest.raises(CorruptMap, match="two classes or more, got 1"):
-        Classwise.load(histogram.METHOD, join_parts({}, [one.parts()]))
-    broken = join_parts({}, [one.parts(), Histogram(np.array([0.5]), np.array([0.0, 7.0]), np.ones(2)).parts()])
+        Classwise.load(histogram.METHOD, join_parts({}, [one]))
+    broken = join_parts({}, [one, Histogram(np.array([0.5]), np.array([0.0, 7.0]), np.ones(2))])
     with pytest.raises(CorruptMap, match="map 1 of 2: value must be finite and from 0 to 1, got 7"):
         Classwise.load(histogram.METHOD, broken)

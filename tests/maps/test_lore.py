@@ -13,7 +13,7 @@ from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps import lore as module
 from monitor.maps.labelled import LabelledEvents
-from monitor.maps.lore import GAMMAS, METHOD, WHOLE_BIN, Lore, coordinates, leave_one_out_losses
+from monitor.maps.lore import GAMMAS, METHOD, WHOLE_BIN, Lore, bin_indices, coordinates, leave_one_out_losses
 from tests.reference import naive_lore
 
 Floats = NDArray[np.float64]
@@ -151,7 +151,7 @@ def test_of_a_vanishing_gamma_it_is_the_nearest_neighbour_in_the_bin(seed: int, 
     assert events.features is not None
     assert asked.features is not None
     phi, at = coordinates(lore.space, events.features), coordinates(lore.space, asked.features)
-    place, of = lore.bins.indices(events.prediction), lore.bins.indices(asked.prediction)
+    place, of = bin_indices(lore.bins.count, events.prediction), bin_indices(lore.bins.count, asked.prediction)
     for i in range(len(asked)):
         distance = np.where(place == of[i], np.abs(phi - at[i]).sum(axis=1), np.inf)
         first, second = np.partition(distance, 1)[:2]

@@ -134,22 +134,22 @@ class Prometheus:
         result = data["result"]
         if data["resultType"] == "scalar":
             result = [{"metric": {}, "value": result}]
-        return [Sample(each["metric"], float(each["value"][1])) for each in result]
+        return [Sample(series["metric"], float(series["value"][1])) for series in result]
 
     def query_range(self, expression: str, seconds: float = 60.0, step: float = 1.0) -> list[dict[str, Any]]:
         """The answer to a range query that ends now: ``metric`` and ``values`` of each series."""
         now = time.time()
-        found: list[dict[str, Any]] = self._api(
+        series: list[dict[str, Any]] = self._api(
             "query_range", query=expression, start=str(now - seconds), end=str(now), step=str(step)
         )["result"]
-        return found
+        return series
 
     def value(self, expression: str) -> float:
         """The one value of a query that has one; NaN where it has none."""
-        found = self.query(expression)
-        if len(found) > 1:
-            raise PrometheusError(f"{expression} has {len(found)} values: {found}")
-        return found[0].value if found else math.nan
+        samples = self.query(expression)
+        if len(samples) > 1:
+            raise PrometheusError(f"{expression} has {len(samples)} values: {samples}")
+        return samples[0].value if samples else math.nan
 
     def label_values(self, label: str, *series: str) -> list[str]:
         """The values of a label, of the series that match."""

@@ -1,5 +1,6 @@
 """Progress: the clock goes on until the work is done, and callers in Python see it only where it takes a while."""
 
+import re
 import sys
 import time
 from types import ModuleType, SimpleNamespace
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.reports.progress import patient_progress, stages_progress
+from tests.patience import eventually
 
 
 def test_the_clock_goes_on_after_a_stage_that_reached_its_end(
@@ -18,7 +20,8 @@ def test_the_clock_goes_on_after_a_stage_that_reached_its_end(
         progress("measuring", 1.0)
         progress("measuring region=eu", 0.2)
         time.sleep(1.3)
-    assert "0:00:01" in capsys.readouterr().err
+    # A slow machine may show a later second first.
+    assert re.search(r"0:00:0[1-9]|0:0[1-9]|0:00:[1-5]\d", capsys.readouterr().err)
 
 
 class Notebook:
@@ -50,8 +53,8 @@ def test_a_notebook_shows_a_line_while_long_work_is_done(monkeypatch: pytest.Mon
     monkeypatch.setattr("monitor.reports.progress._REFRESH_SECONDS", 0.01)
     with patient_progress() as progress:
         progress("measuring region=eu", 0.25)
-        time.sleep(0.5)
-    assert "measuring region=eu 25% 0:00:00" in notebook.shown
+        line = re.compile(r"measuring region=eu 25% \d:\d\d:\d\d")
+        eventually(lambda: any(map(line.fullmatch, notebook.shown)), shown=lambda: notebook.shown)
     assert notebook.shown[-1] == ""
 
 

@@ -13,6 +13,7 @@ from monitor.reports.evaluation.files import FileReport, report_table
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.report_view import (
+    classes_table,
     comparison_sentence,
     differences_table,
     judge_difference,
@@ -131,3 +132,19 @@ def test_of_prevalences_apart_nobody_is_better(compared: Comparison) -> None:
     (row,) = (line for line in printed(differences_table(apart), 100) if line.strip().startswith("smCE"))
     assert row.endswith("higher")
     assert judge_difference(compared.differences["smce"]).value == "worse"
+
+
+def test_a_wide_terminal_shows_the_level_of_each_measure_of_a_class() -> None:
+    levels = {
+        "tce": MeasureResult(43.8, "percent", null_q95=18.2),
+        "kce": MeasureResult(0.0148, "ratio", null_q95=0.015),
+        "smce": MeasureResult(0.0194, "ratio", 0.0001, 0.0323, null_q95=0.0164),
+        "intce": MeasureResult(0.0429, "ratio", null_q95=0.0339),
+    }
+    table = classes_table(["cat"], [Report("m", "1", "class=cat", "all", 0, 1, 900, 90, 1000, 0.1, 0.11, levels)])
+    wide, narrow = "\n".join(printed(table, 144)), "\n".join(printed(table, 120))
+    for text in ("43.8% (18.2%)", ".0148 (.0150)", ".0429 (.0339)", "0.0001 to 0.0323", "in parentheses"):
+        assert text in wide
+    assert "43.8%" not in narrow
+    assert "0.0194" in narrow
+    assert "0.0164" in narrow

@@ -17,6 +17,7 @@ from monitor.store.base import (
     ModelState,
 )
 from monitor.store.closings import Cells, Closing, Panes
+from monitor.store.schema import PARTITIONS
 from monitor.store.sql import SqlStore
 
 HOUR_MS = 3_600_000
@@ -119,3 +120,9 @@ def undo_closings(url: str) -> None:
         ):
             connection.exec_driver_sql(statement)
     engine.dispose()
+
+
+def pruned_dead_letters(store: SqlStore) -> int:
+    """Number of letters that were removed because of the limit or their age."""
+    with store.database.reading() as connection:
+        return int(connection.execute(sa.select(sa.func.sum(PARTITIONS.c.dead_letters_pruned))).scalar_one() or 0)

@@ -7,7 +7,7 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.events.model import Reason
 from monitor.store.sql import SqlStore
-from tests.store.samples import checkpoint, letter
+from tests.store.samples import checkpoint, letter, pruned_dead_letters
 
 
 def test_a_letter_comes_back_whole(store: SqlStore, clock: ManualClock) -> None:
@@ -58,11 +58,11 @@ def test_beyond_the_limit_the_oldest_go_and_are_counted(store_url: str) -> None:
     with SqlStore.open(store_url, dead_letter_limit=5) as store:
         epochs = [store.claim(0), store.claim(1)]
         store.save([checkpoint(epochs[0], 1, dead_letters=[letter(i) for i in range(5)])])
-        assert store.pruned_dead_letters() == 0
+        assert pruned_dead_letters(store) == 0
         store.save([checkpoint(epochs[1], 2, partition=1, dead_letters=[letter(i, partition=1) for i in range(3)])])
-        assert store.pruned_dead_letters() == 3
+        assert pruned_dead_letters(store) == 3
         store.save([checkpoint(epochs[0], 3, dead_letters=[letter(7)])])
-        assert store.pruned_dead_letters() == 4
+        assert pruned_dead_letters(store) == 4
         kept = [(item.letter.partition, item.letter.offset) for item in store.dead_letters()]
     assert kept == [(0, 4), (1, 0), (1, 1), (1, 2), (0, 7)]
 

@@ -9,7 +9,7 @@ from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.base import Bucket
 from monitor.store.housekeeping import Swept, sweep
 from monitor.store.sql import SqlStore
-from tests.store.samples import HOUR_MS, batch, checkpoint, letter, load
+from tests.store.samples import HOUR_MS, batch, checkpoint, letter, load, pruned_dead_letters
 
 DAY_MS = 24 * HOUR_MS
 
@@ -32,7 +32,7 @@ def test_dead_letters_go_with_age_and_are_counted(store: SqlStore, clock: Manual
     swept = sweep(store.database, 3 * DAY_MS)
     assert swept.dead_letters == 6
     assert sorted({stored.letter.offset // 10 for stored in store.dead_letters()}) == [1, 2, 3]
-    assert store.pruned_dead_letters() == 6
+    assert pruned_dead_letters(store) == 6
     assert sweep(store.database, None).dead_letters == 0
     assert sweep(store.database, 1).dead_letters == 18
     assert sweep(store.database, 1) == Swept()

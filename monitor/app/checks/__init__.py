@@ -1,21 +1,19 @@
-"""The checks of `monitor check`: name and function of each. A new one is added here."""
+"""The checks of `monitor check` by name. A new one is added here."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from monitor.app.checks.access import check_access
-from monitor.app.checks.base import Check, Finding, Surroundings, Thresholds, Verdict, fail
-from monitor.app.checks.certificate import check_certificate
+from monitor.app.checks.base import Check, Finding, Surroundings, Verdict, fail
 from monitor.app.checks.configuration import check_configuration
-from monitor.app.checks.disk import check_disks
 from monitor.app.checks.embedded import check_embedded_log
 from monitor.app.checks.kafka import check_kafka
-from monitor.app.checks.kernels import check_kernels
-from monitor.app.checks.port import check_port
+from monitor.app.checks.machine import check_disks, check_kernels
+from monitor.app.checks.server import check_certificate, check_port
 from monitor.app.checks.store import check_store
 from monitor.errors import MonitorError
 
-__all__ = ["CHECKS", "Finding", "Surroundings", "Thresholds", "Verdict", "run_checks"]
+__all__ = ["CHECKS", "Finding", "Surroundings", "Verdict", "run_checks"]
 
 CHECKS: Final[dict[str, Check]] = {
     "configuration": check_configuration,
@@ -28,11 +26,11 @@ CHECKS: Final[dict[str, Check]] = {
     "certificate": check_certificate,
     "kernels": check_kernels,
 }
-"""Name -> check, in the order in which they are made."""
+"""Name -> check, in the order in which they run."""
 
 
 def run_checks(around: Surroundings, names: Sequence[str] = tuple(CHECKS)) -> Iterator[Finding]:
-    """Make these checks, one after the other. A failed one does not stop the others."""
+    """Run these checks one after the other. A failed one does not stop the others."""
     for name in names:
         try:
             yield from CHECKS[name](around)

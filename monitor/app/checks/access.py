@@ -24,7 +24,7 @@ def check_access(around: Surroundings) -> Iterator[Finding]:
     if access.mode == "off":
         yield ok("access", "access.mode is off: everybody on this machine may do everything")
         return
-    # First, since a file of keys that cannot be read ends this check.
+    # First, because a file of keys that cannot be read ends this check.
     provider = make_provider(around.settings)
     if provider is not None:
         yield _provider(provider)
@@ -76,7 +76,7 @@ def _others(states: Counter[str]) -> str:
 
 
 def _provider(provider: Provider) -> Finding:
-    """Read the provider's keys as the service does."""
+    """Read the keys of the token provider as the service does."""
     try:
         keys = provider.read()
     except ProviderUnavailable as error:

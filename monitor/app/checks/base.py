@@ -1,14 +1,17 @@
 """Checks: each reports findings, one line each, and changes nothing."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from monitor.app.settings import Settings
 from monitor.clock import Clock, SystemClock
+
+MAX_SKEW_SECONDS: Final = 1.0
+"""Largest difference between two clocks without a warning."""
 
 
 class Verdict(StrEnum):
@@ -32,23 +35,6 @@ class Finding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Thresholds:
-    """Limits of the checks that compare amounts.
-
-    Attributes
-    ----------
-    warn_free_bytes, fail_free_bytes
-        Free space of a disk.
-    skew_seconds
-        Largest difference between two clocks without a warning.
-    """
-
-    warn_free_bytes: int = 2 << 30
-    fail_free_bytes: int = 200 << 20
-    skew_seconds: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
 class Surroundings:
     """Input of the checks.
 
@@ -62,23 +48,16 @@ class Surroundings:
         The environment variables.
     clock
         This machine's.
-    thresholds
-        Limits.
     """
 
     settings: Settings
     file: Path | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     clock: Clock = field(default_factory=SystemClock)
-    thresholds: Thresholds = field(default_factory=Thresholds)
 
 
-class Check(Protocol):
-    """A check. A MonitorError that it raises counts as a failed finding with the error's message."""
-
-    def __call__(self, around: Surroundings) -> Iterator[Finding]:
-        """Make the check."""
-        ...
+Check = Callable[[Surroundings], Iterator[Finding]]
+"""A MonitorError that a check raises counts as a failed finding with the error's message."""
 
 
 def ok(check: str, detail: str) -> Finding:
@@ -96,11 +75,7 @@ def fail(check: str, detail: str) -> Finding:
     return Finding(check, Verdict.FAIL, detail)
 
 
-def size_text(size: float) -> str:
-    """A size in bytes, to three digits."""
-    units = ("B", "KiB", "MiB", "GiB")
-    for unit in units:
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} TiB"
+def existing_folder(path: Path) -> Path:
+    """Return the folder, or its nearest parent that exists."""
+    absolute = path.absolute()
+    return next(folder for folder in (absolute, *absolute.parents) if folder.is_dir())

@@ -8,7 +8,6 @@ from monitor.app.checks.base import Finding, Surroundings, ok, warn
 from monitor.app.settings import Settings
 from monitor.app.settings.load import PREFIX
 from monitor.app.settings.values import hide_password
-from monitor.durations import to_ms
 from monitor.store.address import sqlite_path
 
 
@@ -30,7 +29,7 @@ def check_configuration(around: Surroundings) -> Iterator[Finding]:
 
 
 def holds_secrets(settings: Settings) -> bool:
-    """Whether there is a secret among the settings."""
+    """Whether the settings contain a secret."""
     kafka = settings.source.kafka
     has_password = hide_password(settings.store.url) != settings.store.url
     return has_password or kafka.sasl_plain_password is not None or kafka.ssl_password is not None
@@ -38,7 +37,7 @@ def holds_secrets(settings: Settings) -> bool:
 
 def _secret_files(around: Surroundings) -> Iterator[tuple[Path, str]]:
     if around.file is not None and holds_secrets(around.settings):
-        # A secret may come from the environment. Then the file holds none, and everybody may read it.
+        # A secret may come from the environment: then the file contains none, and everybody may read it.
         text = around.file.read_text(encoding="utf-8", errors="replace")
         if "password" in text or ("://" in text and "@" in text):
             yield around.file, "which holds a password"
@@ -53,7 +52,7 @@ def _warn_if_readable_by_all(path: Path, content: str) -> Iterator[Finding]:
     try:
         mode = path.stat().st_mode
     except OSError:
-        return  # The part that reads it reports it.
+        return  # Whatever reads the file reports the error.
     if mode & stat.S_IROTH:
         yield warn("secrets", f"every user of this machine can read {path}, {content}: run `chmod o-rwx {path}`")
 
@@ -70,11 +69,9 @@ def _warn_of_risks(settings: Settings) -> Iterator[Finding]:
         yield warn("configuration", "source.kafka.ssl_check_hostname is false: any host may pose as a broker")
     if settings.source.when_purged == "earliest":
         yield warn("configuration", "source.when_purged is earliest: a gap in the log is passed over, and only counted")
+    longest = max(window.reach for window in settings.windows)
     for name in sorted(settings.models.declared):
-        declared = settings.models.declared[name]
-        horizon = declared.horizon or settings.models.defaults.horizon
-        longest = max(window.reach for window in settings.windows)
-        if to_ms(horizon) > 10 * to_ms(longest):
+        if settings.models.of(name).horizon > 10 * longest:
             yield warn(
                 "configuration",
                 f"models.declared.{name}.horizon is over ten times the longest window: most predictions have left every"

@@ -1,4 +1,4 @@
-"""The Kafka cluster, where it is the source: brokers, topics, retention, and the group."""
+"""Check the Kafka cluster, if it is the source: brokers, topics, retention, and the group."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
@@ -9,7 +9,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
-from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, fail, ok, warn
 from monitor.app.parts import make_connection, make_topics
 from monitor.app.settings import Settings
 from monitor.durations import format_duration, to_ms
@@ -24,15 +24,15 @@ _NO_GROUP: Final = (
     kafka_errors.NotCoordinatorError,
     kafka_errors.GroupIdNotFoundError,
 )
-"""What a broker answers of a group while there was none yet."""
+"""What a broker answers before the first group has formed."""
 
 
 def check_kafka(around: Surroundings) -> Iterator[Finding]:
-    """Ask the brokers. Nothing is created, joined or committed."""
+    """Query the brokers. Nothing is created, joined or committed."""
     if around.settings.source.kind != "kafka":
         return
     try:
-        yield from _ask(around)
+        yield from _check_cluster(around)
     except SourceUnavailable as error:
         reason = str(error).removesuffix("; trying again")
         raise SourceUnavailable(
@@ -40,26 +40,23 @@ def check_kafka(around: Surroundings) -> Iterator[Finding]:
         ) from error
 
 
-def _ask(around: Surroundings) -> Iterator[Finding]:
+def _check_cluster(around: Surroundings) -> Iterator[Finding]:
     settings = around.settings
     connection = make_connection(settings.source.kafka)
     topics = list(make_topics(settings).kinds)
     counts = partition_counts(connection, topics)
-    try:
-        with KafkaAdminClient(**connection.options()) as admin:
-            yield _brokers(connection, admin)
-            yield _partitions(counts)
-            present = [topic for topic in topics if counts[topic]]
-            if present:
-                yield from _retention(settings, admin, present)
-            yield _group(settings.source.kafka.group_id, admin)
-            if present:
-                yield from _newest(around, admin, {topic: counts[topic] for topic in present})
-            letters = settings.dead_letters.topic
-            if letters is not None:
-                yield _dead_letters(letters, connection)
-    except kafka_errors.KafkaError as error:
-        raise connection.explain(error) from error
+    with connection.translated(), KafkaAdminClient(**connection.options()) as admin:
+        yield _brokers(connection, admin)
+        yield _partitions(counts)
+        present = [topic for topic in topics if counts[topic]]
+        if present:
+            yield from _retention(settings, admin, present)
+        yield _group(settings.source.kafka.group_id, admin)
+        if present:
+            yield from _newest(around, admin, {topic: counts[topic] for topic in present})
+        letters = settings.dead_letters.topic
+        if letters is not None:
+            yield _dead_letters(letters, connection)
 
 
 def _brokers(connection: KafkaConnection, admin: KafkaAdminClient) -> Finding:
@@ -93,8 +90,8 @@ def _retention(settings: Settings, admin: KafkaAdminClient, topics: list[str]) -
     kept = []
     for topic in topics:
         configs = described[topic]
-        policy = str(_value(configs, "cleanup.policy", "delete"))
-        retention_ms = int(_value(configs, "retention.ms", _FOR_EVER))
+        policy = str(_config(configs, "cleanup.policy", "delete"))
+        retention_ms = int(_config(configs, "retention.ms", _FOR_EVER))
         if "compact" in policy:
             yield fail(
                 "retention",
@@ -115,13 +112,11 @@ def _retention(settings: Settings, admin: KafkaAdminClient, topics: list[str]) -
 
 
 def _longest_horizon_ms(settings: Settings) -> int:
-    usual, declared = settings.models.defaults, settings.models.declared.values()
-    horizons = [usual.horizon, *(model.horizon or usual.horizon for model in declared)]
-    lateness = [usual.allowed_lateness, *(model.allowed_lateness or usual.allowed_lateness for model in declared)]
-    return to_ms(max(horizons)) + to_ms(max(lateness))
+    models = [settings.models.defaults, *map(settings.models.of, settings.models.declared)]
+    return to_ms(max(model.horizon for model in models)) + to_ms(max(model.allowed_lateness for model in models))
 
 
-def _value(configs: Mapping[str, Any], key: str, usual: object) -> Any:
+def _config(configs: Mapping[str, Any], key: str, usual: object) -> Any:
     value = configs.get(key, {}).get("value")
     return usual if value is None else value
 
@@ -148,7 +143,7 @@ def _group(group: str, admin: KafkaAdminClient) -> Finding:
 
 
 def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, int]) -> Iterator[Finding]:
-    """A broker tells no time; the newest message does, of its producer or of the broker."""
+    """Compare this machine's clock with the newest message: brokers do not report their time."""
     parts = [KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
     try:
         newest = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.MAX_TIMESTAMP))
@@ -158,7 +153,7 @@ def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, 
     if newest_ms < 0:
         return
     ahead = (newest_ms - around.clock.now_ms()) / 1000
-    if ahead > around.thresholds.skew_seconds:
+    if ahead > MAX_SKEW_SECONDS:
         yield warn(
             "clock",
             f"the newest message was written {ahead:,.1f} s in this machine's future: its clock, or a producer's, is"

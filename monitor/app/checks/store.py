@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from monitor.app.checks.base import Finding, Surroundings, fail, ok, size_text, warn
-from monitor.app.checks.clocks import compare_clocks
-from monitor.app.log_bounds import continuation, log_bounds
+from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, existing_folder, fail, ok, warn
+from monitor.app.log_bounds import LogBounds, continuation
 from monitor.errors import NoStore, SettingsError, SourceError
+from monitor.reports.formatting import size_text
 from monitor.store.address import connect_existing, sqlite_path
 from monitor.store.database import Database
 from monitor.store.migrate import (
@@ -31,32 +31,29 @@ def check_store(around: Surroundings) -> Iterator[Finding]:
     """Check the store, without creating or migrating anything."""
     url = around.settings.store.url
     path = sqlite_path(url)
-    if path is not None:
-        finding = _file(path)
-        if finding is not None:
-            yield finding
-            return
+    if path is not None and (problem := _file_problem(path)) is not None:
+        yield fail("store", problem)
+        return
     try:
         database = connect_existing(url, _PATIENCE_SECONDS, around.clock)
     except NoStore as error:
         yield ok("store", str(error))
         return
     with closing(database):
-        yield from _look(around, database, path)
+        yield from _check_database(around, database, path)
 
 
-def _file(path: Path) -> Finding | None:
-    """What is wrong with the place of a SQLite file; None: it can be opened, or made."""
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
+def _file_problem(path: Path) -> str | None:
+    """Why a SQLite file can neither be opened nor created there; None if it can."""
     if path.is_dir():
-        return fail("store", f"{path} is a folder: name a file in it")
-    for needed in (folder, path):
+        return f"{path} is a folder: name a file in it"
+    for needed in (existing_folder(path.parent), path):
         if needed.exists() and not os.access(needed, os.W_OK):
-            return fail("store", f"{path} cannot be written: no permission to write {needed}")
+            return f"{path} cannot be written: no permission to write {needed}"
     return None
 
 
-def _look(around: Surroundings, database: Database, path: Path | None) -> Iterator[Finding]:
+def _check_database(around: Surroundings, database: Database, path: Path | None) -> Iterator[Finding]:
     with database.reading() as connection:
         began_ms = around.clock.now_ms()
         server = _server(database, connection)
@@ -77,11 +74,11 @@ def _look(around: Surroundings, database: Database, path: Path | None) -> Iterat
                 f"{database.shown} ({server['name']}): {schema}, {partitions} partitions, {size_text(size)}"
                 + ("; back it up first: `monitor backup`" if revision != newest else ""),
             )
-            yield from _offsets(around, connection)
+            yield from _check_offsets(around, connection)
         if server["read_only"]:
             yield fail("store", f"{database.shown} takes no changes: {server['read_only']}")
         if server["now_ms"] is not None:
-            yield compare_clocks(around, "the database's", server["now_ms"], began_ms, ended_ms)
+            yield _compare_clocks(server["now_ms"], began_ms, ended_ms)
 
 
 def _server(database: Database, connection: sa.Connection) -> dict[str, Any]:
@@ -115,28 +112,38 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _offsets(around: Surroundings, connection: sa.Connection) -> Iterator[Finding]:
-    """Whether the log still holds what the store has not read."""
+def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[Finding]:
+    """Check that the log still holds what the store has not read."""
     rows = connection.execute(sa.select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)).all()
     if not rows:
         return
     try:
-        bounds = log_bounds(around.settings, around.clock)
+        bounds = LogBounds(around.settings, around.clock).read()
     except (SourceError, SettingsError):
-        return  # Said where the log is checked.
+        return  # Reported by the check of the log.
     progress = continuation([(row.topic, row.partition, row.next_offset) for row in rows], bounds)
-    if not progress.missing and not progress.ahead:
+    gaps = progress.gaps()
+    if not gaps:
         yield ok("offsets", f"the log holds all that the store has not read: {progress.to_read:,} records")
-    stops = around.settings.source.when_purged == "stop"
-    say = fail if stops else warn
-    what = "the service stops there; source.when_purged: earliest goes on" if stops else "the service goes on"
-    for part, count in progress.missing.items():
-        yield say(
-            "offsets", f"{part.topic}/{part.partition}: {count:,} records were purged unread; {what} without them"
-        )
-    for part, count in progress.ahead.items():
-        yield say(
-            "offsets",
-            f"{part.topic}/{part.partition}: the log ends {count:,} records before the store's offset, so it is another"
-            f" log or an older copy; {what} from its beginning",
-        )
+    for gap in gaps:
+        if around.settings.source.when_purged == "stop":
+            yield fail(
+                "offsets",
+                f"{gap}; the service stops there; source.when_purged: earliest goes on without what is missing",
+            )
+        else:
+            yield warn("offsets", f"{gap}; the service goes on without what is missing")
+
+
+def _compare_clocks(server_ms: int, began_ms: int, ended_ms: int) -> Finding:
+    """Compare the server's clock, which was read between two moments of ours, with this machine's."""
+    # Only what lies outside of these moments is certainly a difference.
+    seconds = (max(server_ms - ended_ms, 0) - max(began_ms - server_ms, 0)) / 1000
+    if abs(seconds) <= MAX_SKEW_SECONDS:
+        return ok("clock", f"the database's clock and this machine's differ by {abs(seconds):.1f} s at most")
+    direction = "ahead of" if seconds > 0 else "behind"
+    return warn(
+        "clock",
+        f"the database's clock is {abs(seconds):,.1f} s {direction} this machine's: synchronise both (NTP); leases of"
+        " refits, expiry of keys and the age of data depend on them",
+    )

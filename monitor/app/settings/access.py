@@ -1,6 +1,5 @@
-"""Who may ask the service: the settings of access control."""
+"""The settings of access control: API keys and tokens."""
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -8,22 +7,12 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from monitor.access.model import parse_grants
 from monitor.access.oidc import ALGORITHMS, check_url
-from monitor.app.settings.values import Address, Duration, FilePath, Names, Positive, Section, Text
-from monitor.errors import InputError
-
-_SECOND = timedelta(seconds=1)
+from monitor.app.settings.values import Address, Duration, FilePath, Names, Positive, Section, Span, Text, reported
 
 
-def _off(value: Any) -> Any:
-    # To YAML, the word without quotes is false.
+def _off_of_yaml(value: Any) -> Any:
+    # YAML reads the word off without quotes as false.
     return "off" if value is False else value
-
-
-def _ask(rule: Callable[[str], None], text: str) -> None:
-    try:
-        rule(text)
-    except InputError as error:
-        raise ValueError(str(error)) from None
 
 
 class OidcSettings(Section):
@@ -48,7 +37,7 @@ class OidcSettings(Section):
     """The claim under which the audit trail keeps who it was."""
     leeway: Annotated[Duration, Field(le=timedelta(minutes=10))] = timedelta(seconds=30)
     """By how much the clocks of provider and service may differ."""
-    refresh: Annotated[Duration, Field(ge=_SECOND, le=timedelta(days=1))] = timedelta(minutes=10)
+    refresh: Annotated[Span, Field(le=timedelta(days=1))] = timedelta(minutes=10)
     """How long the provider's keys are kept before they are asked for again. While the provider does not answer, they
     go on for an hour more."""
 
@@ -56,7 +45,8 @@ class OidcSettings(Section):
     @classmethod
     def _trustworthy(cls, url: str | None) -> str | None:
         if url is not None:
-            _ask(check_url, url)
+            with reported():
+                check_url(url)
         return url
 
     @field_validator("issuer")
@@ -78,10 +68,8 @@ class OidcSettings(Section):
     @classmethod
     def _known_roles(cls, roles: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
         for value, grants in roles.items():
-            try:
+            with reported(f"must list roles for {value!r}: "):
                 parse_grants(grants)
-            except InputError as error:
-                raise ValueError(f"must list roles for {value!r}: {error}") from None
         return roles
 
     @model_validator(mode="after")
@@ -96,7 +84,7 @@ class OidcSettings(Section):
 class AccessSettings(Section):
     """Who may ask. Everything but /healthz and /readyz needs an API key or a token; `monitor keys` makes keys."""
 
-    mode: Annotated[Literal["required", "off"], BeforeValidator(_off)] = "required"
+    mode: Annotated[Literal["required", "off"], BeforeValidator(_off_of_yaml)] = "required"
     """Whether a key or token is asked for. Off lets everybody on this machine do everything, and needs api.host to be a
     loopback address."""
     keys_file: FilePath | None = None

@@ -29,7 +29,8 @@ behind its name, the value is read from the file that it names, which is the way
 
 def effective(settings: Settings) -> str:
     """The settings in force as YAML, secrets hidden."""
-    return _yaml(settings.model_dump(mode="json"))
+    tree = settings.model_dump(mode="json")
+    return str(yaml.safe_dump(tree, sort_keys=False, width=_WIDTH, allow_unicode=True))
 
 
 def default_file() -> str:
@@ -72,11 +73,10 @@ def reference() -> str:
             lines.extend([_prose(inspect.getdoc(section) or ""), ""])
         lines.extend(["| key | default | allowed | meaning |", "|---|---|---|---|"])
         for name, field in section.model_fields.items():
-            inner = fields.section_in(field.annotation)
-            if inner is not None and not fields.is_keyed(field.annotation) and not fields.is_listed(field.annotation):
+            if fields.subsection(field) is not None:
                 continue
             default = _inline(_plain(field.get_default(call_default_factory=True)))
-            meaning = _prose(field.description or _description_elsewhere(name)).replace("|", "\\|")
+            meaning = _description(name, field).replace("|", "\\|")
             lines.append(f"| `{name}` | `{default}` | {_allowed(field)} | {meaning} |")
     return "\n".join(lines) + "\n"
 
@@ -88,40 +88,32 @@ def _sections(section: type[Section], path: tuple[str, ...]) -> Iterator[tuple[s
     for name, field in section.model_fields.items():
         inner = fields.section_in(field.annotation)
         if inner is not None:
-            suffix = (
-                ".<name>" if fields.is_keyed(field.annotation) else "[]" if fields.is_listed(field.annotation) else ""
-            )
-            yield from _sections(inner, (*path, name + suffix))
+            keyed, listed = fields.is_keyed(field.annotation), fields.is_listed(field.annotation)
+            yield from _sections(inner, (*path, name + (".<name>" if keyed else "[]" if listed else "")))
 
 
 def _entry(path: tuple[str, ...], field: FieldInfo) -> list[str]:
     indent = "  " * (len(path) - 1)
-    inner = fields.section_in(field.annotation)
-    if inner is not None and not fields.is_keyed(field.annotation) and not fields.is_listed(field.annotation):
-        lines = [*_comment(inspect.getdoc(inner) or "", indent), f"{indent}{path[-1]}:"]
-        for name, below in inner.model_fields.items():
-            lines.extend(_entry((*path, name), below))
-        return lines
+    section = fields.subsection(field)
+    if section is not None:
+        lines = [*_comment(inspect.getdoc(section) or "", indent), f"{indent}{path[-1]}:"]
+        return lines + [line for name, inner in section.model_fields.items() for line in _entry((*path, name), inner)]
     lines = _comment(_meaning(field), indent)
-    if inner is not None:
-        lines.extend(_comment("Keys of each:", indent))
-        for name, below in inner.model_fields.items():
-            meaning = below.description or _description_elsewhere(name)
-            lines.extend(_comment(f"  {name}: {_prose(meaning)}", indent))
-    value = field.get_default(call_default_factory=True)
-    plain = _plain(value)
-    if isinstance(plain, list) and plain and isinstance(plain[0], dict):
-        lines.append(f"{indent}{path[-1]}:")
-        lines.extend(f"{indent}  - {_inline(item)}" for item in plain)
-    else:
-        lines.append(f"{indent}{path[-1]}: {_inline(plain)}")
-    return lines
+    section = fields.section_in(field.annotation)
+    if section is not None:
+        lines.append(f"{indent}# Keys of each:")
+        for name, inner in section.model_fields.items():
+            lines.extend(_comment(f"{name}: {_description(name, inner)}", indent, "#   ", "#     "))
+    default = _plain(field.get_default(call_default_factory=True))
+    if isinstance(default, list) and default and isinstance(default[0], dict):
+        return [*lines, f"{indent}{path[-1]}:", *(f"{indent}  - {_inline(item)}" for item in default)]
+    return [*lines, f"{indent}{path[-1]}: {_inline(default)}"]
 
 
 def _meaning(field: FieldInfo) -> str:
     allowed = _allowed(field)
-    told = allowed and not allowed.startswith(("text", "true", "list", "sections", "values"))
-    return f"{_prose(field.description or '')}{f' [{allowed}]' if told else ''}".replace("`", "")
+    obvious = not allowed or allowed.startswith(("text", "true", "list", "sections", "values"))
+    return f"{_prose(field.description or '')}{'' if obvious else f' [{allowed}]'}".replace("`", "")
 
 
 def _allowed(field: FieldInfo) -> str:
@@ -150,8 +142,10 @@ def _kind(field: FieldInfo) -> str:
     return next((words for kind, words in kinds.items() if fields.mentions(field.annotation, kind)), "text")
 
 
-def _description_elsewhere(name: str) -> str:
-    return next((leaf.field.description or "" for leaf in fields.leaves() if leaf.path[-1] == name), "")
+def _description(name: str, field: FieldInfo) -> str:
+    """The description of a field, or else of the setting of the same name, whose default it overrides."""
+    same_name = (leaf.field.description for leaf in fields.leaves() if leaf.path[-1] == name)
+    return _prose(field.description or next(same_name, None) or "")
 
 
 def _plain(value: Any) -> Any:
@@ -169,19 +163,10 @@ def _inline(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def _yaml(tree: Any) -> str:
-    text: str = yaml.safe_dump(tree, sort_keys=False, width=_WIDTH, allow_unicode=True)
-    return text
-
-
 def _prose(text: str) -> str:
     return " ".join(text.split())
 
 
-def _comment(text: str, indent: str) -> list[str]:
-    lines: list[str] = []
-    for paragraph in [text if text.startswith("  ") else _prose(text)]:
-        hanging = "    " if paragraph.startswith("  ") else ""
-        wrapped = textwrap.wrap(paragraph, _WIDTH - len(indent), subsequent_indent=hanging)
-        lines.extend(f"{indent}# {line}".rstrip() for line in wrapped)
-    return lines
+def _comment(text: str, indent: str, first: str = "# ", following: str = "# ") -> list[str]:
+    # The width does not count the "# " of a line.
+    return textwrap.wrap(_prose(text), _WIDTH + 2, initial_indent=indent + first, subsequent_indent=indent + following)

@@ -34,12 +34,18 @@ def section_in(annotation: Any) -> type[Section] | None:
     """The section that a type holds: itself, an optional one, or the values of a mapping or sequence of them."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return annotation
-    found = (section_in(argument) for argument in get_args(annotation))
-    return next((section for section in found if section), None)
+    sections = (section_in(argument) for argument in get_args(annotation))
+    return next((section for section in sections if section), None)
+
+
+def subsection(field: FieldInfo) -> type[Section] | None:
+    """The one section that a field holds; None for values, and for lists and mappings of sections."""
+    many = is_keyed(field.annotation) or is_listed(field.annotation)
+    return None if many else section_in(field.annotation)
 
 
 def is_keyed(annotation: Any) -> bool:
-    """Whether the type is a mapping with keys of the user's own, or may be one."""
+    """Whether the type is a mapping with keys that the user chooses, or may be one."""
     return get_origin(annotation) is dict or any(get_origin(part) is dict for part in get_args(annotation))
 
 
@@ -62,12 +68,12 @@ def choices(annotation: Any) -> tuple[str, ...]:
 
 def bounds(field: FieldInfo) -> dict[str, Any]:
     """The bounds of a number or duration, in words: ``at least`` -> 1."""
-    found: dict[str, Any] = {}
-    for item in _metadata(field):
-        for kind, (attribute, words) in _BOUNDS.items():
-            if isinstance(item, kind):
-                found[words] = getattr(item, attribute)
-    return found
+    return {
+        words: getattr(item, attribute)
+        for item in _metadata(field)
+        for kind, (attribute, words) in _BOUNDS.items()
+        if isinstance(item, kind)
+    }
 
 
 def _metadata(field: FieldInfo) -> Iterator[Any]:
@@ -84,7 +90,7 @@ def section_at(path: Path, root: type[Section] = Settings) -> type[Section] | No
     keyed = False
     for part in path:
         if keyed or isinstance(part, int):
-            # A key of the user's own, or a place in a list: the section is the one of the values.
+            # A key that the user chose, or a place in a list: the section is that of the values.
             keyed = False
             continue
         field = section.model_fields.get(part) if section else None
@@ -101,7 +107,7 @@ def field_at(path: Path) -> FieldInfo | None:
 
 
 def hides(path: Path) -> bool:
-    """Whether the value at a path is a secret, or may hold one."""
+    """Whether the value at a path is a secret, or may contain one."""
     field = field_at(path) if path else None
     if field is None:
         return False
@@ -110,15 +116,15 @@ def hides(path: Path) -> bool:
 
 
 def anchor_of(field: FieldInfo) -> Anchor | None:
-    """How a relative path of this setting is made absolute; None where it holds no path."""
+    """How a relative path of this setting is made absolute; None if it is no path."""
     return next((item for item in _metadata(field) if isinstance(item, Anchor)), None)
 
 
 def leaves(section: type[Section] = Settings, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
     """Every setting, in the order of the file. Lists and mappings of sections count as one."""
     for name, field in section.model_fields.items():
-        inner = section_in(field.annotation)
-        if inner is None or is_keyed(field.annotation) or is_listed(field.annotation):
+        inner = subsection(field)
+        if inner is None:
             yield Leaf((*path, name), field)
         else:
             yield from leaves(inner, (*path, name))

@@ -1,4 +1,4 @@
-"""Reads the settings: monitor.yaml, then the environment on top of it.
+"""Read the settings: monitor.yaml, overridden by the environment.
 
 Relative paths in the file begin in the file's folder; those of the environment and the defaults in the working
 directory. The settings hold absolute ones.
@@ -6,21 +6,24 @@ directory. The settings hold absolute ones.
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path as FilePath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import yaml
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from monitor.app.settings import fields
 from monitor.app.settings.model import Settings
-from monitor.app.settings.values import Duration, hide_password
+from monitor.app.settings.values import hide_password
 from monitor.durations import format_duration
 from monitor.errors import SettingsError
+
+PREFIX: Final = "MONITOR__"
+_FILE: Final = "_file"
 
 _BOUNDS: Final = {
     "greater_than_equal": "at least",
@@ -29,24 +32,18 @@ _BOUNDS: Final = {
     "less_than": "less than",
 }
 _WORDS: Final = {
-    "bool_parsing": "must be true or false",
-    "bool_type": "must be true or false",
-    "int_parsing": "must be a whole number",
-    "int_from_float": "must be a whole number",
-    "int_type": "must be a whole number",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
+    **dict.fromkeys(("bool_parsing", "bool_type"), "must be true or false"),
+    **dict.fromkeys(("int_parsing", "int_from_float", "int_type"), "must be a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "must be a number"),
     "string_type": "must be text",
     "string_too_short": "must not be empty",
     "tuple_type": "must be a list",
-    "dict_type": "must be a section of `key: value` lines",
-    "model_type": "must be a section of `key: value` lines",
-    "model_attributes_type": "must be a section of `key: value` lines",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be a section of `key: value` lines"),
 }
 
 
 def load_settings(file: FilePath | None, environ: Mapping[str, str]) -> Settings:
-    """The settings of a file, overridden by the environment.
+    """Read the settings of a file, overridden by the environment.
 
     Parameters
     ----------
@@ -65,7 +62,7 @@ def load_settings(file: FilePath | None, environ: Mapping[str, str]) -> Settings
     if file is not None:
         tree = _read_yaml(file, places)
         _resolve_paths(tree, file.parent.resolve(), defaults=False)
-    for variable, path, value in read_environment(environ):
+    for variable, path, value in _environment(environ):
         _put(tree, path, value)
         places[path] = variable
     _resolve_paths(tree, FilePath.cwd(), defaults=True)
@@ -108,14 +105,14 @@ def _read_yaml(file: FilePath, places: dict[fields.Path, str]) -> dict[str, Any]
 def _note_places(node: yaml.Node, path: fields.Path, file: str, places: dict[fields.Path, str]) -> None:
     places[path] = f"{file}:{node.start_mark.line + 1}"
     if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, value in node.value:
             name = str(key.value)
             where = f"{file}:{key.start_mark.line + 1}"
-            if name in seen and name != "<<":
-                # YAML's own rule, which the library does not hold: the last would silently win.
+            if name in names and name != "<<":
+                # YAML forbids it, but the library would silently take the last one.
                 raise SettingsError(f"{where}: {fields.dotted((*path, name))} is given twice")
-            seen.add(name)
+            names.add(name)
             _note_places(value, (*path, name), file, places)
             places[(*path, name)] = where
     elif isinstance(node, yaml.SequenceNode):
@@ -129,7 +126,7 @@ def _put(tree: dict[str, Any], path: fields.Path, value: Any) -> None:
         if inner is None:
             inner = tree[str(part)] = {}
         if not isinstance(inner, dict):
-            # The file has a value where a section belongs; it is that which has to be mended.
+            # The file has a value where a section belongs; the validation reports that.
             return
         tree = inner
     tree[str(path[-1])] = value
@@ -138,7 +135,7 @@ def _put(tree: dict[str, Any], path: fields.Path, value: Any) -> None:
 def _resolve_paths(tree: dict[str, Any], folder: FilePath, *, defaults: bool) -> None:
     """Make relative paths begin in a folder; with ``defaults``, also those that are not set.
 
-    What is not text stays as it is, for the validation to refuse.
+    Values that are not text are left for the validation to refuse.
     """
     for leaf in fields.leaves():
         anchor = fields.anchor_of(leaf.field)
@@ -166,7 +163,7 @@ def _problem(detail: ErrorDetails, path: fields.Path) -> str:
     if kind == "missing":
         return f"{fields.dotted(path)} must be given"
     if kind == "value_error" and fields.section_at(path) is not None:
-        # A rule between several keys: it names them itself, below its section.
+        # A rule about several keys, which its message names.
         message = str(context["error"])
         where = fields.dotted(path)
         return f"{where} {message}" if message.startswith("must") else f"{where}.{message}".lstrip(".")
@@ -178,9 +175,8 @@ def _rule(detail: ErrorDetails, path: fields.Path) -> str:
     if kind == "value_error":
         return str(context["error"])
     if kind == "string_pattern_mismatch":
-        longest = re.search(r"\{1,(\d+)\}", context["pattern"])
-        limit = longest.group(1) if longest else "any number of"
-        return f"must be 1 to {limit} letters, digits, '.', '_' or '-'"
+        longest = context["pattern"].rpartition(",")[2].rstrip("}$")
+        return f"must be 1 to {longest} letters, digits, '.', '_' or '-'"
     if kind == "literal_error":
         return f"must be {context['expected'].replace(chr(39), '')}"
     if kind in _WORDS:
@@ -201,7 +197,7 @@ def _shown(path: fields.Path, value: object) -> str:
 
 def unknown_setting(path: fields.Path) -> str:
     """One line that names an unknown setting and the known one that is nearest."""
-    # The first part that leads nowhere is the wrong one; what stands below it says nothing.
+    # The first unknown part is the wrong one.
     while len(path) > 1 and fields.section_at(path[:-1]) is None:
         path = path[:-1]
     section, key = fields.section_at(path[:-1]), str(path[-1])
@@ -218,20 +214,8 @@ def unknown_setting(path: fields.Path) -> str:
     return f"{line}; {f'{where} has' if where else 'there are'} {', '.join(siblings)}"
 
 
-PREFIX: Final = "MONITOR__"
-_FILE: Final = "_file"
-
-
-class FromVariable(NamedTuple):
-    """A setting that a variable gives."""
-
-    variable: str
-    path: fields.Path
-    value: Any
-
-
-def read_environment(environ: Mapping[str, str]) -> list[FromVariable]:
-    """The settings that the environment gives, in the order of the variables' names.
+def _environment(environ: Mapping[str, str]) -> Iterator[tuple[str, fields.Path, Any]]:
+    """Each variable with the path and the value of its setting, in the order of the variables' names.
 
     Raises
     ------
@@ -239,40 +223,35 @@ def read_environment(environ: Mapping[str, str]) -> list[FromVariable]:
         A variable begins with MONITOR__ and names no setting, or its file cannot be read. The value of such a variable
         is never shown.
     """
-    return [_read(name, environ[name]) for name in sorted(environ) if name.startswith(PREFIX)]
-
-
-def _read(variable: str, text: str) -> FromVariable:
-    path = _path_of(variable)
-    field = fields.field_at(path)
-    if field is None and str(path[-1]).endswith(_FILE):
-        path = (*path[:-1], str(path[-1]).removesuffix(_FILE))
+    for variable in sorted(name for name in environ if name.startswith(PREFIX)):
+        text, path = environ[variable], _path_of(variable)
         field = fields.field_at(path)
-        if field is not None:
-            text = _contents(variable, text)
-    if field is None:
-        # The user's own keys (the names of models) have sections under them, and may be given whole.
-        if fields.section_at(path) is None:
+        if field is None and str(path[-1]).endswith(_FILE):
+            path = (*path[:-1], str(path[-1]).removesuffix(_FILE))
+            field = fields.field_at(path)
+            if field is not None:
+                text = _contents(variable, text)
+        # Under a key that the user chose, such as the name of a model, a whole section may be given.
+        if field is None and fields.section_at(path) is None:
             raise SettingsError(f"{variable}: {unknown_setting(path)}")
-        return FromVariable(variable, path, _parse(variable, text))
-    as_text = any(fields.mentions(field.annotation, kind) for kind in (str, SecretStr)) and not _is_container(field)
-    as_text = as_text or fields.mentions(field.annotation, Duration) or bool(fields.choices(field.annotation))
-    if as_text and text.strip().lower() not in {"", "null"}:
-        return FromVariable(variable, path, text)
-    return FromVariable(variable, path, _parse(variable, text))
+        is_null = text.strip().lower() in {"", "null"}
+        yield variable, path, _parse(variable, text) if field is None or is_null or not _is_text(field) else text
+
+
+def _is_text(field: FieldInfo) -> bool:
+    """Whether a variable of this setting is used unparsed: for text, durations, choices and lists of words."""
+    annotation = field.annotation
+    parsed = any(fields.mentions(annotation, kind) for kind in (bool, int, float))
+    return not (parsed or fields.section_in(annotation) is not None or fields.is_keyed(annotation))
 
 
 def _path_of(variable: str) -> fields.Path:
     path: fields.Path = ()
     for part in variable.removeprefix(PREFIX).split("__"):
         field = fields.field_at(path) if path else None
-        own_key = field is not None and fields.is_keyed(field.annotation)
-        path = (*path, part if own_key else part.lower())
+        is_own_key = field is not None and fields.is_keyed(field.annotation)
+        path = (*path, part if is_own_key else part.lower())
     return path
-
-
-def _is_container(field: FieldInfo) -> bool:
-    return fields.section_in(field.annotation) is not None or fields.is_keyed(field.annotation)
 
 
 def _contents(variable: str, name: str) -> str:

@@ -7,9 +7,19 @@ from pydantic import Field, SecretStr, StringConstraints, model_validator
 
 from monitor.access.oidc import is_loopback
 from monitor.app.settings.access import AccessSettings
-from monitor.app.settings.models import ModelsSettings
-from monitor.app.settings.refits import RecalibrationSettings
-from monitor.app.settings.values import Duration, FilePath, MeasureNames, Names, Positive, Section, StoreAddress, Text
+from monitor.app.settings.models import ModelsSettings, RecalibrationSettings
+from monitor.app.settings.values import (
+    Duration,
+    FilePath,
+    MeasureNames,
+    Names,
+    NonNegative,
+    Positive,
+    Section,
+    Span,
+    StoreAddress,
+    Text,
+)
 from monitor.durations import format_duration
 
 
@@ -27,9 +37,6 @@ class ExpositionSettings(Section):
     max_series: Positive = 150_000
     """Time series about windows in one answer. Beyond them windows are left out whole and counted, those of segments
     first."""
-
-
-_SECOND = timedelta(seconds=1)
 
 
 class ApiSettings(Section):
@@ -53,10 +60,10 @@ class ApiSettings(Section):
     max_connections: Positive = 768
     """Connections at one time; further ones are closed. One address may hold as many as it leaves free: half of them,
     where it is alone, as a proxy in front is. Each is an open file (ulimit -n), and the process needs others too."""
-    body_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
+    body_timeout: Span = timedelta(seconds=30)
     """How long a request may take to send its headers, and how long its body; and how long its sender may take nothing
     of the answer."""
-    request_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=2)
+    request_timeout: Span = timedelta(minutes=2)
     """How long a request may take in all; then it is answered 503."""
     computations: Positive = 2
     """Reports that are computed at one time for requests; those of the latest evaluation are only read."""
@@ -74,8 +81,6 @@ class ApiSettings(Section):
 
 Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
-
-_SECOND = timedelta(seconds=1)
 
 
 class TopicSettings(Section):
@@ -115,9 +120,9 @@ class EmbeddedSettings(Section):
     """Where the log is kept. Made when it is not there."""
     partitions: Annotated[int, Field(ge=1, le=1024)] = 4
     """Partitions of each topic, for a log that is new; one that exists keeps its own."""
-    retention_bytes: Annotated[int, Field(ge=1)] | None = None
+    retention_bytes: Positive | None = None
     """Size of a topic partition, in bytes, beyond which its oldest records go; null keeps all of them."""
-    retention: Annotated[Duration, Field(ge=_SECOND)] | None = None
+    retention: Span | None = None
     """Age beyond which records go, a file of them at a time; null keeps all of them."""
 
 
@@ -132,13 +137,13 @@ class KafkaSettings(Section):
     """Name of this replica in the group, for static membership: a restart within the session moves no partition."""
     client_id: Text = "calibration-monitor"
     """What the broker's logs and quotas call this client."""
-    session_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=45)
+    session_timeout: Span = timedelta(seconds=45)
     """How long the group waits for a replica that has fallen silent before its partitions move."""
-    max_poll_interval: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=5)
+    max_poll_interval: Span = timedelta(minutes=5)
     """How long a replica may take to work off what it read before its partitions move."""
-    connect_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=10)
+    connect_timeout: Span = timedelta(seconds=10)
     """How long to look for a broker before saying that there is none, and trying again."""
-    request_timeout: Annotated[Duration, Field(ge=_SECOND)] = timedelta(seconds=30)
+    request_timeout: Span = timedelta(seconds=30)
     """How long to wait for a broker's answer."""
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
     """How to speak to the brokers."""
@@ -221,7 +226,7 @@ class WindowSettings(Section):
 
     name: Name | None = None
     """Its name in reports and in the label `window`; made of its length where it is left out."""
-    length: Annotated[Duration, Field(ge=_SECOND)] | None = None
+    length: Span | None = None
     """Its length. For a window of the last predictions: how far back it may reach (7d where it is left out)."""
     last: Positive | None = None
     """Makes it a window of the newest predictions with an outcome, at least this many of them."""
@@ -264,9 +269,9 @@ class EvaluationSettings(Section):
     """Time between two evaluations. One that takes longer than this delays the next, and nothing else."""
     minimum_events: Positive = 100
     """Predictions with an outcome below which a window is `insufficient`."""
-    minimum_positives: Annotated[int, Field(ge=0)] = 5
+    minimum_positives: NonNegative = 5
     """Outcomes of 1 below which a window is `insufficient`."""
-    minimum_negatives: Annotated[int, Field(ge=0)] = 5
+    minimum_negatives: NonNegative = 5
     """Outcomes of 0 below which a window is `insufficient`."""
     draws: Annotated[int, Field(ge=0, le=100_000)] = 199
     """Resamples for confidence intervals, for the level of a perfectly calibrated model and for the verdict; 0 leaves
@@ -288,9 +293,9 @@ class DeadLetterSettings(Section):
     1 never stops."""
     block: Positive = 1000
     """Messages in such a block, at least."""
-    keep: Annotated[int, Field(ge=0)] = 100_000
+    keep: NonNegative = 100_000
     """Dead letters that are kept in the store, newest first."""
-    retention: Annotated[Duration, Field(ge=_SECOND)] | None = timedelta(days=30)
+    retention: Span | None = timedelta(days=30)
     """Age beyond which they go; null keeps them until there are too many."""
     topic: Topic | None = None
     """Topic to which they are written as well, with reason, topic, partition and offset as headers; null: none."""
@@ -308,9 +313,9 @@ class PipelineSettings(Section):
     counted. One over K classes counts as 1 + K / 4."""
     max_message_bytes: Positive = 1024 * 1024
     """Size of the largest message that is decoded; larger ones are dead letters."""
-    max_ahead: Annotated[Duration, Field(ge=_SECOND)] = timedelta(days=1)
+    max_ahead: Span = timedelta(days=1)
     """How far an event's time may lie ahead of when its message was written; later ones are dead letters."""
-    topic_alignment: Annotated[Duration, Field(ge=_SECOND)] = timedelta(minutes=1)
+    topic_alignment: Span = timedelta(minutes=1)
     """By how much one topic may be read ahead of another, in the time at which messages were written: while a backlog
     is read, outcomes so do not run ahead of their predictions."""
 

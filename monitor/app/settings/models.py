@@ -1,24 +1,92 @@
-"""The settings of the models that are watched: what holds for all, and what for each."""
+"""The settings of models and of their recalibration."""
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
-from monitor.app.settings.refits import DeclaredRefitSettings, RefitSettings
-from monitor.app.settings.values import Classes, Duration, Names, Section, Text
-from monitor.errors import InputError
+from monitor.app.settings.values import Classes, Duration, Names, NonNegative, Positive, Section, Span, Text, reported
+from monitor.errors import SettingsError
 from monitor.events.model import CLASS
 from monitor.inference.prevalence import TOLERANCE
-from monitor.recalibration.plan import check_suits
+from monitor.maps import check_options, choose_method
+from monitor.recalibration.plan import check_schedule, check_suits
 
-_SECOND = timedelta(seconds=1)
+NEVER: Final = "never"
+"""As a schedule: there is none, whatever the defaults say."""
+
+
+def _check_method(name: str) -> str:
+    with reported("must name a recalibration method (", ")"):
+        return choose_method(name).name
+
+
+def _check_schedule(expression: str) -> str:
+    if expression != NEVER:
+        try:
+            check_schedule(expression)
+        except SettingsError as error:
+            # The value is appended to every message.
+            raise ValueError(str(error).removesuffix(f", got {expression!r}")) from None
+    return expression
+
+
+Method = Annotated[str, AfterValidator(_check_method)]
+Schedule = Annotated[str, AfterValidator(_check_schedule)]
+Options = dict[str, Any]
+
+
+class RefitSettings(Section):
+    """How the recalibration maps of a model are made; a request may ask for something else."""
+
+    method: Method = "beta"
+    """Method by which maps are fitted. `GET /v1/recalibration-methods` lists them."""
+    options: Options = Field(default_factory=dict)
+    """Options of the method, such as {gamma: 0.4}; those left out are at their defaults."""
+    window: Span | None = None
+    """How far back labelled events are taken; null: since the last change of calibration, or all that are kept."""
+    schedule: Schedule | None = None
+    """When to refit, as a cron expression in UTC, such as '0 3 * * *'; null, or never: at no time by itself."""
+    on_verdict: bool = False
+    """Whether to refit when the longest window finds the shape of the model's predictions miscalibrated."""
+    promotion: Literal["manual", "automatic"] = "manual"
+    """Whether a map that proved better on later events serves at once, or waits for somebody's word. After a
+    rollback, maps of schedules and verdicts wait, too, until somebody promotes."""
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> "RefitSettings":
+        with reported("options: "):
+            check_options(choose_method(self.method), self.options)
+        return self
+
+    @property
+    def cron(self) -> str | None:
+        """The schedule, or None if there is none."""
+        return None if self.schedule == NEVER else self.schedule
+
+
+class DeclaredRefitSettings(Section):
+    """How the recalibration maps of one model are made; a key that is left out is as in `models.defaults`."""
+
+    method: Method | None = None
+    options: Options | None = None
+    window: Span | None = None
+    schedule: Schedule | None = None
+    on_verdict: bool | None = None
+    promotion: Literal["manual", "automatic"] | None = None
+
+    def over(self, defaults: RefitSettings) -> RefitSettings:
+        """Complete these settings by the defaults, whose options are used for the same method only."""
+        declared: dict[str, Any] = {key: value for key, value in self if value is not None}
+        if self.method not in {None, defaults.method}:
+            declared.setdefault("options", {})
+        return defaults.model_copy(update=declared)
 
 
 class ModelDefaults(Section):
     """What holds for a model unless `declared` says otherwise."""
 
-    horizon: Annotated[Duration, Field(ge=_SECOND)] = timedelta(hours=24)
+    horizon: Span = timedelta(hours=24)
     """How long after a prediction its outcome still counts. A prediction is mature once this has passed."""
     allowed_lateness: Duration = timedelta(hours=1)
     """How far out of order events may stand in their log; older ones are counted as late and dropped."""
@@ -35,7 +103,7 @@ class ModelDefaults(Section):
 class DeclaredModel(Section):
     """What holds for one model; a key that is left out is as in `defaults`."""
 
-    horizon: Annotated[Duration, Field(ge=_SECOND)] | None = None
+    horizon: Span | None = None
     allowed_lateness: Duration | None = None
     implied_negative: bool | None = None
     segments: Names | None = None
@@ -59,56 +127,67 @@ class ModelsSettings(Section):
     declared: dict[Text, DeclaredModel] = Field(default_factory=dict)
     """Models by name, with what is different for each. For example: {churn: {horizon: 30d, segments: [region]}}"""
 
-    @model_validator(mode="after")
-    def _classes_fit(self) -> "ModelsSettings":
-        for name, model in self.declared.items():
-            if model.classes is None:
-                if model.sketch_features is not None:
-                    raise ValueError(f"declared.{name} has sketch_features, which are of classes: name its classes")
-                continue
-            implied = self.defaults.implied_negative if model.implied_negative is None else model.implied_negative
-            if implied:
-                raise ValueError(
-                    f"declared.{name} has classes, none of which is the negative: set its implied_negative to false"
-                )
-            if CLASS in (self.defaults.segments if model.segments is None else model.segments):
-                raise ValueError(
-                    f"declared.{name} has classes, whose series are called class=...: it can have no segment key class"
-                )
-        return self
+    _complete: dict[str, ModelDefaults] = PrivateAttr(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _refits_fit(self) -> "ModelsSettings":
-        for name in self.declared:
-            try:
-                self.refits(name).check()
-            except InputError as error:
-                raise ValueError(f"declared.{name}.recalibration.options: {error}") from None
-        return self
+    def model_post_init(self, _context: object) -> None:
+        """Complete what is declared by the defaults."""
+        for name, declared in self.declared.items():
+            own = {key: value for key, value in declared if value is not None and key in ModelDefaults.model_fields}
+            if declared.recalibration is not None:
+                own["recalibration"] = declared.recalibration.over(self.defaults.recalibration)
+            self._complete[name] = self.defaults.model_copy(update=own)
 
-    @model_validator(mode="after")
-    def _methods_suit(self) -> "ModelsSettings":
-        for name, model in self.declared.items():
-            refits = self.refits(name)
-            is_named = model.recalibration is not None and model.recalibration.method is not None
-            if not (is_named or refits.cron or refits.on_verdict):
-                # Nobody asks for one but who is told then, and may name another.
-                continue
-            segments = self.defaults.segments if model.segments is None else model.segments
-            try:
-                check_suits(refits.method, refits.options, classes=len(model.classes or ()), segments=segments)
-            except InputError as error:
-                raise ValueError(f"declared.{name}.recalibration: {error}") from None
-        return self
+    def of(self, name: str) -> ModelDefaults:
+        """Return the settings of a model: those that are declared, completed by the defaults."""
+        return self._complete.get(name, self.defaults)
 
     def tolerance(self, name: str) -> float:
-        """Error of a model's logits up to which a verdict calls nothing a fault."""
-        declared = self.declared.get(name)
-        own = None if declared is None else declared.tolerance
-        return self.defaults.tolerance if own is None else own
+        """Return the error of a model's logits up to which a verdict names no fault."""
+        return self.of(name).tolerance
 
-    def refits(self, name: str) -> RefitSettings:
-        """How the recalibration maps of a model are made."""
-        declared = self.declared.get(name)
-        own = None if declared is None else declared.recalibration
-        return self.defaults.recalibration if own is None else own.over(self.defaults.recalibration)
+    @model_validator(mode="after")
+    def _declared_models_fit(self) -> "ModelsSettings":
+        for name, declared in self.declared.items():
+            _check_classes(f"declared.{name}", declared, self.of(name))
+        for name in self.declared:
+            refits = self.of(name).recalibration
+            with reported(f"declared.{name}.recalibration.options: "):
+                check_options(choose_method(refits.method), refits.options)
+        for name, declared in self.declared.items():
+            model, refits = self.of(name), self.of(name).recalibration
+            is_named = declared.recalibration is not None and declared.recalibration.method is not None
+            # Without a schedule or a verdict, only requests start refits: they may name another method.
+            if is_named or refits.cron or refits.on_verdict:
+                with reported(f"declared.{name}.recalibration: "):
+                    check_suits(
+                        refits.method, refits.options, classes=len(declared.classes or ()), segments=model.segments
+                    )
+        return self
+
+
+def _check_classes(path: str, declared: DeclaredModel, model: ModelDefaults) -> None:
+    if declared.classes is None:
+        if declared.sketch_features is not None:
+            raise ValueError(f"{path} has sketch_features, which are of classes: name its classes")
+        return
+    if model.implied_negative:
+        raise ValueError(f"{path} has classes, none of which is the negative: set its implied_negative to false")
+    if CLASS in model.segments:
+        raise ValueError(f"{path} has classes, whose series are called class=...: it can have no segment key class")
+
+
+class RecalibrationSettings(Section):
+    """Recalibration: what refits are made of, and how they run."""
+
+    sample: NonNegative = 100_000
+    """Labelled events with their features that are kept for refits, of each model version and partition, spread over
+    the longest window: a sixteenth of it keeps a sixteenth of them. 0 keeps none, and refits have nothing to be made
+    of."""
+    jobs: NonNegative = 1
+    """Refits that this replica runs at one time, each in a process of its own; 0 leaves them to other replicas."""
+    timeout: Span = timedelta(minutes=15)
+    """How long a refit may take before it is given up."""
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Share of the events, the latest ones, that a fit never sees: maps are compared on them."""
+    keep: Positive = 20
+    """Newest maps of a model that are kept with their pictures, beyond those that serve or served last."""

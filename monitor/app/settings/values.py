@@ -1,7 +1,8 @@
 """Types of settings that YAML lacks: durations, comma-separated lists, paths, addresses with a password."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -11,12 +12,13 @@ from urllib.parse import quote, unquote_plus
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from monitor.durations import format_duration, parse_duration
-from monitor.errors import InputError
+from monitor.errors import InputError, SettingsError
 from monitor.events.fields import MAX_CLASSES, wrong_name
 from monitor.measures import choose_measures
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
+NonNegative = Annotated[int, Field(ge=0)]
 
 
 class Section(BaseModel):
@@ -43,20 +45,30 @@ def _split(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-def _check_measures(names: tuple[str, ...]) -> tuple[str, ...]:
+@contextmanager
+def reported(before: str = "", after: str = "") -> Iterator[None]:
+    """Turn an error of this package into one that pydantic collects, with text before and after its message."""
     try:
+        yield
+    except (InputError, SettingsError) as error:
+        raise ValueError(f"{before}{error}{after}") from None
+
+
+def _check_measures(names: tuple[str, ...]) -> tuple[str, ...]:
+    with reported("must name measures (", ")"):
         return tuple(choose_measures(names))
-    except InputError as error:
-        raise ValueError(f"must name measures ({error})") from None
 
 
 Duration = Annotated[timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
 """A length of time, at a resolution of milliseconds."""
 
+Span = Annotated[Duration, Field(ge=timedelta(seconds=1))]
+"""A `Duration` of at least a second."""
+
 
 def _name_classes(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
-        # Not more names than are refused anyway.
+        # A large number is refused later; it need not make as many names.
         value = range(min(value, MAX_CLASSES + 1))
     return list(map(str, _split(value))) if isinstance(value, range | str | list | tuple) else value
 

@@ -16,7 +16,7 @@ from monitor.errors import Forbidden, SourceUnavailable
 from monitor.events.cloudevents import structured_event
 from monitor.events.encode import partition_key
 from monitor.events.fields import text_of
-from monitor.events.model import Kind, Record, RecordBatch
+from monitor.events.model import Kind, RecordBatch
 from monitor.events.strata import REFUSED, Caps, Strata
 from monitor.events.wire import decode_fields
 from monitor.http.authorization import Of, may, needs
@@ -145,7 +145,7 @@ def _write(services: Services, body: bytes, media: str, headers: Headers, may_wr
     except SourceUnavailable as error:
         raise SourceUnavailable(
             f"some of the {len(messages)} valid events may not have been written: {error}. Send all of "
-            "them again: an event that is known already changes nothing"
+            "them again: an event that was written before changes nothing"
         ) from error
     return encode_json({"accepted": len(messages), "rejected": len(errors), "errors": shown})
 
@@ -178,7 +178,7 @@ def _elements(array: bytes) -> list[bytes]:
     try:
         return [bytes(event) for event in msgspec.json.decode(array, type=list[msgspec.Raw])]
     except _JSON_ERRORS as error:
-        raise Problem(422, "invalid-events", f"the body begins as a JSON array and is none: {error}") from None
+        raise Problem(422, "invalid-events", f"the body is not a valid JSON array: {error}") from None
 
 
 def _is_lines(body: bytes) -> bool:
@@ -204,11 +204,10 @@ def _check(
     services: Services, records: Sequence[_Posted], may_write: Callable[[str], bool]
 ) -> tuple[list[Message], list[dict[str, Any]]]:
     """The valid events as messages, and what is wrong with the others, by index."""
-    # New names go into a temporary object, so that nothing a caller invents stays in memory.
-    # The models that the decoder reads decide what may be written.
+    # New names go into a temporary object, so that names that a caller invents do not stay in memory.
+    # The model that the decoder reads decides whether an event may be written.
     strata = Strata(lambda name: services.policy(name) if may_write(name) else None, _UNCAPPED)
-    as_records: Sequence[Record] = records
-    decoded = services.decoder().decode(RecordBatch("", 0, as_records, len(records)), strata, None)
+    decoded = services.decoder().decode(RecordBatch("", 0, records, len(records)), strata, None)
     errors = [
         {"index": letter.offset, "reason": letter.reason.value, "detail": letter.detail}
         for letter in decoded.dead_letters
@@ -230,7 +229,7 @@ def _check(
 def _refused(model: str, may_write: Callable[[str], bool]) -> dict[str, str]:
     if not may_write(model):
         # The same words whether there is such a model or not.
-        return {"reason": _FORBIDDEN, "detail": f"events of model {model} take the role write for it"}
+        return {"reason": _FORBIDDEN, "detail": f"events of model {model} need the role write for it"}
     return {
         "reason": "refused_model",
         "detail": f"model {model} is not declared; declare it in the settings, or see GET /v1/models for those that "

@@ -127,13 +127,13 @@ class Minimum:
     negatives: int = 5
 
     def __post_init__(self) -> None:
-        for name, value, least in (
+        for name, value, limit in (
             ("events", self.events, 1),
             ("positives", self.positives, 0),
             ("negatives", self.negatives, 0),
         ):
-            if value < least:
-                raise SettingsError(f"minimum {name} must be at least {least}, got {value}")
+            if value < limit:
+                raise SettingsError(f"minimum {name} must be at least {limit}, got {value}")
 
     def shortfall(self, table: ScoreTable) -> str | None:
         """Say what is missing, or return None."""
@@ -142,10 +142,10 @@ class Minimum:
         positives, negatives = table.positives.sum(), table.negatives.sum()
         if table.total < self.events:
             return self.shortfall_of_events(table.total)
-        for name, value, least in (("positives", positives, self.positives), ("negatives", negatives, self.negatives)):
-            if value < least:
+        for name, value, limit in (("positives", positives, self.positives), ("negatives", negatives, self.negatives)):
+            if value < limit:
                 counted = f"only {value:g} {name}" if value else f"no {name}"
-                return f"{counted.removesuffix('s') if value == 1 else counted}: at least {least} are needed"
+                return f"{counted.removesuffix('s') if value == 1 else counted}: at least {limit} are needed"
         return None
 
     def shortfall_of_events(self, n: float) -> str | None:
@@ -161,14 +161,14 @@ class Minimum:
         if table.rows == 0:
             return "no prediction with an outcome has a weight above 0"
         positives, negatives = table.positive_squares.sum(), table.negative_squares.sum()
-        for name, weight, squares, least in (
+        for name, weight, squares, limit in (
             ("predictions with an outcome", table.total, positives + negatives, self.events),
             ("positives", table.positives.sum(), positives, self.positives),
             ("negatives", table.negatives.sum(), negatives, self.negatives),
         ):
             worth = weight**2 / squares if squares > 0.0 else 0.0
-            if worth * (1.0 + _ROUNDING) < least:
-                return f"the {name} are worth only {worth:.3g} of equal weight: at least {least} are needed"
+            if worth * (1.0 + _ROUNDING) < limit:
+                return f"the {name} are worth only {worth:.3g} of equal weight: at least {limit} are needed"
         return None
 
 

@@ -230,14 +230,14 @@ def compare_tables(
     if draws:
         errors = (paired_errors if paired else independent_errors)(one, two, draws, seed)
         drawn = norms_of_draws(one, two, shared, errors, lambda done: progress("comparing", done / draws))
-        for name, (together, alone) in drawn.items():
-            differences[name] = norm_difference(differences[name], together, alone)
+        for name, (differences_of_draws, own_norms) in drawn.items():
+            differences[name] = norm_difference(differences[name], differences_of_draws, own_norms)
         for name, measure in shared.items():
             if paired and isinstance(measure, MeanLoss):
                 differences[name] = loss_difference(differences[name], one, two, measure.losses)
             differences[name] = differences[name].within(measure.largest(one.table), measure.largest(two.table))
-    apart = None if paired else _prevalences_apart(one, two, names)
-    return Comparison(a, b, aligned.pairing, aligned.note, differences, () if apart is None else (apart,))
+    caution = None if paired else _prevalences_apart(one, two, names)
+    return Comparison(a, b, aligned.pairing, aligned.note, differences, () if caution is None else (caution,))
 
 
 class Aligned(NamedTuple):
@@ -273,26 +273,27 @@ def align(first: EventTable, second: EventTable) -> Aligned:
 
 def _by_ids(first: EventTable, ids: pa.ChunkedArray, second: EventTable, others: pa.ChunkedArray) -> Aligned:
     positions = pc.index_in(ids, value_set=others)
-    here = np.flatnonzero(positions.is_valid().to_numpy())
-    if not here.size:
+    first_rows = np.flatnonzero(positions.is_valid().to_numpy())
+    if not first_rows.size:
         return Aligned(first, second, "none", "no id is in both files, so these are compared as different events")
-    there = pc.drop_null(positions).to_numpy()
-    y, other = first.outcome[here], second.outcome[there]
+    second_rows = pc.drop_null(positions).to_numpy()
+    y, other = first.outcome[first_rows], second.outcome[second_rows]
     different = (y >= 0) & (other >= 0) & (y != other)
     if different.any():
         at = int(np.argmax(different))
+        name = ids[int(first_rows[at])].as_py()
         raise InputError(
-            f"the outcome of id {ids[int(here[at])].as_py()!r} is {y[at]} in the first file and {other[at]} in the "
+            f"the outcome of id {name!r} is {y[at]} in the first file and {other[at]} in the "
             f"second ({np.count_nonzero(different):,} such ids); an event has one outcome: correct one of the files"
         )
     # An outcome that is missing in one file may be in the other.
     outcome = np.where(y >= 0, y, other)
-    one, two = _rows(first, here, outcome), _rows(second, there, outcome)
-    left = len(first) + len(second) - 2 * here.size
-    out = f"; {left:,} rows whose id is in one file only are left out" if left else ""
+    one, two = _rows(first, first_rows, outcome), _rows(second, second_rows, outcome)
+    left_out = len(first) + len(second) - 2 * first_rows.size
+    out = f"; {left_out:,} rows whose id is in one file only are left out" if left_out else ""
     if not _same(one.weight, two.weight):
         return Aligned(one, two, "none", f"the weights of the same ids differ, so nothing is paired{out}")
-    return Aligned(one, two, "ids", f"{here.size:,} ids are in both files, and are compared event by event{out}")
+    return Aligned(one, two, "ids", f"{first_rows.size:,} ids are in both files, and are compared event by event{out}")
 
 
 def _rows(table: EventTable, rows: NDArray[np.intp], outcome: NDArray[np.int8]) -> EventTable:
@@ -365,7 +366,7 @@ def interval_difference(first: MeasureResult, second: MeasureResult, *, paired: 
     return replace(difference, lower=shift - below, upper=shift + above, p_value=p_value)
 
 
-def norm_difference(values: Difference, drawn: Floats, alone: tuple[Floats, Floats]) -> Difference:
+def norm_difference(values: Difference, drawn: Floats, own_norms: tuple[Floats, Floats]) -> Difference:
     """Compute the interval of the difference of two semi-norms of the residuals.
 
     With e_a and e_b the errors of the residual measures in the samples, the observed difference differs from the true
@@ -381,11 +382,11 @@ def norm_difference(values: Difference, drawn: Floats, alone: tuple[Floats, Floa
         The two values.
     drawn
         N(v_b + e_b) - N(v_a + e_a) of each draw, shape (draws,).
-    alone
+    own_norms
         N(e_a) and N(e_b) of each draw.
     """
     distance = np.abs(drawn - drawn.mean())
-    reach, (mean_a, mean_b) = percent_point_95(distance), (float(norms.mean()) for norms in alone)
+    reach, (mean_a, mean_b) = percent_point_95(distance), (float(norms.mean()) for norms in own_norms)
     shift = values.difference
     beyond = abs(shift) - (mean_b if shift > 0.0 else mean_a)
     return replace(
@@ -420,7 +421,11 @@ def loss_difference(
 
 
 def norms_of_draws(
-    first: Events, second: Events, measures: Mapping[str, Measure], moved: DrawnErrors, progress: Callable[[int], None]
+    first: Events,
+    second: Events,
+    measures: Mapping[str, Measure],
+    errors_of_draws: DrawnErrors,
+    progress: Callable[[int], None],
 ) -> Mapping[str, tuple[Floats, tuple[Floats, Floats]]]:
     """Draw what :func:`norm_difference` needs of each measure that is a semi-norm, by name; ``progress`` counts draws.
 
@@ -435,7 +440,7 @@ def norms_of_draws(
     parts: dict[str, list[Floats]] = {name: [] for name in norms}
     a, b = first.cells, second.cells
     done = 0
-    for error_a, error_b in moved:
+    for error_a, error_b in errors_of_draws:
         for name, norm in norms.items():
             drawn = norm(b, b.residual + error_b) - norm(a, a.residual + error_a)
             parts[name].append(np.stack([drawn, norm(a, error_a), norm(b, error_b)]))
@@ -476,16 +481,19 @@ def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -
     residuals_a: list[Floats] = []
     residuals_b: list[Floats] = []
     for y, likely in ((1.0, expected), (0.0, counts - expected)):
-        held = summed(weight * (outcome == y))
+        weight_of_y = summed(weight * (outcome == y))
         squares = summed(weight**2 * (outcome == y))
         added = _PSEUDO_EVENTS * np.divide(likely, likely.sum(), out=np.zeros_like(likely), where=likely > 0.0)
         step = np.divide(
-            squares + added * typical**2, held + added * typical, out=np.zeros_like(held), where=held + added > 0.0
+            squares + added * typical**2,
+            weight_of_y + added * typical,
+            out=np.zeros_like(weight_of_y),
+            where=weight_of_y + added > 0.0,
         )
-        means.append(np.divide(held + added * typical, step, out=np.zeros_like(held), where=step > 0.0))
+        means.append(np.divide(weight_of_y + added * typical, step, out=np.zeros_like(weight_of_y), where=step > 0.0))
         for events, usual, residuals in ((first, y - p_a, residuals_a), (second, y - p_b, residuals_b)):
             total = summed(weight * (outcome == y) * (y - events.prediction))
-            residuals.append(step * np.divide(total, held, out=usual.copy(), where=held > 0.0))
+            residuals.append(step * np.divide(total, weight_of_y, out=usual.copy(), where=weight_of_y > 0.0))
     mean = np.concatenate(means)
     from_a, from_b = (
         sparse.csr_array(
@@ -499,6 +507,6 @@ def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -
     rng = generator(first.cells, seed, _PAIRED)
     chunk = max(1, min(CHUNK, _MAX_DRAWN // mean.size))
     for start in range(0, draws, chunk):
-        moved = np.zeros((min(chunk, draws - start), mean.size))
-        add_poisson_deviations(rng, mean, np.ones(mean.size), moved)
-        yield moved @ from_a, moved @ from_b
+        errors_of_draws = np.zeros((min(chunk, draws - start), mean.size))
+        add_poisson_deviations(rng, mean, np.ones(mean.size), errors_of_draws)
+        yield errors_of_draws @ from_a, errors_of_draws @ from_b

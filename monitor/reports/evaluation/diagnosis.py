@@ -203,15 +203,15 @@ def _calibrated_sentence(evidence: _Evidence) -> str:
             else f"Weak evidence of miscalibration (p = {p_value}, and a verdict takes {LEVEL})"
         )
         return f"{degree}: {_frequencies(shift)}. {_power(evidence.detectable)}"
-    said = (
+    text = (
         f"There is an error that chance does not explain (p = {p_value}), but too small to matter: the logits are off "
         f"by {fit.offset:+.2f} in all and by {shift.logit_error_after_offset:.2f} beyond that, and up to "
         f"{tolerance:g} is tolerated"
     )
     limit = abs(fit.offset) + _INTERVAL * fit.offset_error
     if limit <= tolerance and _largest_left(shift) <= tolerance:
-        return f"{said}. Nothing is to be done."
-    return f"{said}. With this many events a larger error cannot be excluded."
+        return f"{text}. Nothing is to be done."
+    return f"{text}. With this many events a larger error cannot be excluded."
 
 
 def _beyond_offset(evidence: _Evidence) -> str:
@@ -219,20 +219,20 @@ def _beyond_offset(evidence: _Evidence) -> str:
     fit, shift = evidence.fit, evidence.shift
     if _largest_left(shift) <= evidence.tolerance:
         return "beyond that no fault is seen on the whole, for which the model need not be retrained"
-    seen = (
+    detected = (
         "beyond that no fault is seen"
         if shift.p_value > WEAK
         else f"of a fault beyond that there is weak evidence (p = {_p(shift.p_value)})"
     )
     if shift.slope_limit <= evidence.tolerance or fit.slope_lower is None or fit.slope_upper is None:
         return (
-            f"{seen}, but with this many events errors of up to {shift.stretch_limit:.2g} in parts of their range "
+            f"{detected}, but with this many events errors of up to {shift.stretch_limit:.2g} in parts of their range "
             "cannot be excluded"
         )
     slopes = f"a slope between {fit.slope_lower:.2f} and {fit.slope_upper:.2f}"
     if not fit.slope_lower <= 1.0 <= fit.slope_upper:
         return f"beyond that there is weak evidence of {slopes}, where 1 is right"
-    return f"{seen}, but with this many events {slopes} cannot be excluded"
+    return f"{detected}, but with this many events {slopes} cannot be excluded"
 
 
 def _largest_left(shift: PriorShift) -> float:
@@ -260,7 +260,7 @@ def _shape(evidence: _Evidence) -> str:
         if surprise.p_value <= LEVEL:
             side, kind = ("low", "came true") if surprise.positive else ("high", "failed to come true")
             return (
-                f"are too sure at their {side} end: {surprise.found:g} {kind} where, after the best offset, "
+                f"are too sure at their {side} end: {surprise.observed:g} {kind} where, after the best offset, "
                 f"{surprise.expected:.2g} would be expected to ({off})"
             )
         return f"are too high in parts of their range and too low in others ({off})"
@@ -298,8 +298,8 @@ def _few_outcomes(table: ScoreTable) -> str:
     positive = bool(few == table.positives.sum())
     probability = tail_of_few(resampled(table, "a diagnosis"), positive=positive)
     kind = "positives" if positive else "negatives"
-    said = f"{gap}; of a calibrated model, so few {kind} have the probability {_p(probability)}."
-    return f"{said} Check where the outcomes come from." if probability <= LEVEL else said
+    text = f"{gap}; of a calibrated model, so few {kind} have the probability {_p(probability)}."
+    return f"{text} Check where the outcomes come from." if probability <= LEVEL else text
 
 
 def _in_events(table: ScoreTable) -> ScoreTable:

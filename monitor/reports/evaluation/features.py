@@ -145,7 +145,7 @@ class FeatureColumns:
             return x, len(self.columns) / x.shape[1], False
         return PrincipalComponents.of_scaled(x, dimensions).apply(x), 1.0, True
 
-    def place(self, prediction: Floats, error: Floats, row: int, *, higher: bool, least: float) -> list[Condition]:
+    def place(self, prediction: Floats, error: Floats, row: int, *, higher: bool, min_events: float) -> list[Condition]:
         """Describe the surroundings of an event with an error of the same sign, as ranges and categories.
 
         Conditions are added one by one: each time the one that raises the error less three standard errors most.
@@ -160,7 +160,7 @@ class FeatureColumns:
             The event, which meets all conditions.
         higher
             Whether predictions are too high there.
-        least
+        min_events
             Smallest number of events of a place.
 
         Returns
@@ -173,11 +173,14 @@ class FeatureColumns:
         above, variance = error if higher else -error, prediction * (1.0 - prediction)
         terms = np.column_stack([np.ones_like(above), above, variance])
         inside = np.ones(error.size, np.bool_)
-        reached = max(_least_error(terms.sum(axis=0), least), 0.0)
+        reached = max(_least_error(terms.sum(axis=0), min_events), 0.0)
         conditions: list[Condition] = []
         while features:
             best = max(
-                (_best_window(feature, feature.codes[inside], terms[inside], int(feature.codes[row]), least), number)
+                (
+                    _best_window(feature, feature.codes[inside], terms[inside], int(feature.codes[row]), min_events),
+                    number,
+                )
                 for number, feature in enumerate(features)
             )
             (error_left, first, last), number = best
@@ -191,7 +194,7 @@ class FeatureColumns:
 
 
 def _best_window(
-    cells: _Cells, codes: NDArray[np.int64], terms: Floats, at: int, least: float
+    cells: _Cells, codes: NDArray[np.int64], terms: Floats, at: int, min_events: float
 ) -> tuple[float, int, int]:
     """Find the cells around a cell with the largest least error: that error, the first cell and the last.
 
@@ -203,14 +206,16 @@ def _best_window(
         windows = [(first, last) for first in range(at + 1) for last in range(at, cells.ordered)]
     # All cells together are no condition.
     windows = [window for window in windows if window != (0, cells.size - 1)]
-    candidates = ((_least_error(sums[first : last + 1].sum(axis=0), least), first, last) for first, last in windows)
+    candidates = (
+        (_least_error(sums[first : last + 1].sum(axis=0), min_events), first, last) for first, last in windows
+    )
     return max(candidates, default=(-math.inf, at, at))
 
 
-def _least_error(sums: Floats, least: float) -> float:
+def _least_error(sums: Floats, min_events: float) -> float:
     """Compute the mean error less three standard errors; -inf where events are few."""
     events, error, variance = sums.tolist()
-    return (error - _ERRORS * math.sqrt(variance)) / events if events >= least else -math.inf
+    return (error - _ERRORS * math.sqrt(variance)) / events if events >= min_events else -math.inf
 
 
 def _cells_of(name: str, column: Floats | SegmentColumn) -> _Cells:

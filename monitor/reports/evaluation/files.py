@@ -117,7 +117,6 @@ def report_table(
     searched: Mapping[str, SegmentColumn] | None = None,
     measures: Mapping[str, Measure] | None = None,
     minimum: Minimum = FILE_MINIMUM,
-    segment_minimum: Minimum | None = None,
     progress: StageProgress = no_progress,
     **options: Unpack[TableOptions],
 ) -> FileReport:
@@ -136,33 +135,33 @@ def report_table(
         Columns to search for segments, see :func:`~monitor.reports.evaluation.segment_search.find_segments`.
     measures
         Measures by name. If left out, those of a report for the whole, and those of a window for each segment.
-    minimum, segment_minimum
-        How much data the whole, and a segment, needs. Users judge the size of a file themselves, but not that of each
-        of its many groups, so these need as much as a window.
+    minimum
+        How much data the whole needs. Users judge the size of a file themselves, but not that of its many groups: each
+        needs as much as a window.
     progress
         Called with the current step and the share of it that is done.
     """
     outcome = outcomes_or_nan(table)
 
     def report(
-        rows: NDArray[np.intp] | slice, name: str, least: Minimum, wanted: Mapping[str, Measure], step: str
+        rows: NDArray[np.intp] | slice, name: str, enough: Minimum, chosen: Mapping[str, Measure], step: str
     ) -> Report:
         return evaluate_binary(
             table.prediction[rows],
             outcome[rows],
             weight=None if table.weight is None else table.weight[rows],
             time_ms=None if table.time_ms is None else table.time_ms[rows],
-            measures=wanted,
-            minimum=least,
+            measures=chosen,
+            minimum=enough,
             progress=lambda share: progress(step, share),
             segment=name,
             **options,
         )
 
     whole = report(slice(None), segment, minimum, REPORT_MEASURES if measures is None else measures, "measuring")
-    least, wanted = segment_minimum or Minimum(), WINDOW_MEASURES if measures is None else measures
+    chosen = WINDOW_MEASURES if measures is None else measures
     groups = segments_of(segment_columns(table.segments, segments))
-    ranked = rank_segments(report(rows, name, least, wanted, f"measuring {name}") for name, rows in groups)
+    ranked = rank_segments(report(rows, name, Minimum(), chosen, f"measuring {name}") for name, rows in groups)
     search = None
     if searched is not None:
         result = find_segments(
@@ -174,7 +173,7 @@ def report_table(
         )
         reports = (
             SegmentReport(
-                report(group.rows, group.name, FILE_MINIMUM, wanted, f"measuring {group.name}"),
+                report(group.rows, group.name, FILE_MINIMUM, chosen, f"measuring {group.name}"),
                 group.p_value,
                 group.q_value,
             )

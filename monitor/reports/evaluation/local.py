@@ -286,7 +286,7 @@ def evaluate_local(
 
 
 def _place(columns: FeatureColumns, prediction: Floats, outcome: Floats, row: int, *, higher: bool) -> Place | None:
-    conditions = columns.place(prediction, prediction - outcome, row, higher=higher, least=MIN_NEIGHBOURS)
+    conditions = columns.place(prediction, prediction - outcome, row, higher=higher, min_events=MIN_NEIGHBOURS)
     if not conditions:
         return None
     inside = np.logical_and.reduce([condition.inside for condition in conditions])

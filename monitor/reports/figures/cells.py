@@ -18,7 +18,7 @@ DRAWS = 199
 """Resamples behind a band or a level of a figure."""
 
 
-def drawn(table: ScoreTable) -> ScoreTable:
+def on_cells(table: ScoreTable) -> ScoreTable:
     """Put a large table onto the cells of the shared grid: no figure shows the difference.
 
     Raises
@@ -41,8 +41,8 @@ def smce_result(cells: ScoreTable) -> MeasureResult:
     """Measure smCE with its level under calibration, which decides whether the title of a figure names a fault."""
     measure = MEASURES["smce"]
     value = measure.value(cells)
-    level = null_level(cells, [measure], draws=DRAWS, values={measure.name: value})[measure.name]
-    return MeasureResult(value, measure.unit, null_mean=level.mean, null_q95=level.q95)
+    levels = null_level(cells, [measure], draws=DRAWS, values={measure.name: value})
+    return MeasureResult(value, measure.unit).with_level(levels[measure.name])
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,11 +37,8 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     members = {member: family[member] for member in FAMILY if member in family}
     if not members:
         raise NotEnoughData("a comparison of GCE measures needs at least 1 of the 32, got 0")
-    least, most = min(members, key=members.__getitem__), max(members, key=members.__getitem__)
-    title = (
-        f"The same predictions, {len(members)} measures:\n"
-        f"the error is {value_text(members[least], 'ratio')} to {value_text(members[most], 'ratio')}, as one chooses"
-    )
+    smallest, largest = (value_text(extreme(members.values()), "ratio") for extreme in (min, max))
+    title = f"The same predictions, {len(members)} measures:\nthe error is {smallest} to {largest}, as one chooses"
     figure = new_figure(HEIGHT)
     grid = frame(figure, HEIGHT, title, CAPTION, left=2.7, above=0.5, below=0.12)
     axes = figure.add_subplot(grid[0, 0])

@@ -18,7 +18,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.local import mlce_curve
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
-from monitor.reports.figures.cells import drawn, smce_result
+from monitor.reports.figures.cells import on_cells, smce_result
 from monitor.reports.figures.local_map import plane_figure
 from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import (
@@ -158,7 +158,7 @@ def _rows(
             inside = held_out.segments[key] == value
             if inside.any():
                 weight = None if held_out.is_whole else held_out.weight[inside]
-                chance = smce_result(drawn(ScoreTable.from_events(p[inside], y[inside], weight))).null_q95
+                chance = smce_result(on_cells(ScoreTable.from_events(p[inside], y[inside], weight))).null_q95
         before, after = float(entry["none"]["smce"]), float(entry["challenger"]["smce"])
         champion = None if entry.get("champion") is None else float(entry["champion"]["smce"])
         rows.append(SegmentRow(name, int(entry["n"]), before, after, champion, chance))

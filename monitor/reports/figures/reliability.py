@@ -17,7 +17,7 @@ from monitor.inference.resampling import outcomes
 from monitor.measures.proper_scores import corp_curve
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import DRAWS, drawn, smce_result
+from monitor.reports.figures.cells import DRAWS, on_cells, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREY,
@@ -124,7 +124,7 @@ def reliability_diagram(
     Source: Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021: isotonic
     regression of the outcomes, with consistency bands by resampling outcomes from the predictions, here 199 times.
     """
-    cells = drawn(table)
+    cells = on_cells(table)
     figure = new_figure(HEIGHT)
     draw_reliability(figure, cells, smce or smce_result(cells), insufficient)
     return figure
@@ -163,7 +163,7 @@ def draw_diagram(axes: Axes, table: ScoreTable) -> None:
     NotEnoughData
         The table is empty.
     """
-    cells = drawn(table)
+    cells = on_cells(table)
     axis = ProbabilityAxis.of(cells, [cells.prevalence])
     dress(axes, grid="both")
     _draw_main(axes, cells, BinSums.of(cells, axis.edges(_BINS)), axis, labels=True)
@@ -237,10 +237,10 @@ def draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
 
 def draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:
     """Bins as dots, the larger the more predictions they hold."""
-    held = bins.counts > 0.0
-    share = bins.counts[held] / bins.counts.sum()
-    predicted = axis.place(bins.prediction_sum[held] / bins.counts[held])
-    happened = axis.place(bins.positives[held] / bins.counts[held])
+    filled = bins.counts > 0.0
+    share = bins.counts[filled] / bins.counts.sum()
+    predicted = axis.place(bins.prediction_sum[filled] / bins.counts[filled])
+    happened = axis.place(bins.positives[filled] / bins.counts[filled])
     axes.vlines(predicted, predicted, happened, color=HAPPENED, lw=1.0, alpha=0.6)
     area = 18.0 + 260.0 * share
     axes.scatter(predicted, happened, s=area, color=INK, edgecolor=PAPER, linewidth=0.8, zorder=4)
@@ -251,8 +251,8 @@ def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
     rng = np.random.default_rng(_SEED)
     drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
     curves = np.sort([corp_curve(cells.with_outcomes(positives)) for positives in drawn_positives], axis=0)
-    aside = round(0.025 * (DRAWS + 1)) - 1
-    return curves[aside], curves[-1 - aside]
+    tail = round(0.025 * (DRAWS + 1)) - 1
+    return curves[tail], curves[-1 - tail]
 
 
 def _corners(*curves: Floats) -> NDArray[np.bool_]:
@@ -278,10 +278,10 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     """
     if len(tables) < 2:
         raise NotEnoughData(f"before and after are two tables at least, got {len(tables)}")
-    cells = {label: drawn(table) for label, table in tables.items()}
+    cells = {label: on_cells(table) for label, table in tables.items()}
     rows = {label: smce_result(table) for label, table in cells.items()}
     # One pair of axes for all: a map that draws predictions together would be stretched otherwise.
-    axis = ProbabilityAxis.of(_together(list(cells.values())), [table.prevalence for table in cells.values()])
+    axis = ProbabilityAxis.of(_join(list(cells.values())), [table.prevalence for table in cells.values()])
     height = _HEIGHTS.get(len(cells), 5.7)
     figure = new_figure(height)
     grid = frame(
@@ -311,16 +311,16 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
             _legend(diagram, above=0.4)
         else:
             density.set_ylabel("")
-    most = max(density.get_ylim()[1] for density in densities)
+    top = max(density.get_ylim()[1] for density in densities)
     for density in densities:
-        density.set_ylim(0.0, most)
+        density.set_ylim(0.0, top)
         # The tallest column of all, as draw_density leaves room above it.
-        density.set_yticks([0.0, most / 1.12], ["0", percent(most / 1.12)] if density is densities[0] else ["", ""])
+        density.set_yticks([0.0, top / 1.12], ["0", percent(top / 1.12)] if density is densities[0] else ["", ""])
         density.set_xlabel("predicted probability" if len(cells) < 3 else "predicted")
     return figure
 
 
-def _together(tables: Sequence[ScoreTable]) -> ScoreTable:
+def _join(tables: Sequence[ScoreTable]) -> ScoreTable:
     """Join the predictions of some tables; their outcomes are left out."""
     scores = np.concatenate([table.score for table in tables])
     return ScoreTable.from_events(scores, np.zeros(scores.size), np.concatenate([table.counts for table in tables]))

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure, FigureBase
 
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures import reliability, witness
-from monitor.reports.figures.cells import Picture, Results, drawn, judged, smce_result
+from monitor.reports.figures.cells import Picture, Results, judged, on_cells, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREEN,
@@ -83,7 +83,7 @@ def report_figures(table: ScoreTable, results: Results, *, insufficient: str | N
     """
     if not table.counts.any():
         return ()
-    cells = drawn(table)
+    cells = on_cells(table)
     smce = judged(results, "smce") or smce_result(cells)
     figures = {
         "reliability": reliability.reliability_diagram(cells, smce=smce, insufficient=insufficient),
@@ -142,7 +142,7 @@ def report_sheet(
     if about:
         next(parts).text(MARGIN / WIDTH, 0.1, about, size=TITLE_SIZE, weight="bold", color=GREY, va="bottom")
     if filled:
-        cells = drawn(table)
+        cells = on_cells(table)
         smce = judged(results if of_table is None else of_table, "smce") or smce_result(cells)
         reliability.draw_reliability(next(parts), cells, smce, insufficient)
         witness.draw_witness(next(parts), cells, smce, insufficient)

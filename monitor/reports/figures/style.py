@@ -195,9 +195,11 @@ def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float 
 def fitting(text: str, width: float, size: float, *, bold: bool = False) -> tuple[str, float]:
     """Cut text if need be, and choose the points, ``size`` or less, at which it fits into ``width`` inches."""
     inches = _ruler(size, bold=bold)
-    most = width * size / MIN_SIZE
-    if inches(text) > most:
-        kept = next((n for n in range(len(text) - 1, 0, -1) if inches(f"{text[:n]}\N{HORIZONTAL ELLIPSIS}") <= most), 0)
+    max_inches = width * size / MIN_SIZE
+    if inches(text) > max_inches:
+        kept = next(
+            (n for n in range(len(text) - 1, 0, -1) if inches(f"{text[:n]}\N{HORIZONTAL ELLIPSIS}") <= max_inches), 0
+        )
         text = f"{text[:kept]}\N{HORIZONTAL ELLIPSIS}"
     return text, max(min(size, size * width / max(inches(text), 1e-9)), MIN_SIZE)
 

@@ -16,7 +16,7 @@ from monitor.measures import MEASURES, TceBins, tce, tce_bins
 from monitor.measures.tce import TceKeywords, tce_draws
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import drawn
+from monitor.reports.figures.cells import on_cells
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
 from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
@@ -65,7 +65,7 @@ def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: 
     colours of a violin, and the level of a calibrated model in the title, are not in the paper.
     """
     bins = tce_bins(table, **options)
-    cells = drawn(table)
+    cells = on_cells(table)
     mean = _null_mean(cells, options) if row is None or row.null_mean is None else row.null_mean
     refuted, chance = percent(bins.value / 100.0), percent(mean / 100.0)
     title = (
@@ -99,8 +99,8 @@ def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: Probabilit
     axes.set_ylabel("predicted probability")
     number = bins.sizes.size
     # Rows of a bin lie side by side, so sizes alone tell which they are.
-    held = table.counts > 0.0
-    at, counts = axis.place(table.score[held]), table.counts[held]
+    filled = table.counts > 0.0
+    at, counts = axis.place(table.score[filled]), table.counts[filled]
     ends = np.searchsorted(np.cumsum(counts), np.cumsum(bins.sizes)) + 1
     cuts = axis.place(np.stack([bins.lower_limit, bins.upper_limit], axis=1))
     for b, (start, end) in enumerate(zip(np.append(0, ends[:-1]), ends, strict=True)):

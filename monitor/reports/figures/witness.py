@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.measures import smce_witness
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import drawn, smce_result
+from monitor.reports.figures.cells import on_cells, smce_result
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
 from monitor.reports.formatting import pair, percent, value_text
 from monitor.scores import ScoreTable
@@ -158,7 +158,7 @@ def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insu
     NotEnoughData
         The table is empty.
     """
-    cells = drawn(table)
+    cells = on_cells(table)
     figure = new_figure(HEIGHT)
     draw_witness(figure, cells, smce or smce_result(cells), insufficient)
     return figure

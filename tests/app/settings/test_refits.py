@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from monitor.app.settings import Settings, load_settings
-from monitor.app.settings.refits import RefitSettings
+from monitor.app.settings.models import RefitSettings
 from monitor.errors import SettingsError
 
 
@@ -31,9 +31,9 @@ def test_a_declared_model_differs_in_what_it_names_alone() -> None:
         }
     ).models
     defaults = models.defaults.recalibration
-    assert models.refits("plain") == models.refits("another") == defaults
-    assert models.refits("churn") == defaults.model_copy(update={"promotion": "automatic"})
-    fraud = models.refits("fraud")
+    assert models.of("plain").recalibration == models.of("another").recalibration == defaults
+    assert models.of("churn").recalibration == defaults.model_copy(update={"promotion": "automatic"})
+    fraud = models.of("fraud").recalibration
     # Options of the defaults are those of their method.
     assert (fraud.method, fraud.options, fraud.cron) == ("lore", {}, None)
     assert defaults.cron == "0 3 * * *"
@@ -87,7 +87,9 @@ def test_variables_override_them() -> None:
         },
     )
     assert settings.recalibration.sample == 5
-    assert settings.models.refits("Churn") == RefitSettings(method="lore", options={"gamma": 0.2}, schedule="0 3 * * 1")
+    assert settings.models.of("Churn").recalibration == RefitSettings(
+        method="lore", options={"gamma": 0.2}, schedule="0 3 * * 1"
+    )
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_seed_can_be_given() -> None:
 
 def test_draws_are_none_or_enough() -> None:
     raw = ScoreTable.from_events(*calibrated(500, seed=2))
-    with pytest.raises(InputError, match="draws must be at least 19, got 5"):
+    with pytest.raises(InputError, match="draws must be a whole number of at least 19, got 5"):
         assess(raw, draws=5)
 
 

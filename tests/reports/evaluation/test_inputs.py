@@ -129,7 +129,7 @@ def test_what_names_no_measure_is_refused(measures: Any, message: str) -> None:
     ("options", "message"),
     [
         ({"draws": 50.5}, "draws must be a whole number of at least 19, got 50.5"),
-        ({"draws": -1}, "draws must be at least 19, got -1"),
+        ({"draws": -1}, "draws must be a whole number of at least 19, got -1"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"seed": "a"}, "seed must be a whole number of at least 0, got 'a'"),
     ],

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.reports.figures.cells import drawn, smce_result
+from monitor.reports.figures.cells import on_cells, smce_result
 from monitor.reports.figures.reliability import BinSums, _consistency_band, _corners, finding, reliability_diagram
 from monitor.reports.figures.report import report_figures, report_sheet
 from monitor.scores import ScoreTable
@@ -41,7 +41,7 @@ def test_the_band_holds_the_diagonal_and_narrows_with_data() -> None:
     for n in (200, 20_000):
         rng = np.random.default_rng(n)
         p = rng.integers(1, 20, n) / 20
-        cells = drawn(ScoreTable.from_events(p, rng.random(n) < p))
+        cells = on_cells(ScoreTable.from_events(p, rng.random(n) < p))
         low, high = _consistency_band(cells)
         assert ((low <= cells.score) & (cells.score <= high)).all()
         widths.append(float((high - low).mean()))
@@ -68,7 +68,7 @@ def test_a_rare_event_is_told_on_stretched_axes() -> None:
 
 def test_a_calibrated_model_is_not_accused() -> None:
     table = TABLES["calibrated"]()
-    assert smce_result(drawn(table)).significant is False
+    assert smce_result(on_cells(table)).significant is False
     assert "No difference beyond chance can be seen (by smCE, n = 3,000)" in texts(reliability_diagram(table))
 
 

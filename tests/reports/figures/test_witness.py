@@ -5,7 +5,7 @@ from scipy.special import expit
 
 from monitor.measures import smce, smce_witness
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.cells import drawn
+from monitor.reports.figures.cells import on_cells
 from monitor.reports.figures.style import GREY
 from monitor.reports.figures.witness import TOO_HIGH, TOO_LOW, Place, centred_witness, places, witness_figure
 from monitor.scores import ScoreTable
@@ -13,7 +13,7 @@ from tests.reports.figures.tables import TABLES, every_table, texts
 
 
 def test_a_model_that_exaggerates_is_too_low_below_and_too_high_above() -> None:
-    low, high = places(drawn(TABLES["balanced"]()))
+    low, high = places(on_cells(TABLES["balanced"]()))
     assert low.too_low
     assert not high.too_low
     assert low.last < high.first
@@ -22,7 +22,7 @@ def test_a_model_that_exaggerates_is_too_low_below_and_too_high_above() -> None:
 
 
 def test_a_model_that_is_too_high_everywhere_is_so_in_one_place() -> None:
-    (place,) = places(drawn(TABLES["rare"]()))
+    (place,) = places(on_cells(TABLES["rare"]()))
     table = TABLES["rare"]()
     assert not place.too_low
     assert (place.first, place.last) == pytest.approx((table.score[0], table.score[-1]))
@@ -36,14 +36,14 @@ def test_a_perfect_table_has_no_place() -> None:
 
 @every_table
 def test_a_centred_witness_is_the_witness_but_for_a_constant(name: str) -> None:
-    cells = drawn(TABLES[name]())
+    cells = on_cells(TABLES[name]())
     difference = smce_witness(cells) - centred_witness(cells)
     assert np.ptp(difference) == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["rare", "common"])
 def test_a_witness_without_freedom_stays_as_it_is(name: str) -> None:
-    cells = drawn(TABLES[name]())
+    cells = on_cells(TABLES[name]())
     witness = centred_witness(cells)
     assert float(witness @ cells.residual) / cells.total == pytest.approx(smce(cells))
 

@@ -1,0 +1,87 @@
+"""Check the machine: free space on its disks, and whether numerical kernels can be compiled."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import monitor
+from monitor.app.checks.base import Finding, Surroundings, existing_folder, fail, ok, warn
+from monitor.app.parts import log_directory
+from monitor.compiled import load_numba
+from monitor.reports.formatting import size_text
+from monitor.store.address import sqlite_path
+
+_MIN_FREE_FILES: Final = 1000
+_WARN_FREE_BYTES: Final = 2 << 30
+_FAIL_FREE_BYTES: Final = 200 << 20
+
+
+def check_disks(around: Surroundings) -> Iterator[Finding]:
+    """Check the free space of the log, the store and temporary files."""
+    settings = around.settings
+    places: dict[str, Path] = {}
+    if settings.source.kind == "embedded":
+        places["log"] = log_directory(settings)
+    store = sqlite_path(settings.store.url)
+    if store is not None:
+        places["store"] = store.parent
+    places["temporary files"] = Path(tempfile.gettempdir())
+    for what, path in places.items():
+        yield _check_space(what, existing_folder(path))
+
+
+def _check_space(what: str, path: Path) -> Finding:
+    usage = shutil.disk_usage(path)
+    inodes = os.statvfs(path)
+    message = f"{path} ({what}): {size_text(usage.free)} of {size_text(usage.total)} free"
+    if usage.free < _FAIL_FREE_BYTES:
+        return fail(
+            "disk",
+            f"{message}, less than {size_text(_FAIL_FREE_BYTES)}: checkpoints and events will soon be"
+            " refused; make room, or a larger volume",
+        )
+    # Some file systems count no inodes, and say 0 of 0.
+    if inodes.f_files and inodes.f_favail < _MIN_FREE_FILES:
+        return warn("disk", f"{message}, but room for {inodes.f_favail:,} more files only: remove some")
+    if usage.free < _WARN_FREE_BYTES:
+        return warn(
+            "disk",
+            f"{message}, less than {size_text(_WARN_FREE_BYTES)}: make room, keep less"
+            " (source.embedded.retention, dead_letters.keep), or make the volume larger",
+        )
+    return ok("disk", message)
+
+
+def check_kernels(around: Surroundings) -> Iterator[Finding]:
+    """Compile a small function, and check that compiled code can be kept for the next start."""
+    del around
+    try:
+        numba = load_numba()
+        compiled = numba.njit(cache=False)(_plus_one)(1)
+        # This only finds the folder: nothing is written before a call.
+        folder = Path(numba.njit(cache=True)(_plus_one)._cache.cache_path)  # noqa: SLF001 - numba has no other way
+    except Exception as error:  # noqa: BLE001 - anything that stops the compiler stops the service
+        yield fail("kernels", f"nothing can be compiled: {error}; set NUMBA_CACHE_DIR to a folder that can be written")
+        return
+    if compiled != 2:
+        yield fail("kernels", f"compiled code is wrong (1 + 1 was {compiled}): reinstall numba and llvmlite")
+        return
+    # In the __pycache__ beside each module, or in one folder per package in NUMBA_CACHE_DIR.
+    root = Path(monitor.__file__).parent if folder.name == "__pycache__" else folder.parent
+    kept = sum(1 for _ in root.rglob("*.nbc"))
+    message = f"they compile; {kept:,} compiled ones are kept in {root}"
+    if not os.access(existing_folder(folder), os.W_OK) and not kept:
+        yield warn(
+            "kernels", f"{message}, which cannot be written: each start takes half a minute; set NUMBA_CACHE_DIR"
+        )
+    elif not kept:
+        yield ok("kernels", f"{message}: the first start compiles for half a minute")
+    else:
+        yield ok("kernels", message)
+
+
+def _plus_one(number: int) -> int:
+    return number + 1
