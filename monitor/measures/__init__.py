@@ -40,6 +40,9 @@ def scan_measures(*folders: Path) -> Mapping[str, Measure]:
 MEASURES: Final = scan_measures()
 """Every measure by its name, in the order of a report."""
 
+# The function of a measure is imported by the measure's name, though its file has the same name.
+globals().update({name: measure.value for name, measure in MEASURES.items() if name not in __all__})
+
 WINDOW_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
     {name: measure for name, measure in MEASURES.items() if measure.appears_in == "windows"}
 )
