@@ -72,11 +72,10 @@ def make_windows(settings: Settings) -> list[Window]:
 
 def make_partition_settings(settings: Settings, *, sampling: bool = True) -> PartitionSettings:
     """The settings of all partitions; without ``sampling``, nothing is kept for refits."""
-    caps, kept_ms = settings.caps, make_kept_ms(settings)
+    caps = settings.caps
     return PartitionSettings(
         policy=make_policy(settings.models),
-        pane_ms=min(kept_ms),
-        kept_ms=max(kept_ms.values()),
+        kept_ms=make_kept_ms(settings),
         unsettled_cells=not all(window.mature for window in make_windows(settings)),
         caps=Caps(models=caps.models, versions=caps.versions, segment_values=caps.segment_values, strata=caps.strata),
         max_predictions=settings.pipeline.max_pending,

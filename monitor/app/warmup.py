@@ -53,8 +53,7 @@ def warm_up(seed: int = 0) -> None:
     window = Window("warm-up", _LENGTH_MS)
     settings = PartitionSettings(
         policy=_POLICIES.get,
-        pane_ms=window.slide_ms,
-        kept_ms=2 * _LENGTH_MS,
+        kept_ms={window.slide_ms: 2 * _LENGTH_MS},
         samples=SampleSettings(size=lambda _: _SAMPLED, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
     decoder = Decoder(classes={_OF_CLASSES: _CLASSES})

@@ -17,7 +17,7 @@ import numpy as np
 
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
 from monitor.store.closed_samples import ClosedSample
-from monitor.store.closings import Closing, Panes
+from monitor.store.closing import Closing, OldPanes, Panes
 
 # Values of ``entry`` in a row of the journal.
 PREDICTED: Final = 0
@@ -185,8 +185,8 @@ class Checkpoint:
         Buckets whose journal is removed.
     closings
         What was settled.
-    expired_before_ms
-        Model -> closings that end by then are no longer needed.
+    old
+        Panes that are no longer needed as narrow as they are.
     unsettled
         Summary of the predictions that are not settled, which replaces the earlier one; None keeps it.
     candidates
@@ -210,7 +210,7 @@ class Checkpoint:
     journal: Sequence[JournalBatch] = ()
     dropped: Sequence[Bucket] = ()
     closings: Sequence[Closing] = ()
-    expired_before_ms: Mapping[str, int] = field(default_factory=dict)
+    old: Sequence[OldPanes] = ()
     unsettled: Panes | None = None
     candidates: Sequence[CandidateBatch] = ()
     closed_samples: Sequence[SampledSpan] = ()

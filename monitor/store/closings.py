@@ -1,231 +1,17 @@
-"""Closings: the settled predictions of one model and partition, summed by series, pane and cell, in one Arrow file."""
+"""Closings in the database: they are appended, merged when there are many, widened when they are old, and read."""
 
-import itertools
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
-import numpy as np
-import pyarrow as pa
 import sqlalchemy as sa
 
-from monitor.arrays import Ints
-from monitor.classes.sketch import SkceSketch
-from monitor.errors import DamagedStore, IncompatibleStore
-from monitor.events.model import SeriesKey
-from monitor.scores.grid import GRID_VERSION
-from monitor.scores.grid_table import COLUMNS
+from monitor.store.closing import Closing, OldPanes
 from monitor.store.database import Database
+from monitor.store.journal import FULL_BYTES, MAX_BATCHES, merge_from
 from monitor.store.schema import CLOSINGS
 
-HEADER_KEY: Final = b"calibration-closing"
-"""Key in the schema's metadata. Its value is JSON: format, grid, model, from_ms, to_ms, pane_ms."""
-
-FORMAT: Final = 1
-
-_NAME: Final = pa.dictionary(pa.int32(), pa.string())
-SCHEMA: Final = pa.schema(
-    [
-        *(pa.field(name, _NAME, nullable=False) for name in SeriesKey._fields),
-        pa.field("pane_start_ms", pa.int64(), nullable=False),
-        pa.field("cell", pa.int32(), nullable=False),
-        *(
-            pa.field(name, pa.int64(), nullable=False)
-            for name in (
-                "positives",
-                "negatives",
-                "unanswered",
-                "positive_sum",
-                "negative_sum",
-                "unanswered_sum",
-            )
-        ),
-    ]
-)
-"""A row for each occupied cell of a pane of a series, ascending by series, pane and cell.
-
-Sums are of the predictions, in units of 2**-40 above the lower edge of the cell (see :mod:`monitor.scores.grid`).
-"""
-
-SKETCH_SCHEMA: Final = pa.schema(
-    [
-        *(pa.field(name, pa.string(), nullable=False) for name in SeriesKey._fields),
-        pa.field("pane_start_ms", pa.int64(), nullable=False),
-        pa.field("sketch", pa.binary(), nullable=False),
-    ]
-)
-"""The sketch of each pane of a series, as :meth:`monitor.classes.sketch.SkceSketch.to_bytes` writes it."""
-
 _CLOSINGS_A_FETCH: Final = 64
-
-
-class PaneSketch(NamedTuple):
-    """The sketch of one pane of a series."""
-
-    series: SeriesKey
-    start_ms: int
-    sketch: SkceSketch
-
-
-class Cells(NamedTuple):
-    """Rows of counts and sums, one for a cell of a pane of a series."""
-
-    series: Ints
-    """Number of the series (or of the stratum), int64, shape (n,)."""
-    start_ms: Ints
-    """Start of the pane, int64, shape (n,)."""
-    cell: Ints
-    """Cell of the grid, int64, shape (n,)."""
-    values: Ints
-    """int64, shape (n, 6): see :class:`monitor.scores.GridTable`."""
-
-    @classmethod
-    def joined(cls, parts: Iterable["Cells"]) -> "Cells":
-        """The rows of all parts."""
-        return cls(*(np.concatenate(column) for column in zip(NO_CELLS, *parts, strict=True)))
-
-    def take(self, rows: slice | Ints) -> "Cells":
-        """These rows."""
-        return Cells(*(column[rows] for column in self))
-
-    def of_series(self, first: int, count: int = 1) -> "Cells":
-        """The rows of consecutive series. The rows must ascend by series."""
-        return self.take(slice(*np.searchsorted(self.series, (first, first + count)).tolist()))
-
-    def summed(self) -> "Cells":
-        """Rows of one cell, pane and series added up, ascending by series, pane and cell."""
-        if not self.series.size:
-            return self
-        series, start_ms, cell, values = self.take(np.lexsort((self.cell, self.start_ms, self.series)))
-        is_first = np.ones(series.size, np.bool_)
-        is_first[1:] = (np.diff(series) != 0) | (np.diff(start_ms) != 0) | (np.diff(cell) != 0)
-        first = np.flatnonzero(is_first)
-        return Cells(series[first], start_ms[first], cell[first], np.add.reduceat(values, first, axis=0))
-
-
-NO_CELLS: Final = Cells(
-    np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, COLUMNS), np.int64)
-)
-
-
-class Panes(NamedTuple):
-    """Panes of some series."""
-
-    names: Sequence[SeriesKey]
-    """The series, ascending."""
-    cells: Cells
-    """Ascending by series, pane and cell; a series is its place in ``names``."""
-    sketches: Sequence[PaneSketch] = ()
-    """Of the panes that have one, ascending by series and pane."""
-
-    @classmethod
-    def of(cls, names: Sequence[SeriesKey], cells: Cells, sketches: Sequence[PaneSketch] = ()) -> "Panes":
-        """The panes of cells whose series are places in ``names``, which may be in any order and hold others, too."""
-        numbers, place = np.unique(cells.series, return_inverse=True)
-        used = [names[number] for number in numbers.tolist()]
-        order = sorted(range(len(used)), key=used.__getitem__)
-        rank = np.empty(len(used), np.int64)
-        rank[order] = np.arange(len(used))
-        renamed = cells._replace(series=rank[place.reshape(-1)])
-        in_order = np.argsort(renamed.series, kind="stable")
-        return cls([used[at] for at in order], renamed.take(in_order), sketches)
-
-    def by_model(self) -> Iterator[tuple[str, "Panes"]]:
-        """Yield each model with its panes."""
-        first = 0
-        for model, names in itertools.groupby(self.names, lambda key: key.model):
-            of_model = list(names)
-            cells = self.cells.of_series(first, len(of_model))
-            sketches = [part for part in self.sketches if part.series.model == model]
-            yield model, Panes(of_model, cells._replace(series=cells.series - first), sketches)
-            first += len(of_model)
-
-    def to_bytes(self, header: Mapping[str, Any] | None = None) -> tuple[bytes, bytes | None]:
-        """Arrow files of SCHEMA, with ``header``, the format and the grid in its metadata, and of SKETCH_SCHEMA."""
-        cells = self.cells
-        place = pa.array(cells.series.astype(np.int32))
-        columns = [
-            *(pa.DictionaryArray.from_arrays(place, part) for part in _texts(self.names)),
-            pa.array(cells.start_ms),
-            pa.array(cells.cell.astype(np.int32)),
-            *(pa.array(np.ascontiguousarray(cells.values[:, column])) for column in range(COLUMNS)),
-        ]
-        whole = {"format": FORMAT, "grid": GRID_VERSION, **(header or {})}
-        schema = SCHEMA.with_metadata({HEADER_KEY: json.dumps(whole, sort_keys=True)})
-        data = _to_bytes(pa.Table.from_arrays(columns, schema=schema))
-        if not self.sketches:
-            return data, None
-        series, start_ms, sketches = zip(*self.sketches, strict=True)
-        columns = [*_texts(series), pa.array(start_ms), pa.array([sketch.to_bytes() for sketch in sketches])]
-        return data, _to_bytes(pa.Table.from_arrays(columns, schema=SKETCH_SCHEMA))
-
-    @classmethod
-    def from_bytes(cls, cells: bytes, sketches: bytes | None = None) -> tuple["Panes", Mapping[str, Any]]:
-        """What :meth:`to_bytes` wrote, and the header.
-
-        Raises
-        ------
-        DamagedStore
-            The bytes are no such files.
-        IncompatibleStore
-            They are of another format or grid.
-        """
-        table = _from_bytes(cells)
-        try:
-            header = json.loads((table.schema.metadata or {})[HEADER_KEY])
-            found = header["format"], header["grid"]
-        except (KeyError, ValueError) as error:
-            raise _damaged(error) from None
-        if found != (FORMAT, GRID_VERSION):
-            raise IncompatibleStore(
-                f"a closing has format {found[0]} and grid {found[1]}, this version of the service reads {FORMAT} and "
-                f"{GRID_VERSION}"
-            )
-        try:
-            rows = table.cast(SCHEMA).combine_chunks()
-            parts = [] if sketches is None else _from_bytes(sketches).cast(SKETCH_SCHEMA).to_pylist()
-        except (ValueError, pa.ArrowException) as error:
-            raise _damaged(error) from None
-        columns = [rows[name].combine_chunks() for name in SeriesKey._fields]
-        texts = [column.dictionary.to_pylist() for column in columns]
-        codes, place = np.unique(np.stack([_ints(column.indices) for column in columns]), axis=1, return_inverse=True)
-        names = [SeriesKey(*(text[at] for text, at in zip(texts, code, strict=True))) for code in codes.T.tolist()]
-        values = np.stack([_ints(rows[name]) for name in SCHEMA.names[-COLUMNS:]], axis=1)
-        read = Cells(place.reshape(-1), _ints(rows["pane_start_ms"]), _ints(rows["cell"]), values)
-        pane_sketches = [
-            PaneSketch(
-                SeriesKey(*(part[name] for name in SeriesKey._fields)),
-                part["pane_start_ms"],
-                SkceSketch.from_bytes(part["sketch"]),
-            )
-            for part in parts
-        ]
-        return cls.of(names, read, pane_sketches), header
-
-
-NO_PANES: Final = Panes((), NO_CELLS)
-
-
-class Closing(NamedTuple):
-    """What one partition publishes of a model at once; never revised."""
-
-    model: str
-    from_ms: int
-    to_ms: int
-    """It closes the prediction times [from, to): whole panes."""
-    pane_ms: int
-    """Width of its panes."""
-    panes: Panes
-
-    def to_bytes(self) -> tuple[bytes, bytes | None]:
-        """The Arrow files of :meth:`Panes.to_bytes`; the header has the other fields."""
-        return self.panes.to_bytes(dict(zip(self._fields, self[:-1], strict=False)))
-
-    @classmethod
-    def from_bytes(cls, cells: bytes, sketches: bytes | None = None) -> "Closing":
-        """What :meth:`to_bytes` wrote; raises as :meth:`Panes.from_bytes`."""
-        panes, header = Panes.from_bytes(cells, sketches)
-        return cls(header["model"], header["from_ms"], header["to_ms"], header["pane_ms"], panes)
+_MODELS_A_STATEMENT: Final = 500
 
 
 def append(connection: sa.Connection, partition: int, closings: Iterable[Closing]) -> None:
@@ -239,17 +25,59 @@ def append(connection: sa.Connection, partition: int, closings: Iterable[Closing
         connection.execute(sa.insert(CLOSINGS), rows)
 
 
-def expire(connection: sa.Connection, partition: int, before_ms: Mapping[str, int]) -> None:
-    """Remove the closings of each model that end by a time."""
-    if before_ms:
-        connection.execute(
-            sa.delete(CLOSINGS).where(
+def compact(connection: sa.Connection, partition: int, models: Iterable[str]) -> None:
+    """Merge the small closings of those models that have many: one is written every few seconds."""
+    size = sa.func.length(CLOSINGS.c.cells)
+    named = list(models)
+    for at in range(0, len(named), _MODELS_A_STATEMENT):
+        small = sa.func.count()
+        crowded = connection.execute(
+            sa.select(CLOSINGS.c.model)
+            .where(
                 CLOSINGS.c.partition == partition,
-                CLOSINGS.c.model == sa.bindparam("expired_model"),
-                CLOSINGS.c.to_ms <= sa.bindparam("before_ms"),
-            ),
-            [{"expired_model": model, "before_ms": at_ms} for model, at_ms in before_ms.items()],
-        )
+                CLOSINGS.c.model.in_(named[at : at + _MODELS_A_STATEMENT]),
+                size < FULL_BYTES,
+            )
+            .group_by(CLOSINGS.c.model)
+            .having(small > MAX_BATCHES)
+        ).scalars()
+        for model in list(crowded):
+            rows = connection.execute(
+                sa.select(CLOSINGS.c.to_ms, CLOSINGS.c.pane_ms, size.label("size"))
+                .where(CLOSINGS.c.partition == partition, CLOSINGS.c.model == model)
+                .order_by(CLOSINGS.c.to_ms)
+            ).all()
+            # Only those of the newest width: the others were widened, or written under other settings.
+            first = next((at for at in reversed(range(len(rows))) if rows[at].pane_ms != rows[-1].pane_ms), -1) + 1
+            start = first + merge_from([row.size for row in rows[first:]])
+            if start < len(rows):
+                whole = Closing.merged(_take(connection, partition, model, CLOSINGS.c.to_ms >= rows[start].to_ms))
+                append(connection, partition, [whole])
+
+
+def retire(connection: sa.Connection, partition: int, old: Iterable[OldPanes]) -> None:
+    """Widen, or remove, the panes that windows no longer need."""
+    for model, width_ms, before_ms, wider_ms in old:
+        is_old = (CLOSINGS.c.pane_ms == width_ms) & (CLOSINGS.c.from_ms < before_ms)
+        if wider_ms is None:
+            _delete(connection, partition, model, is_old & (CLOSINGS.c.to_ms <= before_ms))
+        elif parts := _take(connection, partition, model, is_old):
+            append(connection, partition, Closing.merged(parts).split(before_ms, wider_ms))
+
+
+def _take(connection: sa.Connection, partition: int, model: str, which: sa.ColumnElement[bool]) -> list[Closing]:
+    """Remove closings of a model, and return them in order."""
+    rows = connection.execute(
+        sa.select(CLOSINGS.c.cells, CLOSINGS.c.sketches)
+        .where(CLOSINGS.c.partition == partition, CLOSINGS.c.model == model, which)
+        .order_by(CLOSINGS.c.to_ms)
+    ).all()
+    _delete(connection, partition, model, which)
+    return [Closing.from_bytes(*row) for row in rows]
+
+
+def _delete(connection: sa.Connection, partition: int, model: str, which: sa.ColumnElement[bool]) -> None:
+    connection.execute(sa.delete(CLOSINGS).where(CLOSINGS.c.partition == partition, CLOSINGS.c.model == model, which))
 
 
 def read(
@@ -272,31 +100,3 @@ def read(
     with database.stream(connection, statement, _CLOSINGS_A_FETCH) as result:
         for partition, cells, sketches in result:
             yield partition, Closing.from_bytes(cells, sketches)
-
-
-def _texts(names: Sequence[SeriesKey]) -> list[Any]:
-    """A pyarrow.StringArray for each field of the series."""
-    return [pa.array([name[at] for name in names], pa.string()) for at in range(len(SeriesKey._fields))]
-
-
-def _damaged(error: Exception) -> DamagedStore:
-    return DamagedStore(f"a closing cannot be read ({error}); restore a backup of the store")
-
-
-def _ints(column: Any) -> Ints:
-    return np.asarray(column.to_numpy(zero_copy_only=False) if isinstance(column, pa.Array) else column, np.int64)
-
-
-def _to_bytes(table: Any) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def _from_bytes(data: bytes) -> Any:
-    try:
-        with pa.ipc.open_file(pa.BufferReader(data)) as reader:
-            return reader.read_all()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise _damaged(error) from None

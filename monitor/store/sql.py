@@ -21,7 +21,7 @@ from monitor.store.base import (
     PartitionState,
     StoredDeadLetter,
 )
-from monitor.store.closings import Closing, Panes
+from monitor.store.closing import Closing, Panes
 from monitor.store.database import Database, Snapshot, Stream
 from monitor.store.migrate import migrate
 from monitor.store.recalibrations import AuditEntry, Sample
@@ -222,18 +222,22 @@ class SqlStore:
         for checkpoint in checkpoints:
             self._unconfirmed.pop(checkpoint.partition, None)
 
-    def newest(self) -> Mapping[str, tuple[int, int]]:
-        """Model -> newest prediction and outcome that any partition has read and saved, -1 for none. Any thread.
+    def model_clocks(self) -> Mapping[str, ModelClock]:
+        """How far each model is over all partitions, by what they have saved. Any thread.
 
         Raises
         ------
         StoreUnavailable
             The database does not answer.
         """
-        newest = [sa.func.max(MODELS.c[name]) for name in ("prediction_watermark_ms", "outcome_watermark_ms")]
+        columns = (
+            sa.func.max(MODELS.c.prediction_watermark_ms),
+            sa.func.max(MODELS.c.outcome_watermark_ms),
+            sa.func.min(MODELS.c.closed_to_ms),
+        )
         with self._database.reading() as connection:
-            rows = connection.execute(sa.select(MODELS.c.name, *newest).group_by(MODELS.c.name))
-            return {name: (predictions_ms, outcomes_ms) for name, predictions_ms, outcomes_ms in rows}
+            rows = connection.execute(sa.select(MODELS.c.name, *columns).group_by(MODELS.c.name))
+            return {model: ModelClock(*clock) for model, *clock in rows}
 
     def clocks(self) -> Mapping[str, Mapping[int, ModelClock]]:
         """Model -> partition -> how far it is, of all partitions that hold the model. Any thread.
@@ -379,7 +383,8 @@ class SqlStore:
         journal.drop(connection, JOURNAL, partition, checkpoint.dropped)
         journal.compact(connection, partition, {bucket for bucket, _ in batches})
         closings.append(connection, partition, checkpoint.closings)
-        closings.expire(connection, partition, checkpoint.expired_before_ms)
+        closings.compact(connection, partition, {closing.model for closing in checkpoint.closings})
+        closings.retire(connection, partition, checkpoint.old)
         if checkpoint.unsettled is not None:
             self._upsert(connection, UNSETTLED, partition, [checkpoint.unsettled.to_bytes()])
         samples.append_closed(connection, partition, first_candidate - 1, closed)

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from monitor.events.strata import Strata
 from monitor.scores import grid
-from monitor.scores.grid_table import COLUMNS, POSITIVES, UNLABELLED
-from monitor.store.base import JOURNAL_ROW, PREDICTED, VECTOR
-from monitor.store.closings import Cells, Panes
+from monitor.scores.grid_table import COLUMNS
+from monitor.store.base import JOURNAL_ROW, VECTOR
+from monitor.store.closing import Cells, Panes
 from monitor.stream.sketches import Sketches
 from monitor.stream.vector_loops import ClassFanOut, class_rows, read_blocks
 
@@ -42,23 +42,6 @@ def close(parts: Iterable[NDArray[np.void]], strata: Strata, pane_ms: int) -> Pa
                 sums += _spread(_add_up(class_part, pane_ms), each_class, classes.series)
             sketches.add(rows)
     return Panes.of(strata.series, Cells.joined(sums).summed(), sketches.panes())
-
-
-def count_panes(parts: Iterable[NDArray[np.void]], strata: Strata, pane_ms: int) -> Panes:
-    """Count predictions by version and pane, all of them in the first cell."""
-    start, series = strata.fan_out()
-    # The first series of a stratum is that of its whole model.
-    whole = series[start[:-1]].astype(np.int64)
-    sums = []
-    for rows in parts:
-        chosen = rows[rows["entry"] == PREDICTED]
-        column = np.where(chosen["outcome"] < 0, UNLABELLED, POSITIVES)
-        values = np.zeros((chosen.size, COLUMNS), np.int64)
-        values[np.arange(chosen.size), column] = 1
-        time_ms = chosen["time_ms"]
-        cell = np.zeros(chosen.size, np.int64)
-        sums.append(Cells(whole[chosen["stratum"]], time_ms - time_ms % pane_ms, cell, values).summed())
-    return Panes.of(strata.series, Cells.joined(sums).summed())
 
 
 def _add_up(rows: NDArray[np.void], pane_ms: int) -> Cells:

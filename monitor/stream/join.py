@@ -9,7 +9,19 @@ from numpy.typing import NDArray
 
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
-from monitor.store.base import CLAIMED, JOURNAL_ROW, PREDICTED, VECTOR, VECTOR_ROW, WAITING, Counters, ModelState
+from monitor.scores.grid_table import COLUMNS, POSITIVES, UNLABELLED
+from monitor.store.base import (
+    CLAIMED,
+    JOURNAL_ROW,
+    PREDICTED,
+    VECTOR,
+    VECTOR_ROW,
+    WAITING,
+    Counters,
+    ModelClock,
+    ModelState,
+)
+from monitor.store.closing import Cells
 from monitor.stream import event_results, join_loops
 from monitor.stream.join_loops import Accepted, EarlyOutcomes, Events, Models, Predictions
 from monitor.stream.table import GrowingTable
@@ -46,6 +58,7 @@ _RESULTS: Final = {
 _NEVER: Final = -1
 _NO_PROBABILITIES: Final = np.empty(0)
 _EVICTION_ROWS: Final = 1 << 18
+_MIN_COUNTS: Final = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +220,9 @@ class Join:
         """Time of the newest prediction of each model, shape (models,), or -1."""
         return self._current_models().prediction_watermark_ms.copy()
 
-    def newest_ms(self, newest: Mapping[str, tuple[int, int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The newest prediction and outcome of its models, shape (models,) each, given those of models by name."""
-        of_models = [newest.get(model, (_NEVER, _NEVER)) for model in self._strata.models]
+    def newest_ms(self, clocks: Mapping[str, ModelClock]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The newest prediction and outcome of its models, shape (models,) each, given the clocks of models by name."""
+        of_models = [clocks.get(model, (_NEVER, _NEVER))[:2] for model in self._strata.models]
         columns = np.array(of_models, np.int64).reshape(-1, 2)
         return columns[:, 0], columns[:, 1]
 
@@ -284,6 +297,23 @@ class Join:
             count, row = join_loops.copy_predictions(predictions, vectors, row, space)
             copied = _first(space, count)
             yield _journal_rows(copied, vectors)[0] if self._vectors.rows else copied.rows
+
+    def count(self, pane_ms: int) -> Cells:
+        """Count the predictions that are in the join by version and pane, all of them in the first cell."""
+        start, series = self._strata.fan_out()
+        # The first series of a stratum is that of its whole model.
+        whole = series[start[:-1]].astype(np.int64)
+        predictions = self._predictions.reserve(0)
+        size = _MIN_COUNTS
+        while True:
+            columns = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros((size, 2), np.int64)
+            if join_loops.count_predictions(predictions, whole, pane_ms, *columns):
+                break
+            size *= 4
+        counted, pane, counts = (column[columns[2].any(axis=1)] for column in columns)
+        values = np.zeros((counted.size, COLUMNS), np.int64)
+        values[:, POSITIVES], values[:, UNLABELLED] = counts[:, 0], counts[:, 1]
+        return Cells(counted, pane * pane_ms, np.zeros(counted.size, np.int64), values).summed()
 
     def restore_counts(self, counters: Counters) -> None:
         """Restore the counts, after the journal."""

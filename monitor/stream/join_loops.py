@@ -473,6 +473,45 @@ def copy_predictions(predictions: Predictions, vectors: Vectors, first: int, cop
 
 
 @njit()
+def count_predictions(
+    predictions: Predictions,
+    series_of_stratum: NDArray[np.int64],
+    pane_ms: int,
+    series: NDArray[np.int64],
+    pane: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> bool:
+    """Count predictions by series and pane in an open-addressing table; False if the table is too small.
+
+    Parameters
+    ----------
+    series_of_stratum
+        int64, shape (strata,): the series to count each stratum for.
+    series, pane, counts
+        int64, shape (n,), (n,) and (n, 2), n a power of two: the table. Predictions with and without an outcome are
+        counted; ``counts`` is 0 where a row is free.
+    """
+    mask = series.size - 1
+    used = 0
+    for row in range(predictions.meta[USED]):
+        outcome = predictions.outcome[row]
+        if outcome == FREE:
+            continue
+        wanted = series_of_stratum[predictions.stratum[row]]
+        number = predictions.time_ms[row] // pane_ms
+        place = (number * 0x9E3779B1 + wanted * 0x85EBCA6B) & mask
+        while counts[place, 0] + counts[place, 1] > 0 and (series[place] != wanted or pane[place] != number):
+            place = (place + 1) & mask
+        if counts[place, 0] + counts[place, 1] == 0:
+            used += 1
+            if 2 * used > series.size:
+                return False
+            series[place], pane[place] = wanted, number
+        counts[place, int(outcome == NO_OUTCOME)] += 1
+    return True
+
+
+@njit()
 def evict_predictions(
     predictions: Predictions,
     vectors: Vectors,

@@ -22,9 +22,9 @@ from monitor.store.base import (
     JournalBatch,
     PartitionState,
 )
-from monitor.store.closings import Closing, Panes
+from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.stream import event_results
-from monitor.stream.closing import close, count_panes
+from monitor.stream.closing import close
 from monitor.stream.join import Join, Joined, Silence
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, sort_into_buckets
 from monitor.stream.sampling import Sampler, SampleSettings
@@ -47,10 +47,9 @@ class PartitionSettings:
         Name of a model -> its policy, or None if it has to be declared and is not.
     caps
         How many names may appear without a declaration.
-    pane_ms
-        Width of the panes in closings.
     kept_ms
-        How long closings are kept.
+        Width of panes -> how long they are kept behind the settled edge. Closings are of the narrowest, and are widened
+        when those are no longer needed.
     unsettled_cells
         Whether windows need to know the predictions that are not settled, and not only their number.
     max_predictions
@@ -61,12 +60,16 @@ class PartitionSettings:
     """
 
     policy: Callable[[str], ModelPolicy | None]
-    pane_ms: int
-    kept_ms: int
+    kept_ms: Mapping[int, int]
     unsettled_cells: bool = False
     caps: Caps = field(default_factory=Caps)
     max_predictions: int = 20_000_000
     samples: SampleSettings = field(default_factory=SampleSettings)
+
+    @property
+    def pane_ms(self) -> int:
+        """Width of the panes in new closings."""
+        return min(self.kept_ms)
 
 
 class Partition:
@@ -139,10 +142,19 @@ class Partition:
         self.offsets[batch.topic] = batch.next_offset
         return len(decoded.dead_letters)
 
-    def checkpoint(self, silence: Silence | None = None, *, summarise: bool = True) -> Checkpoint:
+    def checkpoint(
+        self, silence: Silence | None = None, *, edges_ms: Mapping[str, int] | None = None, summarise: bool = True
+    ) -> Checkpoint:
         """Changes since the last checkpoint. Predictions that are settled leave the join for a closing.
 
-        ``silence`` is as for :meth:`Join.settled_before_ms`; ``summarise`` says whether to sum what is not settled.
+        Parameters
+        ----------
+        silence
+            As for :meth:`Join.settled_before_ms`.
+        edges_ms
+            Model -> settled edge over all partitions, where windows end; that of this partition by default.
+        summarise
+            Whether to sum what is not settled.
         """
         names = self._strata.models
         batches: list[JournalBatch] = []
@@ -179,7 +191,7 @@ class Partition:
             journal=[batch for batch in batches if batch.bucket not in removed],
             dropped=dropped,
             closings=closings,
-            expired_before_ms=self._expired_before_ms() if dropped else {},
+            old=self._old(edges_ms or {}) if dropped else [],
             unsettled=self.unsettled(cells=self._settings.unsettled_cells) if summarise else None,
             candidates=self.sampler.unsaved(),
             closed_samples=sampled,
@@ -229,8 +241,10 @@ class Partition:
 
     def unsettled(self, *, cells: bool) -> Panes:
         """Sum what is in the join by series, pane and cell; or count it by version and pane, which is cheaper."""
-        add_up = close if cells else count_panes
-        return add_up(self.join.copy(), self._strata, self._settings.pane_ms)
+        pane_ms = self._settings.pane_ms
+        if cells:
+            return close(self.join.copy(), self._strata, pane_ms)
+        return Panes.of(self._strata.series, self.join.count(pane_ms))
 
     def _count_departed(self, rows: NDArray[np.void], unanswered_result: str) -> None:
         policies = self._strata.policies
@@ -248,13 +262,19 @@ class Partition:
         watermarks = self.join.watermarks_ms().tolist()
         return dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
 
-    def _expired_before_ms(self) -> dict[str, int]:
-        """Model -> the end of closings that no window needs any more."""
-        closed_to_ms = self.join.closed_to_ms.tolist()
-        return {
-            model: at_ms - self._settings.kept_ms
-            for model, at_ms in zip(self._strata.models, closed_to_ms, strict=True)
-        }
+    def _old(self, edges_ms: Mapping[str, int]) -> list[OldPanes]:
+        """The panes of each model that windows of one width no longer need."""
+        widths = sorted(self._settings.kept_ms)
+        closed_to_ms = dict(zip(self._strata.models, self.join.closed_to_ms.tolist(), strict=True))
+        old = []
+        for model, at_ms in closed_to_ms.items():
+            edge_ms = min(at_ms, edges_ms.get(model, at_ms))
+            for width_ms, wider_ms in zip(widths, [*widths[1:], None], strict=True):
+                before_ms = edge_ms - self._settings.kept_ms[width_ms]
+                before_ms -= before_ms % (wider_ms or width_ms)
+                if before_ms > 0:
+                    old.append(OldPanes(model, width_ms, before_ms, wider_ms))
+        return old
 
     def _restore(self, state: PartitionState) -> None:
         self.offsets.update(state.offsets)

@@ -26,7 +26,7 @@ from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
-from monitor.store.base import Checkpoint
+from monitor.store.base import Checkpoint, ModelClock
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
 from monitor.stream.join import Silence
@@ -137,8 +137,8 @@ class Pipeline:
         ]
         self._outcomes_at_end: dict[int, AtEnd[NDArray[np.int64]]] = {}
         self._all_at_end: dict[int, AtEnd[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {}
-        self._newest: Mapping[str, tuple[int, int]] = {}
-        """Model -> newest prediction and outcome in any partition, at the last checkpoint."""
+        self._clocks: Mapping[str, ModelClock] = {}
+        """How far each model is over all partitions, at the last checkpoint."""
         self._paused: frozenset[TopicPartition] = frozenset()
         self._source_retry = Retry(clock, Outage(_log, "the source does not answer", "the source answers again", clock))
         self._claim_retry = Retry(clock, Outage(_log, "the store does not answer", "the store answers again", clock))
@@ -302,7 +302,7 @@ class Pipeline:
 
     def _begin_checkpoint(self, *, summarise: bool = False) -> None:
         with suppress(StoreUnavailable):  # the save says so
-            self._newest = self._store.newest()
+            self._clocks = self._store.model_clocks()
         now = self._clock.monotonic()
         summarise |= now - self._last_summary >= self._settings.summary_seconds
         self._unsaved = [
@@ -315,7 +315,8 @@ class Pipeline:
             self._last_summary = now
 
     def _checkpoint(self, number: int, *, summarise: bool = True) -> Checkpoint:
-        return self._partitions[number].checkpoint(self._silence(number), summarise=summarise)
+        edges_ms = {model: clock.closed_to_ms for model, clock in self._clocks.items()}
+        return self._partitions[number].checkpoint(self._silence(number), edges_ms=edges_ms, summarise=summarise)
 
     def _silence(self, number: int) -> Silence:
         """What the ends of a partition's logs say about its models."""
@@ -338,7 +339,7 @@ class Pipeline:
             if self._outcome_topics and all(map(at_end, self._outcome_topics)):
                 self._outcomes_at_end[number].note(now, partition.join.predictions_ms)
             if all(map(at_end, self._settings.kinds)):
-                self._all_at_end[number].note(now, partial(partition.join.newest_ms, self._newest))
+                self._all_at_end[number].note(now, partial(partition.join.newest_ms, self._clocks))
 
     def _save(self) -> None:
         """Save the waiting checkpoints. On failure they keep waiting, and nothing is read meanwhile."""

@@ -8,7 +8,7 @@ from monitor.classes.sketch_loops import add_all_to_sketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
 from monitor.store.base import VECTOR
-from monitor.store.closings import PaneSketch
+from monitor.store.closing import PaneSketch
 from monitor.stream.vector_loops import BLOCK, NO_OUTCOME, read_blocks
 
 

@@ -13,7 +13,7 @@ from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
 from monitor.store.base import Checkpoint, ModelClock
-from monitor.store.closings import Cells, Closing, Panes
+from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.sql import SqlStore
 from monitor.windows.windows import Count
 

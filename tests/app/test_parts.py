@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from monitor.app.parts import (
     dead_letter_sender,
     make_connection,
     make_decoder,
+    make_kept_ms,
     make_measures,
     make_partition_settings,
     make_policy,
@@ -27,7 +29,7 @@ from monitor.events.strata import Strata
 from monitor.measures import WINDOW_MEASURES
 from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
-from monitor.windows.windows import Window
+from monitor.windows.windows import Moment
 
 HOUR_MS = 3_600_000
 

@@ -86,7 +86,7 @@ def test_ten_million_pending_predictions(tmp_path: Path, capsys: pytest.CaptureF
         rate = (PENDING - BATCH) / seconds
         del join
         before, began = resident(), time.perf_counter()
-        settings = PartitionSettings(policy=lambda _: POLICY, pane_ms=60_000, kept_ms=DAY_MS)
+        settings = PartitionSettings(policy=lambda _: POLICY, kept_ms={60_000: DAY_MS})
         restored = Partition(0, store.claim(0), settings, store.load(0))
         restore_seconds = time.perf_counter() - began
         restored_bytes = resident() - before

@@ -66,8 +66,7 @@ def seconds(chosen: Work, size: int) -> tuple[float, Partition]:
     """Of this process's own computing."""
     settings = PartitionSettings(
         policy=lambda _: POLICY,
-        pane_ms=60_000,
-        kept_ms=86_400_000,
+        kept_ms={60_000: 86_400_000},
         samples=SampleSettings(size=lambda _: size, span_ms=SPAN_MS, kept_ms=16 * SPAN_MS),
     )
     partition, decoder = Partition(0, 0, settings), Decoder()

@@ -11,11 +11,12 @@ import pytest
 import yaml
 
 from monitor.app.log_bounds import Continuation, continuation
-from monitor.app.parts import Log, make_evaluator, make_log, make_pipeline, make_writer, open_store
+from monitor.app.parts import Log, make_evaluator, make_log, make_panes, make_pipeline, make_writer, open_store
 from monitor.app.settings import load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import LogRange, Message, TopicPartition
 from monitor.stream.pipeline import Pipeline
+from monitor.windows.panes import read_closings
 from tests.cli.command import inside, one_error_line
 from tests.real.mixed_log import OUTCOMES, POLICY, PREDICTIONS, MixedLog
 from tests.real.postgres import PostgresServer

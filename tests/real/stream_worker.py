@@ -58,7 +58,7 @@ def pipeline(
         store,
         Decoder(classes={OF_CLASSES: len(CLASSES)}),
         partitions=PartitionSettings(
-            policy=policy_of, pane_ms=SLIDE_MS, kept_ms=DAY_MS, unsettled_cells=True, samples=samples
+            policy=policy_of, kept_ms={SLIDE_MS: DAY_MS}, unsettled_cells=True, samples=samples
         ),
         settings=PipelineSettings(kinds=kinds, checkpoint_seconds=checkpoint_seconds),
         clock=SystemClock(),

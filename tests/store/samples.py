@@ -16,7 +16,7 @@ from monitor.store.base import (
     JournalBatch,
     ModelState,
 )
-from monitor.store.closings import Cells, Closing, Panes
+from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.schema import PARTITIONS
 from monitor.store.sql import SqlStore
 

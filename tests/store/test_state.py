@@ -4,9 +4,12 @@ import pytest
 
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
+from monitor.scores import GridTable
 from monitor.store.base import Bucket, JournalBatch, ModelState
+from monitor.store.closing import Closing, OldPanes
 from monitor.store.sql import SqlStore
-from tests.store.samples import HOUR_MS, batch, checkpoint, closings_in, letter, load, pane_closing, rows
+from tests.store.samples import HOUR_MS, batch, checkpoint, closings_in, grid_table, letter, load, pane_closing, rows
+from tests.stream.support import tables_of
 
 FIRST = Bucket("churn", 0)
 SECOND = Bucket("churn", HOUR_MS)
@@ -59,7 +62,7 @@ def test_partitions_are_apart(store: SqlStore) -> None:
         journal = [batch(FIRST, seed=partition)]
         closings = [pane_closing(300_000, partition)]
         store.save([checkpoint(epoch, partition, partition=partition, journal=journal, closings=closings)])
-    store.save([checkpoint(1, 9, partition=1, dropped=[FIRST], expired_before_ms={"churn": 300_000})])
+    store.save([checkpoint(1, 9, partition=1, dropped=[FIRST], old=[OldPanes("churn", 300_000, 300_000, None)])])
 
     assert load(store, 0).rows() == {FIRST: rows(3, 0)}
     assert closings_in(store, 0) == [pane_closing(300_000, 0).to_bytes()]
@@ -118,9 +121,50 @@ def test_expired_closings_go_by_model(store: SqlStore) -> None:
     saved = [pane_closing(300_000 * at, model=model) for model in ("churn", "other") for at in (1, 2, 3)]
     store.save([checkpoint(epoch, 1, closings=saved)])
     # What is closed and expired at once goes too.
-    store.save([checkpoint(epoch, 2, closings=[pane_closing(100_000)], expired_before_ms={"churn": 600_000})])
+    store.save(
+        [checkpoint(epoch, 2, closings=[pane_closing(100_000)], old=[OldPanes("churn", 300_000, 600_000, None)])]
+    )
     assert closings_in(store) == [pane_closing(900_000).to_bytes()]
     assert len(closings_in(store, 0, "other")) == 3
+
+
+def test_many_small_closings_are_merged_and_nothing_is_lost(store: SqlStore) -> None:
+    epoch = store.claim(0)
+    saved = [pane_closing(300_000 * at, at) for at in range(1, 400)]
+    most = 0
+    for at, part in enumerate(saved):
+        store.save([checkpoint(epoch, at, closings=[part])])
+        most = max(most, len(closings_in(store))) if at % 20 == 0 else most
+    assert most < 100
+    found = store.read_closings("churn", {0: -1})[0]
+    assert found[0].from_ms == 0
+    assert [part.from_ms for part in found[1:]] == [part.to_ms for part in found[:-1]]
+    assert Closing.merged(found).to_bytes() == Closing.merged(saved).to_bytes()
+    # A reader that has read up to a time gets what ends later, whole.
+    later = store.read_closings("churn", {0: 300_000 * 390})[0]
+    assert later[-1].to_ms == 300_000 * 399
+    assert later[0].from_ms <= 300_000 * 390
+
+
+def test_old_closings_are_widened(store: SqlStore) -> None:
+    epoch = store.claim(0)
+    saved = [pane_closing(60_000 * at, at, width_ms=60_000) for at in range(1, 31)]
+    store.save([checkpoint(epoch, 1, closings=saved)])
+    for offset, before_ms in ((2, 600_000), (3, 600_000), (4, 1_200_000)):
+        store.save([checkpoint(epoch, offset, old=[OldPanes("churn", 60_000, before_ms, 300_000)])])
+        found = store.read_closings("churn", {0: -1})[0]
+        assert [part.pane_ms for part in found] == [300_000] * (offset // 2) + [60_000]
+        assert [(part.from_ms, part.to_ms) for part in found][-1] == (before_ms, 1_800_000)
+        wide = tables_of(*(part.panes for part in found if part.pane_ms == 300_000))
+        assert wide == {
+            (start, found[0].panes.names[0]): GridTable.sum(
+                grid_table(seed=at) for at in range(start // 60_000 + 1, start // 60_000 + 6)
+            )
+            for start in range(0, before_ms, 300_000)
+        }
+    assert Closing.merged([part for part in found if part.pane_ms == 60_000]).to_bytes() == (
+        Closing.merged(saved[20:]).to_bytes()
+    )
 
 
 def test_what_is_not_settled_is_replaced_until_it_is_left_out(store: SqlStore) -> None:
@@ -168,7 +212,7 @@ def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
                         journal=[batch(SECOND)],
                         dropped=[FIRST],
                         closings=[pane_closing(600_000)],
-                        expired_before_ms={"churn": 10**12},
+                        old=[OldPanes("churn", 300_000, 10**12, None)],
                         counters={("a", "b"): 1},
                         dead_letters=[letter(1)],
                     )

@@ -31,7 +31,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.stream.support import START_MS, TOPIC, LogRecord
 
 POLICY: Final = ModelPolicy(horizon_ms=3_600_000, lateness_ms=3_600_000)
-PARTITIONS: Final = PartitionSettings(policy=lambda _: POLICY, pane_ms=1_000, kept_ms=3_600_000)
+PARTITIONS: Final = PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000})
 SETTINGS: Final = PipelineSettings(kinds={TOPIC: None}, poll_seconds=0.2, max_poll_records=4, checkpoint_seconds=0.3)
 MAX_POLL_SECONDS: Final = 5.0
 

@@ -12,7 +12,7 @@ from monitor.events.model import ClassVectors, EventColumns, Kind, ModelPolicy, 
 from monitor.events.strata import Strata
 from monitor.scores import GridTable
 from monitor.store.base import Checkpoint
-from monitor.store.closings import Closing, Panes
+from monitor.store.closing import Closing, Panes
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition
 from tests.reference.naive_join import NaiveEvent

@@ -36,7 +36,7 @@ VECTOR_OF_DOG = (0.25, 0.5, 0.25)
 def new_partition(
     policy: ModelPolicy = POLICY, store: SqlStore | None = None, max_predictions: int = 1_000_000
 ) -> Partition:
-    settings = PartitionSettings(policy=lambda _: policy, pane_ms=1_000, kept_ms=10**9, max_predictions=max_predictions)
+    settings = PartitionSettings(policy=lambda _: policy, kept_ms={1_000: 10**9}, max_predictions=max_predictions)
     if store is None:
         return Partition(0, 0, settings)
     return Partition(0, store.claim(0), settings, store.load(0))
@@ -250,7 +250,7 @@ class TestChangedDeclarations:
 def test_a_log_read_with_crashes_comes_to_what_obvious_loops_make_of_it(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     log = MixedLog(3_000, partitions=1, seed=seed, models=(*MODELS, OF_CLASSES))
-    settings = PartitionSettings(policy=policy_of, pane_ms=SLIDE_MS, kept_ms=10**9)
+    settings = PartitionSettings(policy=policy_of, kept_ms={SLIDE_MS: 10**9})
     kinds = {PREDICTIONS: Kind.PREDICTION, OUTCOMES: Kind.OUTCOME}
     written = {
         topic: [LogRecord(at, START_MS + 10**8, line.value) for at, line in enumerate(lines)]

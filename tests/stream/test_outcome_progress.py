@@ -1,5 +1,7 @@
 """However far one topic is read ahead of the other, nothing is dropped that the other still answers."""
 
+from functools import partial
+
 import numpy as np
 
 from monitor.events.codec import Decoder
@@ -12,7 +14,7 @@ from monitor.stream.topic_progress import AtEnd
 from tests.stream.support import START_MS, LogRecord
 
 POLICY = ModelPolicy(horizon_ms=60_000, lateness_ms=60_000)
-SETTINGS = PartitionSettings(policy=lambda _: POLICY, pane_ms=1_000, kept_ms=3_600_000)
+SETTINGS = PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000})
 EVENTS = 600
 STEP_MS = 1_000
 PREDICTIONS = [encode_prediction("m", str(at), START_MS + at * STEP_MS, 0.5) for at in range(EVENTS)]
@@ -63,7 +65,7 @@ def test_a_file_may_hold_one_topic_behind_the_other() -> None:
 def test_what_was_read_just_before_does_not_count_as_answered_yet() -> None:
     at_end: AtEnd[int] = AtEnd()
     for now, known, counts in [(100.0, 7, None), (104.0, 8, None), (105.0, 9, 7), (109.0, 10, 7), (111.0, 11, 9)]:
-        at_end.note(now, lambda known=known: known)
+        at_end.note(now, partial(int, known))
         assert at_end.known == counts
 
 
@@ -84,7 +86,7 @@ def test_a_model_that_is_idle_here_is_closed_by_its_clocks_in_other_partitions()
     own = partition.join.predictions_ms()
     elsewhere = START_MS + 10 * MINUTE_MS
     lateness, both = POLICY.lateness_ms, np.array([elsewhere])
-    # Its outcomes are as new elsewhere: it is closed to where it would be, had the newest event come here, less lateness.
+    # It is closed to where it would be, had the newest event come here, less the lateness.
     assert closed_to(partition, Silence(both, both, own)) == 10 * MINUTE_MS - lateness - RETENTION_MS
     assert partition.join.predictions == 0
     late = [encode_prediction("m", "late", elsewhere - lateness - RETENTION_MS - 1_000, 0.5)]

@@ -33,8 +33,7 @@ CLASSES = tuple("abcdefghi")
 MIXED = Traffic(ids=200, span_ms=300_000, models=("a", "of-classes"), classes=len(CLASSES))
 SETTINGS = PartitionSettings(
     policy=lambda model: replace(POLICY, classes=CLASSES) if model == "of-classes" else POLICY,
-    pane_ms=1_000,
-    kept_ms=10**9,
+    kept_ms={1_000: 10**9},
 )
 
 
@@ -90,7 +89,7 @@ def test_restored_is_as_never_stopped(tmp_path: Path, seed: int, traffic: Traffi
 
 
 def test_a_full_join_lets_the_oldest_go_and_counts_them() -> None:
-    settings = PartitionSettings(policy=SETTINGS.policy, pane_ms=1_000, kept_ms=120_000, max_predictions=1_000)
+    settings = PartitionSettings(policy=SETTINGS.policy, kept_ms={1_000: 120_000}, max_predictions=1_000)
     partition, published = Partition(0, 0, settings), Published()
     events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 10 * at, 0.25) for at in range(2_000)]
     partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
@@ -107,7 +106,7 @@ def test_a_full_join_lets_the_oldest_go_and_counts_them() -> None:
 
 def test_implied_negatives_are_counted_as_such_when_they_leave() -> None:
     policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000, implied_negative=True)
-    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_ms=1_000, kept_ms=120_000))
+    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, kept_ms={1_000: 120_000}))
     published = Published()
     events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 100 * at, 0.25) for at in range(500)]
     partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
@@ -120,7 +119,7 @@ def test_implied_negatives_are_counted_as_such_when_they_leave() -> None:
 
 def test_closings_that_no_window_needs_are_removed(tmp_path: Path) -> None:
     policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000)
-    settings = PartitionSettings(policy=lambda _: policy, pane_ms=1_000, kept_ms=10_000)
+    settings = PartitionSettings(policy=lambda _: policy, kept_ms={1_000: 10_000})
     events = [NaiveEvent(Kind.LABELLED, "a", str(at), START_MS + 100 * at, 0.25, 1) for at in range(1_000)]
     records = records_of(events, garbage_every=0)
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
@@ -136,7 +135,7 @@ def test_closings_that_no_window_needs_are_removed(tmp_path: Path) -> None:
 
 def test_beyond_the_caps_names_share_one_bucket() -> None:
     settings = PartitionSettings(
-        policy=SETTINGS.policy, pane_ms=1_000, kept_ms=120_000, caps=Caps(versions=2, segment_values=2)
+        policy=SETTINGS.policy, kept_ms={1_000: 120_000}, caps=Caps(versions=2, segment_values=2)
     )
     partition = Partition(0, 0, settings)
     events = [
@@ -168,7 +167,7 @@ def test_a_changed_policy_is_no_danger_to_what_was_saved(tmp_path: Path) -> None
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         for turn in range(30):
             policy = policies[turn % 4]
-            settings = PartitionSettings(policy=dict.fromkeys("ab", policy).get, pane_ms=1_000, kept_ms=10**9)
+            settings = PartitionSettings(policy=dict.fromkeys("ab", policy).get, kept_ms={1_000: 10**9})
             partition = Partition(0, store.claim(0), settings, store.load(0))
             partition.apply(batch_of(records[turn * 100 : turn * 100 + 100]), Decoder(), None)
             store.save([published.add(partition.checkpoint())])
@@ -207,7 +206,7 @@ def test_a_journal_with_a_hole_is_refused(tmp_path: Path, lost: str, message: st
 def test_under_steady_traffic_memory_levels_out_once_windows_are_full() -> None:
     """Nothing is kept for longer than the policy and the windows ask: not in tables, and not beside them."""
     policy = ModelPolicy(horizon_ms=4_000, lateness_ms=1_000)
-    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, pane_ms=1_000, kept_ms=10_000))
+    partition = Partition(0, 0, PartitionSettings(policy=lambda _: policy, kept_ms={1_000: 10_000}))
     rng = np.random.default_rng(0)
     decoder = Decoder()
     traced: dict[int, int] = {}

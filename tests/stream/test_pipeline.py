@@ -49,7 +49,7 @@ class Bench:
             reads(self.log, Topics(settings.kinds)),
             self.store,
             Decoder(),
-            partitions=PartitionSettings(policy=lambda _: POLICY, pane_ms=1_000, kept_ms=3_600_000),
+            partitions=PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000}),
             settings=settings,
             clock=SystemClock(),
             send_dead_letters=send,

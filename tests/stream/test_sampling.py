@@ -40,7 +40,7 @@ def policy_of(model: str) -> ModelPolicy:
     return replace(POLICY, implied_negative=model == "implied")
 
 
-SETTINGS = PartitionSettings(policy=policy_of, pane_ms=1_000, kept_ms=120_000, samples=SAMPLES)
+SETTINGS = PartitionSettings(policy=policy_of, kept_ms={1_000: 120_000}, samples=SAMPLES)
 
 
 def naive_samples(events: list[NaiveEvent]) -> NaiveSamples:
@@ -112,7 +112,7 @@ def test_samples_are_those_of_obvious_loops_through_crashes(tmp_path: Path, seed
 
 
 def test_without_a_size_nothing_is_kept() -> None:
-    settings = PartitionSettings(policy=policy_of, pane_ms=1_000, kept_ms=120_000)
+    settings = PartitionSettings(policy=policy_of, kept_ms={1_000: 120_000})
     partition = Partition(0, 0, settings)
     events = unruly_events(np.random.default_rng(0), 3_000, POLICY, TRAFFIC)
     partition.apply(batch_of(records_of(events)), Decoder(classes={"of-classes": len(CLASSES)}), None)
@@ -141,8 +141,7 @@ def predictions(count: int, *, every_ms: int = 1, features: int = 2) -> list[Nai
 def test_candidates_are_bounded_however_many_predictions_there_are() -> None:
     settings = PartitionSettings(
         policy=lambda _: POLICY,
-        pane_ms=1_000,
-        kept_ms=120_000,
+        kept_ms={1_000: 120_000},
         samples=SampleSettings(size=lambda _: 50, span_ms=SPAN_MS, kept_ms=SPAN_MS),
     )
     partition, most = Partition(0, 0, settings), []

@@ -11,7 +11,7 @@ from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
 from monitor.scores import ClassTable
-from monitor.store.closings import PaneSketch
+from monitor.store.closing import PaneSketch
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.windows.panes import ClosedPanes
@@ -25,7 +25,7 @@ PETS = ModelPolicy(
     horizon_ms=60_000, lateness_ms=10_000, segments=("region",), classes=("cat", "dog", "bird"), sketch_features=8
 )
 WHOLE = SeriesKey("a", "1", "all")
-SETTINGS = PartitionSettings(policy=policy_of, pane_ms=PANE_MS, kept_ms=10**9, unsettled_cells=True)
+SETTINGS = PartitionSettings(policy=policy_of, kept_ms={PANE_MS: 10**9}, unsettled_cells=True)
 
 
 def sums_of(sketches: Iterable[PaneSketch]) -> dict[tuple[int, SeriesKey], list[int]]:

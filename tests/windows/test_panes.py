@@ -9,7 +9,7 @@ from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.store.base import Checkpoint, ModelClock
-from monitor.store.closings import Cells, Closing, Panes
+from monitor.store.closing import Closing
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.windows.panes import ClosedPanes, read_closings
@@ -18,7 +18,7 @@ from tests.stream.support import START_MS, Traffic, batch_of, records_of, unruly
 
 POLICY = ModelPolicy(horizon_ms=5_000, lateness_ms=2_000, segments=("region",))
 KEPT_MS = {1_000: 10**9, 5_000: 10**9, 15_000: 10**9}
-SETTINGS = PartitionSettings(policy=lambda _: POLICY, pane_ms=1_000, kept_ms=10**9, unsettled_cells=True)
+SETTINGS = PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 10**9}, unsettled_cells=True)
 PARTITIONS = 3
 SPAN_MS = 120_000
 
@@ -148,20 +148,8 @@ def test_of_a_merged_closing_only_the_rest_is_added() -> None:
     for state in taken[-1].models:
         closings = [closing for checkpoint in taken for closing in checkpoint.closings if closing.model == state.name]
         clock = ModelClock(state.prediction_watermark_ms, state.outcome_watermark_ms, state.closed_to_ms)
-        merged.advance(0, state.name, clock, [merge(closings)])
+        merged.advance(0, state.name, clock, [Closing.merged(closings)])
         merged.settle(state.name)
     for series in plain.series():
         span = START_MS - 60_000, plain.edge_ms(series.model)
         assert merged.sum(series, 1_000, *span) == plain.sum(series, 1_000, *span)
-
-
-def merge(closings: list[Closing]) -> Closing:
-    names = sorted({name for closing in closings for name in closing.panes.names})
-    parts = [
-        closing.panes.cells._replace(
-            series=np.array([names.index(name) for name in closing.panes.names])[closing.panes.cells.series]
-        )
-        for closing in closings
-    ]
-    panes = Panes.of(names, Cells.joined(parts).summed())
-    return Closing(closings[0].model, closings[0].from_ms, closings[-1].to_ms, closings[0].pane_ms, panes)

@@ -11,7 +11,8 @@ from alembic import op
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
-from monitor.store.closings import Cells, Closing, Panes, PaneSketch, append
+from monitor.store.closing import Cells, Closing, Panes, PaneSketch
+from monitor.store.closings import append
 from monitor.store.schema import Name
 
 revision = "0006"
@@ -115,7 +116,7 @@ def _by_width(
     connection: sa.Connection, table: str, column: str, partition: int, model: str
 ) -> Mapping[int, Sequence[Any]]:
     names = [sa.column(name, Name()) for name in ("model", "version", "segment")]
-    numbers = [sa.column(name) for name in ("partition", "slide_ms", "start_ms", column)]
+    numbers: list[sa.ColumnClause[Any]] = [sa.column(name) for name in ("partition", "slide_ms", "start_ms", column)]
     of = sa.table(table, *names, *numbers)
     rows = connection.execute(
         sa.select(of.c.slide_ms, of.c.start_ms, of.c.version, of.c.segment, of.c[column].label("data")).where(
