@@ -29,7 +29,7 @@ from monitor.events.strata import Strata
 from monitor.measures import WINDOW_MEASURES
 from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
-from monitor.windows.windows import Moment
+from monitor.windows.windows import Moment, Window
 
 HOUR_MS = 3_600_000
 
