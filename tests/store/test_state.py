@@ -153,8 +153,9 @@ def test_old_closings_are_widened(store: SqlStore) -> None:
     for offset, before_ms in ((2, 600_000), (3, 600_000), (4, 1_200_000)):
         store.save([checkpoint(epoch, offset, old=[OldPanes("churn", 60_000, before_ms, 300_000)])])
         found = store.read_closings("churn", {0: -1})[0]
-        assert [part.pane_ms for part in found] == [300_000] * (offset // 2) + [60_000]
-        assert [(part.from_ms, part.to_ms) for part in found][-1] == (before_ms, 1_800_000)
+        narrow = (1_800_000 - before_ms) // 60_000
+        assert [part.pane_ms for part in found] == [300_000] * (offset // 2) + [60_000] * narrow
+        assert [part.from_ms for part in found[1:]] == [part.to_ms for part in found[:-1]]
         wide = tables_of(*(part.panes for part in found if part.pane_ms == 300_000))
         assert wide == {
             (start, found[0].panes.names[0]): GridTable.sum(
