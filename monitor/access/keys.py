@@ -38,7 +38,7 @@ _FORM: Final = re.compile(rf"{PREFIX}({_KEY_ID.pattern})_([A-Za-z0-9_-]{{43}})")
 _MAX_NAME: Final = 64
 
 _NO_DIGEST: Final = bytes(hashlib.sha256().digest_size)
-"""Compared with in place of the digest of an unknown key: nobody knows a text with this digest."""
+"""Compared with in place of the digest of an unknown key: no text with this digest is known."""
 
 _log = structlog.get_logger(__name__)
 

@@ -79,11 +79,6 @@ def seed_of(model: str) -> int:
     return xxhash.xxh3_64_intdigest(model.encode())
 
 
-def id_digest(model: str, identifier: str) -> bytes:
-    """128-bit hash of (model, id): the 16 bytes, big-endian, of which ``EventColumns.id_hash`` holds the two halves."""
-    return xxhash.xxh3_128_digest(identifier.encode(), seed_of(model))
-
-
 decode_event: Final = msgspec.json.Decoder(Event).decode
 decode_cloudevent: Final = msgspec.json.Decoder(CloudEvent).decode
 decode_fields: Final = msgspec.json.Decoder(Fields).decode

@@ -1,6 +1,6 @@
 """Files that name the refits under way on this machine, each locked while its service lives.
 
-A file that nobody has locked was left by a killed service: the next service of the same store queues its refit again at
+A file that is not locked was left by a killed service: the next service of the same store queues its refit again at
 once, and does not wait until its lease expires. Where no such file can be kept, the lease alone decides.
 """
 

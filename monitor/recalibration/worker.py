@@ -6,7 +6,6 @@ in the task. Anything unexpected goes to standard error and ends the process wit
 result.
 """
 
-import pickle
 import signal
 import sys
 from functools import partial
@@ -20,7 +19,7 @@ from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.progress import StageProgress
 from monitor.recalibration.comparison import DRAWS, Contender, compare, ignore_progress, map_details
 from monitor.recalibration.data import refit_data
-from monitor.recalibration.worker_process import Message, RefitResult, RefitTask
+from monitor.recalibration.worker_process import Message, RefitResult, RefitTask, read_task
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.recalibration import refit_figures
@@ -36,7 +35,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     _send("reading the sample", 0.0)
-    task: RefitTask = pickle.load(sys.stdin.buffer)  # noqa: S301 - from a file that only the service can write to
+    task = read_task(sys.stdin.buffer)
     try:
         result = refit(task, progress=_send)
     except (NotEnoughData, InputError) as error:

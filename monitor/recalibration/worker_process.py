@@ -1,12 +1,11 @@
 """Start, follow and end the worker process of one refit, and what passes between it and the service.
 
-The service writes the task, pickled, into a temporary file without a name, which is the worker's standard input: nobody
-else can open it, and the kernel removes it with the last of the two processes. The worker writes one JSON message per
-line to its standard output; the last one has the result.
+The service writes the task into a temporary file without a name, which is the worker's standard input: no other process
+can open it, and the kernel removes it with the last of the two. It is an archive of numpy's, with JSON for what is no
+column of events. The worker writes one JSON message per line to its standard output; the last one has the result.
 """
 
 import os
-import pickle
 import signal
 import subprocess
 import sys
@@ -15,12 +14,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import IO, Any, Final, Self
 
 import msgspec
+import numpy as np
 import structlog
 
 from monitor.inference.prevalence import TOLERANCE
+from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import HELD_OUT
 from monitor.store.recalibrations import Job, Sample
 
@@ -58,6 +59,49 @@ class RefitTask:
     champion: bytes | None = None
     held_out: float = HELD_OUT
     tolerance: float = TOLERANCE
+
+
+@dataclass(frozen=True, eq=False)
+class _TaskHead:
+    """The fields of a task, but for the columns of its events."""
+
+    job: Job
+    population: int
+    left_out: Mapping[str, int]
+    segments: Sequence[str]
+    created_ms: int
+    champion: bytes | None
+    held_out: float
+    tolerance: float
+
+
+_COLUMNS: Final = ("prediction", "outcome", "weight", "time_ms")
+
+
+def write_task(task: RefitTask, file: IO[bytes]) -> None:
+    """Write a task to a file for :func:`read_task`."""
+    events, population, left_out = task.sample
+    columns = {name: getattr(events, name) for name in _COLUMNS}
+    if events.features is not None:
+        columns["features"] = events.features
+    # Keys of segments may hold any character, and names of columns are names of files.
+    columns |= {f"segment {number}": values for number, values in enumerate(events.segments.values())}
+    rest = task.created_ms, task.champion, task.held_out, task.tolerance
+    head = msgspec.json.encode(_TaskHead(task.job, population, left_out, list(events.segments), *rest))
+    np.savez(file, allow_pickle=False, head=np.frombuffer(head, np.uint8), **columns)
+
+
+def read_task(file: IO[bytes]) -> RefitTask:
+    """Read what :func:`write_task` wrote."""
+    with np.load(file, allow_pickle=False) as columns:
+        head = msgspec.json.decode(columns["head"].tobytes(), type=_TaskHead)
+        events = LabelledEvents(
+            **{name: columns[name] for name in _COLUMNS},
+            features=columns.get("features"),
+            segments={key: columns[f"segment {number}"] for number, key in enumerate(head.segments)},
+        )
+    sample = Sample(events, head.population, head.left_out)
+    return RefitTask(head.job, sample, head.created_ms, head.champion, head.held_out, head.tolerance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +157,7 @@ class WorkerProcess:
         """The end of its standard error, once it has ended."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
         with tempfile.TemporaryFile() as file:
-            pickle.dump(task, file)
+            write_task(task, file)
             file.seek(0)
             self._process = subprocess.Popen(  # noqa: S603 - the service's own command, without a shell
                 [sys.executable, "-I", str(_LAUNCHER), str(os.getpid()), *command],

@@ -286,7 +286,7 @@ def _with_values(
     for number, (row, more) in enumerate(zip_longest(rows, texts), start=1):
         if row is None or more is None:
             raise InputError(
-                f"{source}: its rows cannot be told apart for certain, or it changed meanwhile; convert it to Parquet"
+                f"{source}: its rows cannot be separated for certain, or it changed meanwhile; convert it to Parquet"
             )
         yield row, more
         if number % _ROWS == 0:

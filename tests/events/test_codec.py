@@ -14,8 +14,8 @@ from monitor.events.codec import Decoder
 from monitor.events.fields import Rejected
 from monitor.events.model import Kind, Reason, Stratum
 from monitor.events.strata import Caps, Strata
-from monitor.events.wire import id_digest
 from tests.events.messages import LABELLED, NOW_MS, OUTCOME, POLICY, PREDICTION, Message, decode, new_strata
+from tests.reference.naive_join import id_digest
 
 
 def changed(event: bytes, **keys: Any) -> bytes:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from monitor.errors import InputError
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction, partition_key
 from monitor.events.model import Kind
-from monitor.events.wire import id_digest
 from tests.events.messages import LABELLED, NOW_MS, OUTCOME, PREDICTION, decode, new_strata
 from tests.events.test_cloudevents import structured
+from tests.reference.naive_join import id_digest
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40) | st.integers(-(10**30), 10**30)

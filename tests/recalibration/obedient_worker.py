@@ -1,18 +1,17 @@
-"""A worker that fits nothing and whose guard decides as it is told: ``python -m ... HOW``."""
+"""A worker that fits nothing and whose guard decides as its argument says: ``python -m ... HOW``."""
 
-import pickle
 import sys
 
 import msgspec
 
 from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
-from monitor.recalibration.worker_process import Message, RefitResult, RefitTask
+from monitor.recalibration.worker_process import Message, RefitResult, read_task
 
 
 def main() -> None:
     how = sys.argv[1]
-    task: RefitTask = pickle.load(sys.stdin.buffer)
+    task = read_task(sys.stdin.buffer)
     passed = how != "rejected"
     comparison = {
         "events": len(task.sample.events),

@@ -1,7 +1,6 @@
 """A refit, and the worker process that runs it."""
 
 import json
-import pickle
 import signal
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from monitor.maps.artifact import Artifact, from_bytes, to_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.worker import refit
-from monitor.recalibration.worker_process import Message, RefitResult, RefitTask
+from monitor.recalibration.worker_process import Message, RefitResult, RefitTask, write_task
 from monitor.store.recalibrations import Job, JobState, Sample
 from tests.recalibration.samples import sample
 
@@ -150,7 +149,8 @@ def run(folder: Path, given: RefitTask, command: Sequence[str] = COMMAND) -> "su
 
 
 def task_file(folder: Path, given: RefitTask) -> BinaryIO:
-    (folder / "task").write_bytes(pickle.dumps(given))
+    with (folder / "task").open("wb") as file:
+        write_task(given, file)
     return (folder / "task").open("rb")
 
 
@@ -209,11 +209,12 @@ def test_the_task_arrives_as_it_was_sent(tmp_path: Path) -> None:
 
 
 def test_an_unexpected_error_ends_it_with_1_and_leaves_no_result(tmp_path: Path) -> None:
-    (tmp_path / "task").write_bytes(pickle.dumps(task(sample(900)))[:-1000])
+    task_file(tmp_path, task(sample(900))).close()
+    (tmp_path / "task").write_bytes((tmp_path / "task").read_bytes()[:-1000])
     with (tmp_path / "task").open("rb") as file:
         ended = subprocess.run(COMMAND, stdin=file, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert ended.returncode == 1
-    assert "UnpicklingError" in ended.stderr
+    assert "BadZipFile" in ended.stderr
     assert messages(ended.stdout)[-1].result is None
 
 

@@ -5,6 +5,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import xxhash
+
 from monitor.events.model import Kind, ModelPolicy, SeriesKey, Stratum
 
 
@@ -23,6 +25,11 @@ class NaiveEvent:
     vector: tuple[float, ...] = ()
     """The probabilities of a prediction over several classes, which then is none of ``p``."""
     features: tuple[float, ...] = ()
+
+
+def id_digest(model: str, identifier: str) -> bytes:
+    """The 128-bit hash of (model, id), big-endian: equal ids of two models have different hashes."""
+    return xxhash.xxh3_128_digest(identifier.encode(), seed=xxhash.xxh3_64_intdigest(model.encode()))
 
 
 def normalised(vector: Sequence[float]) -> list[float]:

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from monitor.events.model import ModelPolicy
-from monitor.events.wire import id_digest
 from monitor.store.base import Bucket
 from monitor.store.closed_samples import ClosedSample
-from tests.reference.naive_join import NaiveEvent, Prediction, normalised
+from tests.reference.naive_join import NaiveEvent, Prediction, id_digest, normalised
 
 Item = TypeVar("Item")
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from monitor.events.wire import id_digest
 from monitor.store.bottom_sample_loops import EDGES
 from monitor.store.closed_samples import SCHEMA, ClosedSample
+from tests.reference.naive_join import id_digest
 
 
 def row(number: int, *, time_ms: int = 0, p: float = 0.3, outcome: int = 0, **changes: Any) -> dict[str, Any]:

@@ -93,18 +93,18 @@ def test_what_may_be_promoted_is_what_a_promotion_lets_serve(store: SqlStore, re
                     lost = sa.delete(RECALIBRATION_MAPS).where(RECALIBRATION_MAPS.c.id.in_(candidates[3:4]))
                     connection.execute(lost)
         ids = [job.id for job in refits.jobs()]
-        told = promotable(refits)
+        offered = promotable(refits)
         assert {job.id for job in refits.jobs() if job.has_map} == {each for each in ids if has_map(refits, each)}
         if not ids:
             continue
-        one = chance.choice(sorted(told) if told and chance.random() < 0.3 else ids)
+        one = chance.choice(sorted(offered) if offered and chance.random() < 0.3 else ids)
         try:
             refits.promote(one, actor="a", now_ms=1, note="")
         except Conflict:
-            assert one not in told
+            assert one not in offered
         else:
-            assert one in told
+            assert one in offered
             # Others of the version were compared with what it took the place of.
             assert one not in promotable(refits)
-        done[one in told] += 1
+        done[one in offered] += 1
     assert min(done.values()) > 5

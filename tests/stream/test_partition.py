@@ -221,7 +221,7 @@ def test_under_steady_traffic_memory_levels_out_once_windows_are_full() -> None:
         partition.checkpoint()
         if second in (30, 60, 90):
             tables[second] = partition.join.nbytes
-        if second == 30:  # kernels are loaded, windows are full
+        if second == 0:  # kernels are loaded
             tracemalloc.start()
         elif second in (60, 90):
             gc.collect()
