@@ -31,7 +31,7 @@ from monitor.reports.figures.output import to_png, to_svg
 from monitor.reports.figures.reliability import draw_diagram, reliability_diagram
 from monitor.reports.figures.report import report_figures, report_sheet
 from monitor.reports.findings import Findings, Plane
-from monitor.reports.formatting import plain
+from monitor.reports.formatting import plain, time_text
 from monitor.reports.report_view import class_head_lines, head_lines, report_view
 from monitor.reports.view import View
 from monitor.scores import ScoreTable
@@ -78,14 +78,17 @@ def report_page(findings: Findings, *, root: str | None = None) -> bytes:
     return render_page(report_view(findings), *pictures_of(findings), root=root)
 
 
-def window_page(report: Report, scores: ScoreTable, root: str) -> bytes:
-    """Render the page of a window of the service."""
+def window_page(report: Report, scores: ScoreTable, root: str, *, evaluated_ms: int | None = None) -> bytes:
+    """Render the page of a window of the service, and say when it was evaluated."""
     name = report.model
     if report.version != UNVERSIONED:
         name += f", version {report.version}"
     if report.segment != ALL:
         name += f", {report.segment}"
-    return report_page(Findings(f"{name}, window {report.window}", scores, FileReport(report)), root=root)
+    title = f"{name}, window {report.window}"
+    if evaluated_ms is not None:
+        title += f", evaluated {time_text(evaluated_ms)} UTC"
+    return report_page(Findings(title, scores, FileReport(report)), root=root)
 
 
 def report_picture(findings: Findings) -> bytes:

@@ -36,6 +36,7 @@ def test_a_model_says_what_is_known_of_it(service: Service) -> None:
             {"version": "7", "segments": ["all", "region=eu"], "windows": ["1h", "24h"]},
         ],
         "watermark": "2027-01-15T08:00:00.500Z",
+        "evaluated_at": "2027-01-15T08:00:01.000Z",
         "policy": {
             "horizon_seconds": 86400.0,
             "lateness_seconds": 3600.0,

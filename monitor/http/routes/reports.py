@@ -34,7 +34,7 @@ from monitor.http.responses import (
     tagged_response,
 )
 from monitor.http.schemas import ClassReportBody, DataBody, ReportBody, ReportsBody, reader, reference, request_body
-from monitor.http.services import ServicesOf
+from monitor.http.services import Services, ServicesOf
 from monitor.http.snapshots import flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
@@ -86,7 +86,8 @@ class ReportsQuery(PageParameters):
     summary="One report",
     description="The report of one series in one window: one report, never several. Without `version` it is of "
     "the version with the newest predictions, without `segment` of the whole model, without `window` of the first "
-    "window that is declared. It is that of the latest snapshot; `as_of` recomputes it. "
+    "window that is declared. It is that of the latest snapshot, and the header `Age` says how many seconds ago the "
+    "model was evaluated, by whichever replica does; `as_of` recomputes it. "
     "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed. Where `Accept` "
     "prefers HTML, as that of a browser does, it is a page with figures.",
     response_model=ReportBody,
@@ -98,19 +99,22 @@ async def report(
 ) -> Response:
     evaluator, view = services.evaluator, services.latest()
     as_of_ms = _parse_time(query.as_of, "as_of") if query.as_of else None
+    evaluated_ms = view.snapshot.model_evaluated_ms(model) if as_of_ms is None else None
 
     def recompute() -> Report:
         return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
     if wants_page(request):
-        page = await services.computations.run(lambda: _page_of(evaluator, recompute(), root_of(request)))
-        return Response(page, headers=_PAGE_HEADERS, media_type=HTML)
+        page = await services.computations.run(lambda: _page_of(evaluator, recompute(), root_of(request), evaluated_ms))
+        return Response(page, headers=_PAGE_HEADERS | _age(services, evaluated_ms), media_type=HTML)
     if as_of_ms is None:
         version = query.version or view.snapshot.current_versions.get(model, "")
         series = SeriesKey(model, version, query.segment or ALL)
         body = view.report(ReportKey(series, query.window or evaluator.windows[0].name))
         if body is not None:
-            return tagged_response(request, body)
+            answer = tagged_response(request, body)
+            answer.headers.update(_age(services, evaluated_ms))
+            return answer
     recomputed = await services.computations.run(recompute)
     return tagged_response(request, recomputed.to_dict())
 
@@ -119,7 +123,8 @@ async def report(
     "/v1/reports",
     dependencies=[needs(Role.READ, Of.ANY)],
     summary="The reports of the latest snapshot",
-    description="By model, version, segment and window, with the failures of the last evaluation.",
+    description="By model, version, segment and window, with the failures of the last evaluations. `evaluated_at` is "
+    "the time of the oldest evaluation of the models on the page.",
     response_model=ReportsBody,
     response_description="A page of reports",
     responses=SEE_PAGE | problems(422),
@@ -185,11 +190,16 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
     return Response(await services.computations.run(compute), media_type=JSON)
 
 
-def _page_of(evaluator: Evaluator, report: Report, root: str) -> bytes:
+def _age(services: Services, evaluated_ms: int | None) -> dict[str, str]:
+    """The header that says how old a report of the latest snapshot is."""
+    return {} if evaluated_ms is None else {"age": str(max(0, services.clock.now_ms() - evaluated_ms) // 1000)}
+
+
+def _page_of(evaluator: Evaluator, report: Report, root: str, evaluated_ms: int | None) -> bytes:
     # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
     from monitor.reports.page import window_page  # noqa: PLC0415
 
-    return window_page(report, evaluator.scores(report), root)
+    return window_page(report, evaluator.scores(report), root, evaluated_ms=evaluated_ms)
 
 
 def _parse_time(text: str, name: str) -> int:
