@@ -246,6 +246,11 @@ class Evaluations(Protocol):
         ...
 
     @property
+    def series_held(self) -> int:
+        """Series that the last evaluation found."""
+        ...
+
+    @property
     def series_dropped(self) -> int:
         """Series that the last evaluation left out."""
         ...
@@ -292,6 +297,12 @@ EVALUATION: Final[tuple[Series[_Scrape], ...]] = (
         "calibration_failed_reports",
         "Reports that the last evaluation could not make.",
         lambda scrape: len(scrape.snapshot.failures),
+    ),
+    Series(
+        "calibration_held_series",
+        "Combinations of model, version and segment whose panes this process holds, of all partitions: those that the "
+        "last evaluation measured, and those that it left out.",
+        lambda scrape: scrape.evaluations.series_held,
     ),
     Series(
         "calibration_unevaluated_series",

@@ -144,6 +144,8 @@ class Evaluator:
         """Evaluations made, including those that failed."""
         self.failures_total = 0
         """Reports that could not be made, over all evaluations; an evaluation that failed as a whole counts as one."""
+        self.series_held = 0
+        """Series that had panes at the last evaluation."""
         self.series_dropped = 0
         """Series that the last evaluation left out because there were more than ``max_series``."""
         self._one_at_a_time = threading.Lock()
@@ -372,7 +374,7 @@ class Evaluator:
                 series=len(series),
                 max_series=self._max_series,
             )
-        self.series_dropped = dropped
+        self.series_held, self.series_dropped = len(series), dropped
         return sorted(whole_models_first[: self._max_series])
 
     def _failed(self, key: ReportKey, error: Exception) -> str:
