@@ -181,6 +181,7 @@ def test_an_unexpected_error_ends_the_process_so_that_it_is_started_again(tmp_pa
     chosen = settings(tmp_path)
     write(chosen, [b"garbage"])
     service = Service(chosen)
+    assert service.pipeline is not None
     service.pipeline._decoder = Broken()
     run.services.append(service)
     service.start()
