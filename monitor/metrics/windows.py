@@ -366,6 +366,8 @@ class WindowFamilies:
     ----------
     evaluations
         Holds the latest snapshot.
+    exported
+        Returns the part of it that this process exports; all of it if left out.
     measures
         The measures whose series are exported.
     max_series
@@ -382,11 +384,13 @@ class WindowFamilies:
         evaluations: Evaluations,
         measures: Iterable[Measure],
         *,
+        exported: Callable[[], Snapshot] | None = None,
         max_series: int = MAX_SERIES,
         bins: bool = True,
         levels: LevelSwitch | None = None,
     ) -> None:
         self._evaluations = evaluations
+        self._exported = exported or (lambda: evaluations.latest)
         self._series = (*measure_series(measures), *CANONICAL, *DIAGNOSIS, *WINDOWS, *(RELIABILITY if bins else ()))
         self._levels = levels or LevelSwitch()
         self._max_series = max_series
@@ -396,8 +400,9 @@ class WindowFamilies:
 
     def __call__(self) -> Iterator[Family]:
         """Read the latest snapshot."""
-        snapshot = self._evaluations.latest
-        level = self._levels.choose(len(snapshot.watermarks_ms))
+        # Every replica chooses the level by all models, whoever exports them.
+        level = self._levels.choose(len(self._evaluations.latest.watermarks_ms))
+        snapshot = self._exported()
         reports = list(snapshot.reports.values())
         families = self._families(reports, snapshot.coverage, level)
         total = exported = _count_rows(families)
