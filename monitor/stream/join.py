@@ -142,6 +142,8 @@ class Join:
         empty = np.zeros(0, np.int64)
         self._models = Models(*(empty for _ in Models._fields))
         self._counts = np.zeros((len(_TYPES), join_loops.RESULTS), np.int64)
+        self._count_slots = _MIN_COUNTS
+        """Slots that the last count took: the next one takes as many."""
 
     @property
     def predictions(self) -> int:
@@ -304,13 +306,14 @@ class Join:
         # The first series of a stratum is that of its whole model.
         whole = series[start[:-1]].astype(np.int64)
         predictions = self._predictions.reserve(0)
-        size = _MIN_COUNTS
         while True:
+            size = self._count_slots
             columns = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros((size, 2), np.int64)
             if join_loops.count_predictions(predictions, whole, pane_ms, *columns):
                 break
-            size *= 4
-        counted, pane, counts = (column[columns[2].any(axis=1)] for column in columns)
+            self._count_slots *= 4
+        used = np.flatnonzero(columns[2][:, 0] + columns[2][:, 1])
+        counted, pane, counts = (column[used] for column in columns)
         values = np.zeros((counted.size, COLUMNS), np.int64)
         values[:, POSITIVES], values[:, UNLABELLED] = counts[:, 0], counts[:, 1]
         return Cells(counted, pane * pane_ms, np.zeros(counted.size, np.int64), values).summed()

@@ -33,6 +33,8 @@ from monitor.stream.vector_loops import NO_OUTCOME
 _DEPARTED: Final = "departed"
 _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
+_MAX_WIDENED: Final = 16
+"""A checkpoint widens the panes of at most so many models, so that it does not take long; the next one continues."""
 _EVICT_TO_SHARE: Final = 0.9
 """A full join is emptied down to this share, so that this is not done at every checkpoint."""
 
@@ -101,6 +103,8 @@ class Partition:
         self.dead_letter_reasons: Counter[str] = Counter()
         self.departed: Counter[str] = Counter()
         """Result -> predictions that have left the join."""
+        self._widened_ms: dict[tuple[str, int], int] = {}
+        """(model, width of panes) -> the time before which they were widened since this process claimed the partition."""
         self._saved_strata = 0
         self.saved_offsets: dict[str, int] = {}
         if state is not None:
@@ -263,18 +267,24 @@ class Partition:
         return dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
 
     def _old(self, edges_ms: Mapping[str, int]) -> list[OldPanes]:
-        """The panes of each model that windows of one width no longer need."""
+        """The panes of some models that windows of one width no longer need, those that are longest overdue.
+
+        They are due once they span as much time as is kept: so each closing is rewritten about once.
+        """
         widths = sorted(self._settings.kept_ms)
-        closed_to_ms = dict(zip(self._strata.models, self.join.closed_to_ms.tolist(), strict=True))
-        old = []
-        for model, at_ms in closed_to_ms.items():
+        overdue: list[tuple[float, OldPanes]] = []
+        for model, at_ms in zip(self._strata.models, self.join.closed_to_ms.tolist(), strict=True):
             edge_ms = min(at_ms, edges_ms.get(model, at_ms))
             for width_ms, wider_ms in zip(widths, [*widths[1:], None], strict=True):
-                before_ms = edge_ms - self._settings.kept_ms[width_ms]
+                kept_ms = self._settings.kept_ms[width_ms]
+                before_ms = edge_ms - kept_ms
                 before_ms -= before_ms % (wider_ms or width_ms)
-                if before_ms > 0:
-                    old.append(OldPanes(model, width_ms, before_ms, wider_ms))
-        return old
+                spans = (before_ms - self._widened_ms.get((model, width_ms), 0)) / kept_ms
+                if spans >= 1:
+                    overdue.append((spans, OldPanes(model, width_ms, before_ms, wider_ms)))
+        chosen = [panes for _, panes in sorted(overdue, key=lambda pair: pair[0], reverse=True)[:_MAX_WIDENED]]
+        self._widened_ms.update({(panes.model, panes.width_ms): panes.before_ms for panes in chosen})
+        return chosen
 
     def _restore(self, state: PartitionState) -> None:
         self.offsets.update(state.offsets)

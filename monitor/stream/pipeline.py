@@ -41,8 +41,15 @@ _SOURCE_FAILURES: Final = (SourceUnavailable, SourceMisconfigured)
 
 _NOTHING: Final = np.zeros(0, np.int64)
 
-_ROWS_BETWEEN_CHECKPOINTS: Final = 1_000_000
-"""A checkpoint is saved early once this many rows of the journal are unsaved."""
+_ROWS_BETWEEN_CHECKPOINTS: Final = 600_000
+"""A checkpoint is saved early once this many rows of the journal are unsaved: some 40 MB."""
+
+_READING_SHARE: Final = 4.0
+"""Between two checkpoints is at least this many times as long as the last one took, so that of a long backlog over many
+models, most of the time is spent reading it ..."""
+
+_LONGEST_SECONDS: Final = 30.0
+"""... but not longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +156,8 @@ class Pipeline:
         self._fenced_retry = Retry(clock)
         self._dead_letter_log = DeadLetterLog(_log, clock)
         self._last_checkpoint = clock.monotonic()
+        self._pause_seconds = 0.0
+        """How long to read before the next checkpoint, by what the last one took."""
         self._last_summary = -math.inf
         self._block = Counter[str]()
         self._fenced = ""
@@ -296,9 +305,12 @@ class Pipeline:
             return
         waited = self._clock.monotonic() - self._last_checkpoint
         rows = sum(partition.unsaved_rows for partition in self._partitions.values())
-        if waited >= self._settings.checkpoint_seconds or rows >= _ROWS_BETWEEN_CHECKPOINTS:
+        if waited >= max(self._settings.checkpoint_seconds, self._pause_seconds) or rows >= _ROWS_BETWEEN_CHECKPOINTS:
+            began = self._clock.monotonic()
             self._begin_checkpoint()
             self._save()
+            self._last_checkpoint = self._clock.monotonic()
+            self._pause_seconds = min(_READING_SHARE * (self._last_checkpoint - began), _LONGEST_SECONDS)
 
     def _begin_checkpoint(self, *, summarise: bool = False) -> None:
         with suppress(StoreUnavailable):  # the save says so
@@ -310,7 +322,6 @@ class Pipeline:
             for number, part in self._partitions.items()
             if summarise or part.changed(self._silence(number))
         ]
-        self._last_checkpoint = now
         if summarise:
             self._last_summary = now
 
