@@ -31,7 +31,7 @@ from monitor.reports.figures.output import to_png, to_svg
 from monitor.reports.figures.reliability import draw_diagram, reliability_diagram
 from monitor.reports.figures.report import report_figures, report_sheet
 from monitor.reports.findings import Findings, Plane
-from monitor.reports.formatting import plain, time_text
+from monitor.reports.formatting import plain
 from monitor.reports.report_view import class_head_lines, head_lines, report_view
 from monitor.reports.view import View
 from monitor.scores import ScoreTable
@@ -78,17 +78,15 @@ def report_page(findings: Findings, *, root: str | None = None) -> bytes:
     return render_page(report_view(findings), *pictures_of(findings), root=root)
 
 
-def window_page(report: Report, scores: ScoreTable, root: str, *, evaluated_ms: int | None = None) -> bytes:
-    """Render the page of a window of the service, and say when it was evaluated."""
+def window_page(report: Report, scores: ScoreTable, root: str, notes: Sequence[str]) -> bytes:
+    """Render the page of a window of the service; ``notes`` say up to where its model is settled, and how old it is."""
     name = report.model
     if report.version != UNVERSIONED:
         name += f", version {report.version}"
     if report.segment != ALL:
         name += f", {report.segment}"
-    title = f"{name}, window {report.window}"
-    if evaluated_ms is not None:
-        title += f", evaluated {time_text(evaluated_ms)} UTC"
-    return report_page(Findings(title, scores, FileReport(report)), root=root)
+    findings = Findings(f"{name}, window {report.window}", scores, FileReport(report), notes=tuple(notes))
+    return report_page(findings, root=root)
 
 
 def report_picture(findings: Findings) -> bytes:

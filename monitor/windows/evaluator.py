@@ -150,6 +150,8 @@ class Evaluator:
         """Evaluations made, including those that failed."""
         self.failures_total = 0
         """Reports that could not be made, over all evaluations; an evaluation that failed as a whole counts as one."""
+        self.series_held = 0
+        """Series that had panes at the last evaluation."""
         self.series_dropped = 0
         """Series that the last evaluation left out because there were more than ``max_series``."""
         self._one_at_a_time = threading.Lock()
@@ -289,6 +291,7 @@ class Evaluator:
             duration_seconds=duration,
             watermarks_ms={model: at.watermark_ms for model, at in moments.items()},
             edges_ms={model: at.edge_ms for model, at in moments.items()},
+            holds={model: hold for model in moments if (hold := self._panes.held_back_by(model)) is not None},
             current_versions=versions,
             reports={key: entry.report for key, entry in entries.items()},
             failures=failures,
@@ -393,7 +396,7 @@ class Evaluator:
                 series=len(series),
                 max_series=self._max_series,
             )
-        self.series_dropped = dropped
+        self.series_held, self.series_dropped = len(series), dropped
         return sorted(whole_models_first[: self._max_series])
 
     def _failed(self, key: ReportKey, error: Exception) -> str:

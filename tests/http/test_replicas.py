@@ -52,7 +52,7 @@ def test_a_report_says_how_old_its_model_is() -> None:
     assert "age" not in client.get(f"/v1/models/{second}/report?as_of=2020-01-01T00:00:00Z").headers
     page = client.get(f"/v1/models/{second}/report", headers={"accept": "text/html"})
     assert (page.status_code, page.headers["age"]) == (200, "8")
-    assert "evaluated 2027-01-15 07:59" in page.text
+    assert "Evaluated 2027-01-15T07:59:52" in page.text
 
 
 def test_lists_say_how_old_the_oldest_is() -> None:
