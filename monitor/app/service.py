@@ -58,6 +58,7 @@ from monitor.outage_log import Outage
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
+from monitor.windows.history import History
 from monitor.windows.panes import read_closings
 
 _STORE_PATIENCE_SECONDS: Final = 30.0
@@ -105,7 +106,8 @@ class Service:
             self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
             panes = make_panes(settings)
             refresh = partial(read_closings, self.store, panes)
-            self.evaluator = make_evaluator(settings, panes, self._clock, refresh)
+            history = History(self.store.database, self._clock)
+            self.evaluator = make_evaluator(settings, panes, self._clock, refresh, history.record)
             self.recalibration = Recalibration(
                 settings,
                 self.store,
@@ -146,6 +148,7 @@ class Service:
                 create_api(
                     Services(
                         evaluator=self.evaluator,
+                        history=history,
                         status=lambda: self.pipeline.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,

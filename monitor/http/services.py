@@ -21,6 +21,7 @@ from monitor.reports.evaluation.report import Report
 from monitor.sources.base import Topics, Writer
 from monitor.stream.status import PipelineStatus
 from monitor.windows.evaluator import Evaluator
+from monitor.windows.history import History
 
 
 @dataclass
@@ -31,6 +32,8 @@ class Services:
     ----------
     evaluator
         Has the latest snapshot, and computes reports of earlier times.
+    history
+        What earlier evaluations published.
     status
         The status of the pipeline.
     policy
@@ -61,6 +64,7 @@ class Services:
     """
 
     evaluator: Evaluator
+    history: History
     status: Callable[[], PipelineStatus]
     policy: Callable[[str], ModelPolicy | None]
     writer: Writer

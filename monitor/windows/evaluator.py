@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import EvaluationFailed, InputError, SettingsError, UnknownSeries
+from monitor.errors import EvaluationFailed, InputError, SettingsError
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import MIN_DRAWS
@@ -28,7 +28,7 @@ from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.windows.contents import Contents, moment_of, read_window, read_window_as_of, sum_panes, window_report
-from monitor.windows.lookup import current_version, find_series, listed
+from monitor.windows.lookup import current_version, find_series, no_window
 from monitor.windows.maturity import CoverageByAge
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.windows import Moment, PaneReader, Window
@@ -98,6 +98,8 @@ class Evaluator:
         Series beyond this number are not evaluated, segments before whole models, and are counted.
     refresh
         Brings the panes up to date, before each evaluation.
+    record
+        Gets all reports at the end of each evaluation.
 
     Raises
     ------
@@ -117,6 +119,7 @@ class Evaluator:
         tolerance: Callable[[str], float] | None = None,
         max_series: int = 1000,
         refresh: Callable[[], None] = lambda: None,
+        record: Callable[[Mapping[ReportKey, Report]], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
         _check(windows, interval_seconds, draws, max_series)
@@ -134,6 +137,7 @@ class Evaluator:
         self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._max_series = max_series
         self._refresh = refresh
+        self._record = record
         self._clock = clock or SystemClock()
         self._coverage = CoverageByAge(panes, windows)
         self.latest = Snapshot()
@@ -188,6 +192,7 @@ class Evaluator:
             self._refresh()
             self._publish_values(started)
             self._renew(started + max(self._interval_seconds, 2 * self.latest.duration_seconds))
+            self._record(self.latest.reports)
             return self.latest
 
     def report(
@@ -220,7 +225,7 @@ class Evaluator:
         """
         chosen = self._windows_by_name.get(window) if window is not None else self.windows[0]
         if chosen is None:
-            raise UnknownSeries(f"no window {window!r}; windows are {listed(self._windows_by_name)}")
+            raise no_window(str(window), self._windows_by_name)
         if as_of_ms is not None and as_of_ms < 0:
             raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
         snapshot = self.latest
