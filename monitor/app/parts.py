@@ -129,6 +129,7 @@ def make_evaluator(
     settings: Settings,
     panes: ClosedPanes,
     clock: Clock,
+    *,
     refresh: Callable[[], None] = lambda: None,
     snapshots: Snapshots | None = None,
     record: Callable[[Mapping[ReportKey, Report]], None] = lambda _: None,

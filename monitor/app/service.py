@@ -116,7 +116,14 @@ class Service:
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
             self.snapshots = SharedSnapshots(evaluations, self.leases, clock=self._clock)
             history = History(self.store.database, self._clock)
-            self.evaluator = make_evaluator(settings, panes, self._clock, self._refresh, self.snapshots, history.record)
+            self.evaluator = make_evaluator(
+                settings,
+                panes,
+                self._clock,
+                refresh=self._refresh,
+                snapshots=self.snapshots,
+                record=history.record,
+            )
             self.recalibration = Recalibration(
                 settings,
                 self.store,
