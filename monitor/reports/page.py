@@ -78,14 +78,15 @@ def report_page(findings: Findings, *, root: str | None = None) -> bytes:
     return render_page(report_view(findings), *pictures_of(findings), root=root)
 
 
-def window_page(report: Report, scores: ScoreTable, root: str) -> bytes:
-    """Render the page of a window of the service."""
+def window_page(report: Report, scores: ScoreTable, root: str, settled: str) -> bytes:
+    """Render the page of a window of the service; ``settled`` says up to where its model is settled."""
     name = report.model
     if report.version != UNVERSIONED:
         name += f", version {report.version}"
     if report.segment != ALL:
         name += f", {report.segment}"
-    return report_page(Findings(f"{name}, window {report.window}", scores, FileReport(report)), root=root)
+    findings = Findings(f"{name}, window {report.window}", scores, FileReport(report), notes=(settled,))
+    return report_page(findings, root=root)
 
 
 def report_picture(findings: Findings) -> bytes:

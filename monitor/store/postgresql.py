@@ -26,7 +26,7 @@ class CheckedConnection(psycopg.Connection[Any]):
     """With which another connection is made, for the check."""
 
     @classmethod
-    def connect(cls, conninfo: str = "", **options: Any) -> Self:  # type: ignore[override]  # keywords of libpq only
+    def connect(cls, conninfo: str = "", **options: Any) -> Self:  # keywords of libpq only
         """Connect; parameters as of :func:`psycopg.connect`."""
         connection = super().connect(conninfo, **options)
         connection.options = {"conninfo": conninfo, **options, "connect_timeout": _CHECK_SECONDS}

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.events.fields import Rejected
 from monitor.events.model import ALL, SeriesKey
-from monitor.events.times import read_time
+from monitor.events.times import format_time, read_time
 from monitor.http.authorization import Of, may, needs, principal_of
 from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page
 from monitor.http.problems import Problem
@@ -39,6 +39,7 @@ from monitor.http.snapshots import flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.windows.evaluator import Evaluator
+from monitor.windows.snapshot import Snapshot
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -103,7 +104,8 @@ async def report(
         return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
     if wants_page(request):
-        page = await services.computations.run(lambda: _page_of(evaluator, recompute(), root_of(request)))
+        settled = _settled(view.snapshot, model)
+        page = await services.computations.run(lambda: _page_of(evaluator, recompute(), root_of(request), settled))
         return Response(page, headers=_PAGE_HEADERS, media_type=HTML)
     if as_of_ms is None:
         version = query.version or view.snapshot.current_versions.get(model, "")
@@ -185,11 +187,18 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
     return Response(await services.computations.run(compute), media_type=JSON)
 
 
-def _page_of(evaluator: Evaluator, report: Report, root: str) -> bytes:
+def _settled(snapshot: Snapshot, model: str) -> str:
+    """Say up to where a model is settled, and what holds it back."""
+    edge_ms, hold = snapshot.edges_ms.get(model, -1), snapshot.holds.get(model)
+    held = "" if hold is None else f", held back by {hold}"
+    return (f"Settled up to {format_time(edge_ms)}" if edge_ms >= 0 else "Nothing is settled yet") + held
+
+
+def _page_of(evaluator: Evaluator, report: Report, root: str, settled: str) -> bytes:
     # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
     from monitor.reports.page import window_page  # noqa: PLC0415
 
-    return window_page(report, evaluator.scores(report), root)
+    return window_page(report, evaluator.scores(report), root, settled)
 
 
 def _parse_time(text: str, name: str) -> int:
