@@ -246,7 +246,10 @@ def disturb(world: World, disturbances: Sequence[Disturbance], *, rounds: int, p
         world.fleet.start()
     lines = world.log.lines
     cuts = [len(lines) * at // rounds for at in range(rounds + 1)]
-    for first, last, happens in zip(cuts[:-1], cuts[1:], order, strict=True):
+    for at, (first, last, happens) in enumerate(zip(cuts[:-1], cuts[1:], order, strict=True)):
+        if at in {rounds * 2 // 3, rounds * 5 // 6}:
+            # All partitions are that far: then their old closings are widened.
+            wait_until_saved(world, first)
         before = world.saved()
         with world.written(lines[first:last]):
             happens(world, chance)
@@ -254,14 +257,17 @@ def disturb(world: World, disturbances: Sequence[Disturbance], *, rounds: int, p
         world.unrevised.look()
         while len(world.fleet.names) > processes + 1:
             world.end(chance.choice(world.fleet.names))
-    ends = world.ends()
-    while (before := world.saved()) != sum(ends.values()):
-        # However long it takes, as long as it goes on.
-        eventually(lambda before=before: world.saved() > before, shown=world.store.saved_offsets)  # type: ignore[misc]
-    assert world.store.saved_offsets() == ends
+    wait_until_saved(world, len(lines))
+    assert world.store.saved_offsets() == world.ends()
     world.unrevised.look()
     world.end(*world.fleet.names)
     assert world.unrevised.look() > 1_000
+
+
+def wait_until_saved(world: World, messages: int) -> None:
+    """Wait until so many messages are saved; however long that takes, as long as it goes on."""
+    while (before := world.saved()) != messages:
+        eventually(lambda before=before: world.saved() > before, shown=world.store.saved_offsets)  # type: ignore[misc]
 
 
 # ---------------------------------------------------------------------- what it comes to

@@ -2,17 +2,18 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
-from monitor.store.base import Checkpoint, ModelState
+from monitor.store.base import Checkpoint, ModelClock, ModelState
 from monitor.store.closing import Cells, Closing, OldPanes, Panes
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, read_closings
@@ -37,11 +38,12 @@ class Event(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What happens next: a partition closes some panes, and some readers read."""
+    """What happens next: a partition closes some panes, and a reader reads; or that comes in the middle of reading."""
 
     partition: int
     panes: int
-    readers: frozenset[int]
+    reader: int
+    interrupts: bool = False
 
 
 EVENTS = st.lists(
@@ -56,14 +58,13 @@ EVENTS = st.lists(
     min_size=1,
     max_size=120,
 )
-READERS: Final = 3
-"""Two read now and then, each at instants of its own, and the last one after everything."""
+READERS: Final = 2
+"""They read now and then, each at instants of its own; another one after everything."""
 STEPS = st.lists(
-    st.builds(
-        Step, st.integers(0, PARTITIONS - 1), st.integers(1, 9), st.frozensets(st.integers(0, READERS - 2), max_size=2)
-    ),
+    st.builds(Step, st.integers(0, PARTITIONS - 1), st.integers(1, 9), st.integers(0, READERS - 1), st.booleans()),
     max_size=30,
 )
+EVERYWHERE: Final = [Event(partition, 0, pane, 0.5, 1) for partition in range(PARTITIONS) for pane in range(PANES)]
 
 
 def table(events: list[Event]) -> GridTable:
@@ -157,31 +158,54 @@ def assert_windows(panes: ClosedPanes, model: str, events: list[Event]) -> None:
 _models = (f"model-{number}" for number in itertools.count())
 
 
+class InterruptedStore(SqlStore):
+    """A store in which others write between two questions of a reader."""
+
+    between: Callable[[], None] = staticmethod(lambda: None)
+
+    def clocks(self) -> Mapping[str, Mapping[int, ModelClock]]:
+        """The clocks, after which others write."""
+        clocks = super().clocks()
+        self.between()
+        return clocks
+
+
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlStore]:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InterruptedStore]:
     """One for all examples, each of which has a model of its own."""
-    with SqlStore.open(f"sqlite:///{tmp_path_factory.mktemp('order')}/state.db") as store:
+    with InterruptedStore.open(f"sqlite:///{tmp_path_factory.mktemp('order')}/state.db") as store:
         yield store
 
 
-@settings(max_examples=20)
+@settings(max_examples=25)
 @given(events=EVENTS, steps=STEPS, order=st.permutations(range(PARTITIONS)))
+# A reader has a part of a pane that is widened before it reads the rest.
+@example(events=EVERYWHERE, steps=[Step(0, 4, 0), Step(1, 24, 1), Step(2, 24, 1)], order=[0, 1, 2])
+# What a reader has not read yet is merged with what is closed while it reads.
+@example(
+    events=EVERYWHERE,
+    steps=[Step(1, 24, 1), Step(2, 24, 1), Step(0, 1, 0), Step(0, 3, 1), Step(0, 20, 0, interrupts=True)],
+    order=[0, 1, 2],
+)
 def test_windows_do_not_depend_on_the_order_of_closings_nor_on_who_reads_them_when(
-    store: SqlStore, events: list[Event], steps: list[Step], order: list[int]
+    store: InterruptedStore, events: list[Event], steps: list[Step], order: list[int]
 ) -> None:
     model = next(_models)
     written = Written(store, model, events)
     readers = [ClosedPanes(KEPT_MS, lambda _: None) for _ in range(READERS)]
     for step in steps:
-        written.close(step.partition, step.panes)
-        for reader in step.readers:
-            read_closings(store, readers[reader])
-            assert readers[reader].edge_ms(model) == min(written.closed) * PANE_MS
+        close = partial(written.close, step.partition, step.panes)
+        if step.interrupts:
+            store.between = close
+        else:
+            close()
+        read_closings(store, readers[step.reader])
+        store.between = lambda: None
     for panes in readers:
         assert_windows(panes, model, events)
     for number in order:
         written.close(number, PANES)
-    for panes in readers:
+    for panes in [*readers, ClosedPanes(KEPT_MS, lambda _: None)]:
         read_closings(store, panes)
         assert panes.edge_ms(model) == PANES * PANE_MS
         assert_windows(panes, model, events)
