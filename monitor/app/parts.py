@@ -18,6 +18,7 @@ from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
+from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.sources.base import LogStart, Message, Source, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
@@ -128,8 +129,10 @@ def make_evaluator(
     settings: Settings,
     panes: ClosedPanes,
     clock: Clock,
+    *,
     refresh: Callable[[], None] = lambda: None,
     snapshots: Snapshots | None = None,
+    record: Callable[[Mapping[ReportKey, Report]], None] = lambda _: None,
 ) -> Evaluator:
     """The evaluator of all windows."""
     evaluation = settings.evaluation
@@ -148,6 +151,7 @@ def make_evaluator(
         max_series=evaluation.max_series,
         refresh=refresh,
         snapshots=snapshots,
+        record=record,
         clock=clock,
     )
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import EvaluationFailed, InputError, SettingsError, StoreUnavailable, UnknownSeries
+from monitor.errors import EvaluationFailed, InputError, SettingsError, StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import MIN_DRAWS
@@ -29,7 +29,7 @@ from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.windows.contents import Contents, moment_of, read_window, read_window_as_of, sum_panes, window_report
-from monitor.windows.lookup import current_version, find_series, listed
+from monitor.windows.lookup import current_version, find_series, no_window
 from monitor.windows.maturity import CoverageByAge
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.snapshots import LocalSnapshots, Snapshots
@@ -102,6 +102,8 @@ class Evaluator:
         Brings the panes up to date, before each evaluation.
     snapshots
         Says which models are evaluated here, and takes the result; all of them, and for nobody else, if left out.
+    record
+        Gets all reports at the end of each evaluation.
 
     Raises
     ------
@@ -122,6 +124,7 @@ class Evaluator:
         max_series: int = 1000,
         refresh: Callable[[], None] = lambda: None,
         snapshots: Snapshots | None = None,
+        record: Callable[[Mapping[ReportKey, Report]], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
         _check(windows, interval_seconds, draws, max_series)
@@ -139,6 +142,7 @@ class Evaluator:
         self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._max_series = max_series
         self._refresh = refresh
+        self._record = record
         self._clock = clock or SystemClock()
         self._coverage = CoverageByAge(panes, windows)
         self._snapshots = snapshots or LocalSnapshots()
@@ -206,6 +210,7 @@ class Evaluator:
             self._refresh()
             self._publish_values(started)
             self._renew(started + max(self._interval_seconds, 2 * self._own.duration_seconds))
+            self._record(self._own.reports)
             return self.latest
 
     def report(
@@ -238,7 +243,7 @@ class Evaluator:
         """
         chosen = self._windows_by_name.get(window) if window is not None else self.windows[0]
         if chosen is None:
-            raise UnknownSeries(f"no window {window!r}; windows are {listed(self._windows_by_name)}")
+            raise no_window(str(window), self._windows_by_name)
         if as_of_ms is not None and as_of_ms < 0:
             raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
         snapshot = self.latest

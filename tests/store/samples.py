@@ -109,6 +109,7 @@ def undo_closings(url: str) -> None:
     key = "partition INTEGER, model TEXT, slide_ms BIGINT, start_ms BIGINT, version TEXT, segment TEXT"
     with engine.begin() as connection:
         for statement in (
+            "DROP TABLE history",
             "DROP TABLE closings",
             "DROP TABLE unsettled",
             "ALTER TABLE models DROP COLUMN closed_to_ms",

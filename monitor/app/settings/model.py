@@ -286,6 +286,14 @@ class EvaluationSettings(Section):
     """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
 
 
+class HistorySettings(Section):
+    """What is kept of the reports of the windows, for figures over time."""
+
+    retention: Annotated[Duration, Field(ge=timedelta(days=1))] = timedelta(days=90)
+    """Age beyond which the history of a model is removed, in whole days of its predictions' time, behind the newest. Up
+    to two days are kept as they were evaluated, two weeks at one point an hour, the rest at one in six hours."""
+
+
 class DeadLetterSettings(Section):
     """What happens to messages that are no valid events, beyond being counted."""
 
@@ -353,6 +361,7 @@ class Settings(Section):
     )
     """The windows that every series is measured in."""
     evaluation: EvaluationSettings = EvaluationSettings()
+    history: HistorySettings = HistorySettings()
     recalibration: RecalibrationSettings = RecalibrationSettings()
     api: ApiSettings = ApiSettings()
     exposition: ExpositionSettings = ExpositionSettings()
