@@ -31,6 +31,7 @@ from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSetting
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.panes import ClosedPanes
+from monitor.windows.snapshots import Snapshots
 from monitor.windows.windows import Window
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
@@ -124,7 +125,11 @@ def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False
 
 
 def make_evaluator(
-    settings: Settings, panes: ClosedPanes, clock: Clock, refresh: Callable[[], None] = lambda: None
+    settings: Settings,
+    panes: ClosedPanes,
+    clock: Clock,
+    refresh: Callable[[], None] = lambda: None,
+    snapshots: Snapshots | None = None,
 ) -> Evaluator:
     """The evaluator of all windows."""
     evaluation = settings.evaluation
@@ -142,6 +147,7 @@ def make_evaluator(
         tolerance=settings.models.tolerance,
         max_series=evaluation.max_series,
         refresh=refresh,
+        snapshots=snapshots,
         clock=clock,
     )
 
