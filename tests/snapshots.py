@@ -154,6 +154,7 @@ class Evaluations:
     latest: Snapshot = field(default_factory=Snapshot)
     evaluations_total: int = 0
     failures_total: int = 0
+    series_held: int = 0
     series_dropped: int = 0
     staleness: int = 0
     measures: Mapping[str, Measure] = field(default_factory=lambda: WINDOW_MEASURES)

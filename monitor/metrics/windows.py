@@ -246,6 +246,11 @@ class Evaluations(Protocol):
         ...
 
     @property
+    def series_held(self) -> int:
+        """Series that the last evaluation found."""
+        ...
+
+    @property
     def series_dropped(self) -> int:
         """Series that the last evaluation left out."""
         ...
@@ -292,6 +297,12 @@ EVALUATION: Final[tuple[Series[_Scrape], ...]] = (
         "calibration_failed_reports",
         "Reports that the last evaluation could not make.",
         lambda scrape: len(scrape.snapshot.failures),
+    ),
+    Series(
+        "calibration_held_series",
+        "Combinations of model, version and segment whose panes this process holds, of all partitions: those that the "
+        "last evaluation measured, and those that it left out.",
+        lambda scrape: scrape.evaluations.series_held,
     ),
     Series(
         "calibration_unevaluated_series",
@@ -355,6 +366,8 @@ class WindowFamilies:
     ----------
     evaluations
         Holds the latest snapshot.
+    exported
+        Returns the part of it that this process exports; all of it if left out.
     measures
         The measures whose series are exported.
     max_series
@@ -371,11 +384,13 @@ class WindowFamilies:
         evaluations: Evaluations,
         measures: Iterable[Measure],
         *,
+        exported: Callable[[], Snapshot] | None = None,
         max_series: int = MAX_SERIES,
         bins: bool = True,
         levels: LevelSwitch | None = None,
     ) -> None:
         self._evaluations = evaluations
+        self._exported = exported or (lambda: evaluations.latest)
         self._series = (*measure_series(measures), *CANONICAL, *DIAGNOSIS, *WINDOWS, *(RELIABILITY if bins else ()))
         self._levels = levels or LevelSwitch()
         self._max_series = max_series
@@ -385,8 +400,9 @@ class WindowFamilies:
 
     def __call__(self) -> Iterator[Family]:
         """Read the latest snapshot."""
-        snapshot = self._evaluations.latest
-        level = self._levels.choose(len(snapshot.watermarks_ms))
+        # Every replica chooses the level by all models, whoever exports them.
+        level = self._levels.choose(len(self._evaluations.latest.watermarks_ms))
+        snapshot = self._exported()
         reports = list(snapshot.reports.values())
         families = self._families(reports, snapshot.coverage, level)
         total = exported = _count_rows(families)

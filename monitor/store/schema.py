@@ -321,3 +321,35 @@ API_KEYS: Final = Table(
     Column("revoked_ms", BigInteger),
     Index("api_keys_by_name", "name", unique=True, sqlite_where=_NOT_REVOKED, postgresql_where=_NOT_REVOKED),
 )
+
+REPLICAS: Final = Table(
+    "replicas",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),
+    Column("roles", Text, nullable=False),  # separated by commas
+)
+
+EVALUATIONS: Final = Table(
+    "evaluations",
+    METADATA,
+    Column("model", Name, primary_key=True),
+    # The lease: who evaluates the model, until when, and how many leases there were.
+    Column("owner", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+    # The latest evaluation. Its number changes where its content does.
+    Column("number", BigInteger, nullable=False),
+    Column("evaluated_ms", BigInteger, nullable=False),
+    Column("summary", LargeBinary, nullable=False),
+)
+
+EVALUATED_REPORTS: Final = Table(
+    "evaluated_reports",
+    METADATA,
+    Column("model", Name, primary_key=True),
+    Column("number", BigInteger, nullable=False),  # of the evaluation that last changed them
+    Column("reports", LargeBinary, nullable=False),
+)
+"""Apart from the leases, which are renewed every few seconds: reports are large and change more rarely."""

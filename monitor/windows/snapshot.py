@@ -1,4 +1,4 @@
-"""The result of one evaluation of all windows: one immutable value."""
+"""The result of an evaluation of all windows: one immutable value."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +31,11 @@ class Snapshot:
         Reports that could not be made: key -> error in one line.
     coverage
         (model, version) -> label coverage by the age of the predictions.
+    epochs
+        Model -> epoch of the lease under which it was evaluated.
+    evaluated_at_ms
+        Model -> time of its evaluation, where that is another than ``evaluated_ms``: of models that other replicas
+        evaluate.
     """
 
     number: int = 0
@@ -42,3 +47,11 @@ class Snapshot:
     reports: Mapping[ReportKey, Report] = field(default_factory=dict)
     failures: Mapping[ReportKey, str] = field(default_factory=dict)
     coverage: Mapping[tuple[str, str], Sequence[AgeCohort]] = field(default_factory=dict)
+    epochs: Mapping[str, int] = field(default_factory=dict)
+    evaluated_at_ms: Mapping[str, int] = field(default_factory=dict)
+
+    def model_evaluated_ms(self, model: str) -> int | None:
+        """Time of the evaluation of a model, milliseconds since the epoch; None for a model that has none."""
+        if model not in self.watermarks_ms:
+            return None
+        return self.evaluated_at_ms.get(model, self.evaluated_ms)

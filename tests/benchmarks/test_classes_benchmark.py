@@ -1,22 +1,22 @@
-"""Events of several classes through decoder, join and panes, beside those of one probability."""
+"""Events of several classes through decoder, join and closing, beside those of one probability."""
 
 import time
 
 import numpy as np
 import pytest
-from monitor.stream.panes import PaneTable
 
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
-from monitor.events.model import ModelPolicy, RecordBatch
+from monitor.events.model import ALL, UNVERSIONED, ModelPolicy, RecordBatch, SeriesKey
 from monitor.events.strata import Strata
+from monitor.stream.closing import close
 from monitor.stream.join import Join
 from tests.events.messages import NOW_MS, Message
 
 PREDICTIONS = 20_000
 BATCH = 5_000
 ROUNDS = 4
-SLIDE_MS = 60_000
+PANE_MS = 60_000
 
 
 def batches(classes: int) -> list[RecordBatch]:
@@ -42,14 +42,18 @@ def seconds_and_bytes(classes: int, sketch_features: int) -> tuple[float, float]
     best = np.inf
     for _ in range(ROUNDS):
         decoder, strata = Decoder(classes={"m": classes} if classes else None), Strata(lambda _: policy)
-        join, panes = Join(strata), PaneTable(strata, [SLIDE_MS])
+        join = Join(strata)
         began = time.process_time()
         for batch in work:
-            panes.accumulate(join.apply(decoder.decode(batch, strata, None).columns).rows)
+            join.apply(decoder.decode(batch, strata, None).columns)
+        held, unanswered = join.predictions, join.unanswered
+        width = join.nbytes / PREDICTIONS
+        panes = close(join.close(np.array([NOW_MS + PREDICTIONS])), strata, PANE_MS)
         best = min(best, time.process_time() - began)
-        assert join.predictions == PREDICTIONS
-        assert join.unanswered == 0
-    return best / (2 * PREDICTIONS), join.nbytes / PREDICTIONS
+        assert (held, unanswered, join.predictions) == (PREDICTIONS, 0, 0)
+        whole = panes.cells.of_series(panes.names.index(SeriesKey("m", UNVERSIONED, ALL)))
+        assert whole.values[:, :3].sum() == PREDICTIONS
+    return best / (2 * PREDICTIONS), width
 
 
 @pytest.mark.benchmark
@@ -65,6 +69,6 @@ def test_what_classes_cost(capsys: pytest.CaptureFixture[str]) -> None:
         cost = f"{1 / seconds:10,.0f} events/s  {seconds / binary:5.1f} x one probability"
         lines.append(f"  {name:26s} {cost}  {width:6.0f} B kept a prediction")
     with capsys.disabled():
-        print(f"\ndecoding, joining and counting {2 * PREDICTIONS:,} events\n" + "\n".join(lines))
+        print(f"\ndecoding, joining and closing {2 * PREDICTIONS:,} events\n" + "\n".join(lines))
     # Generous: each class is a series of its own, so less than one event each is a gain.
     assert ratio[10, 0] < 10

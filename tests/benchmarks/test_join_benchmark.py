@@ -95,7 +95,7 @@ def test_ten_million_pending_predictions(tmp_path: Path, capsys: pytest.CaptureF
         print(
             f"\n{PENDING:,} pending: join {rate / 1e6:.1f} M/s, {rate / naive_rate:.1f} x a dictionary's puts; "
             f"{width:.0f} B an entry, {naive_width / width:.1f} x less than a dictionary; process grew by "
-            f"{held / MEGABYTE:.0f} MB while filling; restored with its panes in {restore_seconds:.1f} s, growing by "
+            f"{held / MEGABYTE:.0f} MB while filling; restored in {restore_seconds:.1f} s, growing by "
             f"{restored_bytes / MEGABYTE:.0f} MB; peak of the process "
             f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
         )

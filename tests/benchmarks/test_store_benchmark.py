@@ -10,13 +10,15 @@ import pytest
 
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
-from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, ClosedPane, JournalBatch, ModelState, PaneKey
+from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState
+from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.sql import SqlStore
 
 pytestmark = pytest.mark.benchmark
 
 HOUR_MS = 3_600_000
-ROWS, BUCKETS, PANES = 200_000, 50, 500
+PANE_MS = 300_000
+ROWS, BUCKETS, SERIES = 200_000, 50, 50
 CHECKPOINTS = 50
 MIB = 1 << 20
 
@@ -37,6 +39,7 @@ def checkpoints(epoch: int, count: int) -> list[Checkpoint]:
     rng = np.random.default_rng(1)
     tables = [GridTable.from_events(p := rng.beta(2, 8, 2_000), rng.random(2_000) < p) for _ in range(20)]
     batches = journal_rows(rng, ROWS).reshape(BUCKETS, -1)
+    names = sorted(SeriesKey("churn", "7", f"region={i}") for i in range(SERIES))
     return [
         Checkpoint(
             partition=0,
@@ -44,15 +47,20 @@ def checkpoints(epoch: int, count: int) -> list[Checkpoint]:
             offsets={"predictions": k, "outcomes": k},
             models=[ModelState("churn", k, k)],
             journal=[JournalBatch(Bucket("churn", i * HOUR_MS), rows.tobytes()) for i, rows in enumerate(batches)],
-            # Each pane is closed twice, so that every second checkpoint adds to what stands there.
-            closed=[
-                ClosedPane(PaneKey(300_000, k // 2, SeriesKey("churn", "7", f"region={i}")), tables[i % 20])
-                for i in range(PANES)
-            ],
+            closings=[Closing("churn", k * PANE_MS, (k + 1) * PANE_MS, PANE_MS, panes(names, tables, k * PANE_MS))],
             counters={("prediction", "joined"): k},
         )
         for k in range(count)
     ]
+
+
+def panes(names: list[SeriesKey], tables: list[GridTable], start_ms: int) -> Panes:
+    """A pane of each series."""
+    parts = [tables[i % len(tables)] for i in range(len(names))]
+    series = np.repeat(np.arange(len(names)), [part.cell.size for part in parts])
+    cell = np.concatenate([part.cell for part in parts])
+    values = np.concatenate([part.values for part in parts])
+    return Panes(names, Cells(series, np.full(series.size, start_ms), cell, values))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
@@ -82,18 +90,22 @@ def test_checkpoint_and_load(kind: str, tmp_path: Path, request: pytest.FixtureR
             if i % 50 == 0:
                 peak = max(peak, psutil.Process().memory_info().rss)
         load = time.perf_counter() - start
-        panes = sum(1 for _ in state.panes)
+        start = time.perf_counter()
+        stored = store.read_closings("churn", {0: -1})[0]
+        read = time.perf_counter() - start
     assert size == CHECKPOINTS * ROWS * JOURNAL_ROW.itemsize
-    assert panes == CHECKPOINTS * PANES // 2
+    assert stored[-1].to_ms == CHECKPOINTS * PANE_MS
+    cells = sum(part.panes.cells.series.size for part in stored)
 
     rows = size / JOURNAL_ROW.itemsize
     print(
-        f"\n{kind}: checkpoint of {ROWS:,} rows and {PANES} closed panes: median {save:.3f} s,"
+        f"\n{kind}: checkpoint of {ROWS:,} rows and {SERIES} panes: median {save:.3f} s,"
         f" p95 {np.quantile(seconds, 0.95):.3f} s, max {max(seconds):.3f} s;"
         f" a row an event (SQLite, rows alone): {naive_save:.3f} s; ratio {naive_save / save:.1f}"
         f"\n{kind}: load of {rows:,.0f} rows: {load:.2f} s, {size / load / 1e6:.0f} MB/s,"
         f" {(peak - before) / MIB:.0f} MiB of memory;"
         f" a row an event: {naive_load * 1e6:.2f} us a row; ratio {naive_load * rows / load:.1f}"
+        f"\n{kind}: {len(stored)} closings of {cells:,} cells read in {read:.2f} s"
     )
     assert save < naive_save
     assert load < naive_load * rows / 10

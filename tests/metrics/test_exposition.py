@@ -41,7 +41,6 @@ RUNNING = PipelineStatus(
     checkpoint_ms=1_800_000_000_123,
     checkpoint_seconds=0.031,
     records_read=50,
-    series=6,
 )
 
 
