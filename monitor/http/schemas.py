@@ -343,6 +343,18 @@ class VersionBody(Body):
     windows: list[str] = field(["1h", "24h", "7d"])
 
 
+class HoldBody(Body):
+    """The partition that holds the settled edge of a model back."""
+
+    partition: int = field(3)
+    reason: Literal["not_read", "behind", "outcomes_silent", "idle"] = field(
+        "outcomes_silent",
+        "not_read: no replica reads the partition; behind: it is read only up to an earlier time; outcomes_silent: "
+        "predictions came and no outcomes; idle: the model is idle in it, and it was not read to its end since",
+    )
+    detail: str = field("outcome log silent since 2026-11-20T09:12:00.000Z", "the reason in words")
+
+
 class ModelBody(Body):
     """A model."""
 
@@ -355,6 +367,12 @@ class ModelBody(Body):
     current_version: str | None = field("7", "the version of a report that names none")
     versions: list[VersionBody] = field([VersionBody.example()])
     watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time read, RFC 3339")
+    settled_to: str | None = field(
+        "2026-11-20T08:00:00.000Z", "predictions before this time are final, RFC 3339: mature windows end there"
+    )
+    held_back_by: HoldBody | None = field(
+        HoldBody.example(), "what holds settled_to back; null where it is only the horizon and the allowed lateness"
+    )
     policy: PolicyBody | None = field(PolicyBody.example())
     report: str = field("/v1/models/churn/report", "path of its report")
 

@@ -82,7 +82,7 @@ def report_page(findings: Findings, *, root: str | None = None) -> bytes:
 
 
 def window_page(
-    report: Report, scores: ScoreTable, root: str, past: Sequence[Report] = (), missing: Sequence[str] = ()
+    report: Report, scores: ScoreTable, root: str, past: Sequence[Report] = (), notes: Sequence[str] = ()
 ) -> bytes:
     """Render the page of a window of the service.
 
@@ -90,19 +90,19 @@ def window_page(
     ----------
     past
         Earlier reports of the same series and window.
-    missing
-        Why there are none, if that is worth a note.
+    notes
+        Up to where its model is settled, and what else the reader should know.
     """
     name = report.model
     if report.version != UNVERSIONED:
         name += f", version {report.version}"
     if report.segment != ALL:
         name += f", {report.segment}"
-    findings = Findings(f"{name}, window {report.window}", scores, FileReport(report))
-    pictures, others_missing = pictures_of(findings)
+    findings = Findings(f"{name}, window {report.window}", scores, FileReport(report), notes=tuple(notes))
+    pictures, missing = pictures_of(findings)
     if past:
         pictures.insert(0, _past(past))
-    return render_page(report_view(findings), pictures, [*missing, *others_missing], root=root)
+    return render_page(report_view(findings), pictures, missing, root=root)
 
 
 def report_picture(findings: Findings) -> bytes:

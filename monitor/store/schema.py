@@ -61,6 +61,10 @@ PARTITIONS: Final = Table(
     # not confirmed took place.
     Column("next_sequence", BigInteger, nullable=False),
     Column("dead_letters_pruned", BigInteger, nullable=False),
+    # Models that the partition has not met are taken to have no earlier predictions in it: see PartitionClock.
+    Column("read_to_ms", BigInteger, nullable=False, server_default="-1"),
+    # Wall-clock time of the last save: says for how long nobody has read the partition.
+    Column("saved_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 

@@ -291,6 +291,7 @@ class Evaluator:
             duration_seconds=duration,
             watermarks_ms={model: at.watermark_ms for model, at in moments.items()},
             edges_ms={model: at.edge_ms for model, at in moments.items()},
+            holds={model: hold for model in moments if (hold := self._panes.held_back_by(model)) is not None},
             current_versions=versions,
             reports={key: entry.report for key, entry in entries.items()},
             failures=failures,

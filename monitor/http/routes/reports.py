@@ -10,6 +10,7 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.errors import StoreError
 from monitor.events.model import ALL, SeriesKey
+from monitor.events.times import format_time
 from monitor.http.authorization import Of, may, needs, principal_of
 from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page
 from monitor.http.request_parsing import (
@@ -38,6 +39,7 @@ from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.store.history import NO_POINTS
 from monitor.windows.history import reports_of
+from monitor.windows.snapshot import Snapshot
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -102,7 +104,8 @@ async def report(
         return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
     if wants_page(request):
-        page = await services.computations.run(lambda: _page_of(services, recompute(), root_of(request)))
+        settled = _settled(view.snapshot, model)
+        page = await services.computations.run(lambda: _page_of(services, recompute(), root_of(request), settled))
         return Response(page, headers=_PAGE_HEADERS, media_type=HTML)
     if as_of_ms is None:
         version = query.version or view.snapshot.current_versions.get(model, "")
@@ -184,15 +187,23 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
     return Response(await services.computations.run(compute), media_type=JSON)
 
 
-def _page_of(services: Services, report: Report, root: str) -> bytes:
+def _settled(snapshot: Snapshot, model: str) -> str:
+    """Say up to where a model is settled, and what holds it back."""
+    edge_ms, hold = snapshot.edges_ms.get(model, -1), snapshot.holds.get(model)
+    held = "" if hold is None else f", held back by {hold}"
+    return (f"Settled up to {format_time(edge_ms)}" if edge_ms >= 0 else "Nothing is settled yet") + held
+
+
+def _page_of(services: Services, report: Report, root: str, settled: str) -> bytes:
     # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
     from monitor.reports.page import window_page  # noqa: PLC0415
 
-    missing = []
+    notes = [settled]
     try:
         points, _ = services.history.read(report.key, to_ms=report.to_ms, max_points=_POINTS_OF_FIGURE)
     except StoreError as error:
         # The report itself needs no store.
-        points, missing = NO_POINTS, [f"no figure over time: {error}"]
+        points = NO_POINTS
+        notes.append(f"no figure over time: {error}")
     past = reports_of(report.key, points)
-    return window_page(report, services.evaluator.scores(report), root, past, missing)
+    return window_page(report, services.evaluator.scores(report), root, past, notes)
