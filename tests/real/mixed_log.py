@@ -184,9 +184,11 @@ class MixedLog:
         """What the log comes to."""
         joins = self.joins
         counted = Counter({("unknown", "dead_letter"): sum(line.event is None for line in self.lines)})
-        grouped: defaultdict[PaneId, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
+        partitions: list[dict[PaneId, GridTable]] = []
+        panes: dict[PaneId, GridTable] = {}
         for join in joins:
             counted.update(join.counts())
+            grouped: defaultdict[PaneId, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
             for known in join.predictions.values():
                 event = known.event
                 start = event.time_ms - event.time_ms % SLIDE_MS
@@ -194,14 +196,17 @@ class MixedLog:
                     scores, labels = grouped[start, series]
                     scores.append(score)
                     labels.append(label)
-        panes = {key: GridTable.from_events(scores, labels) for key, (scores, labels) in grouped.items()}
-        return Expected(dict(+counted), panes, sum(len(join.predictions) for join in joins))
+            of_partition = {key: GridTable.from_events(scores, labels) for key, (scores, labels) in grouped.items()}
+            partitions.append(of_partition)
+            for key, table in of_partition.items():
+                panes[key] = panes[key] + table if key in panes else table
+        return Expected(dict(+counted), panes, partitions, sum(len(join.predictions) for join in joins))
 
     @cache  # noqa: B019 - a log lives as long as its tests
-    def sketches(self, slide_ms: int) -> dict[PaneId, SkceSketch]:
+    def sketches(self, slide_ms: int, partition: int | None = None) -> dict[PaneId, SkceSketch]:
         """The sketch of every pane of that width that has answered predictions over several classes."""
         grouped: defaultdict[PaneId, list[tuple[list[float], int]]] = defaultdict(list)
-        for join in self.joins:
+        for join in self.joins if partition is None else [self.joins[partition]]:
             for known in join.predictions.values():
                 event = known.event
                 if event.vector and known.y >= 0:
@@ -222,10 +227,12 @@ def _width_ms(policy: ModelPolicy) -> int:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a log comes to: the fate of every event, every pane, and how many predictions were accepted."""
+    """What a log comes to: the result of every event, every pane, and how many predictions were accepted."""
 
     counters: dict[tuple[str, str], int]
     panes: dict[PaneId, GridTable]
+    partitions: list[dict[PaneId, GridTable]]
+    """The panes of each partition."""
     predictions: int
 
 
