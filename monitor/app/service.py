@@ -115,7 +115,9 @@ class Service:
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
             self.snapshots = SharedSnapshots(evaluations, self.leases, clock=self._clock)
-            self.evaluator = make_evaluator(settings, panes, self._clock, self._refresh, self.snapshots)
+            self.evaluator = make_evaluator(
+                settings, panes, self._clock, refresh=self._refresh, snapshots=self.snapshots
+            )
             self.recalibration = Recalibration(
                 settings,
                 self.store,
