@@ -104,7 +104,7 @@ class Partition:
         self.departed: Counter[str] = Counter()
         """Result -> predictions that have left the join."""
         self._widened_ms: dict[tuple[str, int], int] = {}
-        """(model, width of panes) -> the time before which they were widened since this process claimed the partition."""
+        """(model, width of panes) -> the time before which this process has widened them."""
         self._saved_strata = 0
         self.saved_offsets: dict[str, int] = {}
         if state is not None:
