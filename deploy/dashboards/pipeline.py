@@ -233,7 +233,7 @@ def _evaluating() -> Iterator[timeseries.Panel]:
     )
     yield lines(
         "Series held",
-        "Combinations of model, version and segment that each replica holds: what memory and evaluations depend on.",
+        "Combinations of model, version and segment whose panes each replica holds: what evaluations depend on.",
         [Query(f"max by (instance) (calibration_held_series{{{_CHOSEN}}})", "{{instance}}")],
         unit="short",
         size=(6, 8),
@@ -301,8 +301,8 @@ def _answering() -> Iterator[timeseries.Panel]:
 def _process() -> Iterator[timeseries.Panel]:
     yield lines(
         "Memory",
-        "Resident memory of each replica, and that of its tables. The join's grow until the horizon has passed once, "
-        "panes until the longest window has, and `evaluation.look_back` beyond it; then they stay.",
+        "Resident memory of each replica, and that of the tables of its partitions. The join's grow until the horizon "
+        "has passed once; then they stay. Panes of windows are not among them.",
         [
             Query(f"max by (instance) (process_resident_memory_bytes{{{_CHOSEN}}})", "{{instance}}"),
             Query(f"sum by (instance, table) (calibration_state_bytes{{{_CHOSEN}}})", "{{instance}}: {{table}}"),

@@ -18,6 +18,7 @@ from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
+from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.sources.base import LogStart, Message, Source, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
@@ -31,6 +32,7 @@ from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSetting
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.panes import ClosedPanes
+from monitor.windows.snapshots import Snapshots
 from monitor.windows.windows import Window
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
@@ -124,7 +126,13 @@ def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False
 
 
 def make_evaluator(
-    settings: Settings, panes: ClosedPanes, clock: Clock, refresh: Callable[[], None] = lambda: None
+    settings: Settings,
+    panes: ClosedPanes,
+    clock: Clock,
+    *,
+    refresh: Callable[[], None] = lambda: None,
+    snapshots: Snapshots | None = None,
+    record: Callable[[Mapping[ReportKey, Report]], None] = lambda _: None,
 ) -> Evaluator:
     """The evaluator of all windows."""
     evaluation = settings.evaluation
@@ -142,6 +150,8 @@ def make_evaluator(
         tolerance=settings.models.tolerance,
         max_series=evaluation.max_series,
         refresh=refresh,
+        snapshots=snapshots,
+        record=record,
         clock=clock,
     )
 

@@ -56,7 +56,9 @@ class Recalibration:
     latest
         Returns the latest snapshot.
     ready
-        Whether kernels are compiled and state is restored; no live events are measured before.
+        Whether kernels are compiled; no live events are measured before.
+    evaluates
+        Whether this replica has the role ``evaluate``: it runs refits and requests those that are due.
     clock
         The clock.
     """
@@ -70,8 +72,10 @@ class Recalibration:
         windows: Sequence[Window],
         latest: Callable[[], Snapshot],
         ready: Callable[[], bool],
+        evaluates: bool = True,
         clock: Clock,
     ) -> None:
+        self._evaluates = evaluates
         chosen = settings.recalibration
         refits = RecalibrationStore(store.database, chosen.keep)
         self.serving = Serving(refits, clock=clock)
@@ -121,8 +125,9 @@ class Recalibration:
 
     def start(self) -> None:
         """Start the threads."""
-        self.runner.start()
-        self._scheduler_thread.start()
+        if self._evaluates:
+            self.runner.start()
+            self._scheduler_thread.start()
         self._live_thread.start()
 
     def stop(self) -> None:
@@ -168,7 +173,7 @@ def make_versions(panes: PaneReader, windows: Sequence[Window], serving: Serving
         try:
             return find_series(panes, windows, model=model, version=version, segment=ALL).version
         except UnknownSeries:
-            # This replica may have no events of the model, and a map may serve it all the same.
+            # No event of the model may be settled yet, and a map may serve it all the same.
             champions = [champion for champion in serving.served(model) if version in {None, champion.version}]
             if not champions:
                 raise
@@ -182,9 +187,14 @@ def make_map_measures(settings: Settings) -> Mapping[str, Measure]:
     return choose_measures({*make_measures(settings), "brier", "log_loss"})
 
 
-def make_known(panes: PaneReader) -> Callable[[], Collection[tuple[str, str]]]:
-    """Return a function that lists (model, version) of all series."""
-    return lambda: {(series.model, series.version) for series in panes.series()}
+def make_known(panes: PaneReader, held: Callable[[], Collection[str]]) -> Callable[[], Collection[tuple[str, str]]]:
+    """Return a function that lists (model, version) of all series of the models whose lease this process has."""
+
+    def known() -> Collection[tuple[str, str]]:
+        models = held()
+        return {(series.model, series.version) for series in panes.series() if series.model in models}
+
+    return known
 
 
 def make_finding(

@@ -15,6 +15,9 @@ Errors:
 """
 
 import gc
+import os
+import secrets
+import socket
 import sys
 import threading
 from functools import partial
@@ -55,10 +58,14 @@ from monitor.metrics.series import Level, LevelSwitch
 from monitor.metrics.service import backlog_families, http_families, pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
+from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
+from monitor.windows.history import History
+from monitor.windows.leases import BEAT_SECONDS, Leases
 from monitor.windows.panes import read_closings
+from monitor.windows.snapshots import EXCHANGE_SECONDS, SharedSnapshots
 
 _STORE_PATIENCE_SECONDS: Final = 30.0
 _STORE_RETRY_SECONDS: Final = 1.0
@@ -68,8 +75,6 @@ _REFIT_SECONDS: Final = 2.5
 """How long refits may take to be released, while the pipeline finishes: their workers are killed after one."""
 _GRACE_SECONDS: Final = 1.0
 """How long requests under way may take at the end. Together, all ends within 10 s."""
-_NOTHING_RESTORED: Final = (Phase.STARTING, Phase.SOURCE_UNAVAILABLE, Phase.STORE_UNAVAILABLE)
-_POLL_SECONDS: Final = 0.05
 _GARBAGE_THRESHOLDS: Final = (200_000, 50, 50)
 _SWITCH_SECONDS: Final = 0.001
 
@@ -102,17 +107,31 @@ class Service:
         self.store = _open_patiently(settings, self._clock)
         try:
             self.log: Log = make_log(settings, self._clock)
-            self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
+            self.pipeline = None
+            if "consume" in settings.roles:
+                self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
             panes = make_panes(settings)
-            refresh = partial(read_closings, self.store, panes)
-            self.evaluator = make_evaluator(settings, panes, self._clock, refresh)
+            self._refresh = partial(read_closings, self.store, panes)
+            evaluations = EvaluationStore(self.store.database)
+            self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
+            self.snapshots = SharedSnapshots(evaluations, self.leases, clock=self._clock)
+            history = History(self.store.database, self._clock)
+            self.evaluator = make_evaluator(
+                settings,
+                panes,
+                self._clock,
+                refresh=self._refresh,
+                snapshots=self.snapshots,
+                record=history.record,
+            )
             self.recalibration = Recalibration(
                 settings,
                 self.store,
                 panes=panes,
                 windows=make_windows(settings),
-                latest=lambda: self.evaluator.latest,
-                ready=lambda: self._warm.is_set() and self.status.phase not in _NOTHING_RESTORED,
+                latest=lambda: self.snapshots.latest,
+                ready=self._warm.is_set,
+                evaluates="evaluate" in settings.roles,
                 clock=self._clock,
             )
             backlog = Backlog(settings, self.store, self._clock)
@@ -121,11 +140,12 @@ class Service:
             levels = LevelSwitch(None if level == "auto" else Level[level.upper()])
             exposition = Exposition(
                 [
-                    pipeline_families(lambda: self.pipeline.status),
+                    pipeline_families(lambda: self.status),
                     backlog_families(lambda: backlog.unread),
                     WindowFamilies(
                         self.evaluator,
                         self.evaluator.measures.values(),
+                        exported=self.snapshots.exported,
                         max_series=settings.exposition.max_series,
                         bins=settings.exposition.bins,
                         levels=levels,
@@ -133,7 +153,7 @@ class Service:
                     RefitFamilies(
                         lambda: self.recalibration.live.latest,
                         self.recalibration.measures.values(),
-                        make_known(panes),
+                        make_known(panes, self.leases.held),
                         levels=levels,
                     ),
                     http_families(traffic.requests, traffic.seconds, refused.counts),
@@ -146,7 +166,8 @@ class Service:
                 create_api(
                     Services(
                         evaluator=self.evaluator,
-                        status=lambda: self.pipeline.status,
+                        history=history,
+                        status=lambda: self.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,
                         topics=make_topics(settings),
@@ -158,6 +179,8 @@ class Service:
                         recalibrations=self.recalibration.recalibrations,
                         authenticator=make_authenticator(settings, self.store, self._clock),
                         local_only=settings.access.mode == "off",
+                        roles=settings.roles,
+                        replicas=evaluations.replicas,
                         traffic=traffic,
                         refused=refused,
                     )
@@ -176,16 +199,30 @@ class Service:
             raise
         cleanup = make_cleanup(settings, self.store.database, self._clock)
         self._upkeep = [
-            Periodic("backlog", BACKLOG_SECONDS, backlog.measure),
+            Periodic("leases", BEAT_SECONDS, self.leases.beat, at_once=True),
             Periodic("housekeeping", CLEANUP_SECONDS, cleanup),
         ]
+        if "consume" in settings.roles:
+            self._upkeep.append(Periodic("backlog", BACKLOG_SECONDS, backlog.measure))
+        if self._reads_closings:
+            self._upkeep.append(Periodic("snapshots", EXCHANGE_SECONDS, self._exchange, at_once=True))
         self._pipeline_thread = threading.Thread(target=self._run_pipeline, name="pipeline", daemon=True)
         self._evaluation_thread = threading.Thread(target=self._run_evaluation, name="evaluation", daemon=True)
 
     @property
     def status(self) -> PipelineStatus:
-        """State of the pipeline."""
-        return self.pipeline.status
+        """State of the pipeline; of a replica that does not consume, whether it has read what the others published."""
+        if self.pipeline is not None:
+            return self.pipeline.status
+        if self._stopping.is_set():
+            return PipelineStatus(Phase.STOPPED)
+        if self._warm.is_set() and self.snapshots.was_read:
+            return PipelineStatus(Phase.RUNNING)
+        return PipelineStatus(Phase.STARTING, "the kernels are compiled and the latest evaluations are read")
+
+    @property
+    def _reads_closings(self) -> bool:
+        return not {"evaluate", "serve"}.isdisjoint(self._settings.roles)
 
     @property
     def warm(self) -> bool:
@@ -213,8 +250,10 @@ class Service:
             store=hide_password(self._settings.store.url),
         )
         self._pipeline_thread.start()
-        self._evaluation_thread.start()
-        self.recalibration.start()
+        if "evaluate" in self._settings.roles:
+            self._evaluation_thread.start()
+        if self._reads_closings:
+            self.recalibration.start()
         for task in self._upkeep:
             task.start()
 
@@ -236,9 +275,13 @@ class Service:
         _log.info("stopping")
         began = self._clock.monotonic()
         self._stopping.set()
-        self.pipeline.stop()
+        if self.pipeline is not None:
+            self.pipeline.stop()
         self.evaluator.stop()
         self.recalibration.stop()
+        # Other replicas evaluate its models from now on. Where the database does not answer, nobody waits for it.
+        leaving = threading.Thread(target=self.leases.leave, name="leave", daemon=True)
+        leaving.start()
         if not self._warm.is_set():
             # Compilation cannot be interrupted, and nothing was read yet.
             self.server.stop()
@@ -249,7 +292,9 @@ class Service:
         if self._pipeline_thread.is_alive():
             _log.error("the pipeline did not end in time; what it has not saved is read again at the next start")
             return False
-        self._evaluation_thread.join(_GRACE_SECONDS)
+        if self._evaluation_thread.ident is not None:
+            self._evaluation_thread.join(_GRACE_SECONDS)
+        leaving.join(_GRACE_SECONDS)
         for task in self._upkeep:
             task.stop(_GRACE_SECONDS)
         self.log.writer.close()
@@ -270,17 +315,31 @@ class Service:
             self._warm.set()
         _log.info("kernels compiled", seconds=round(self._clock.monotonic() - began, 1))
         tune_interpreter()
+        if self.pipeline is None:
+            return
         self.pipeline.run()
         failure = self.pipeline.failure
         if failure is not None and not isinstance(failure, MonitorError):
             self.end()
 
     def _run_evaluation(self) -> None:
-        # Before all partitions are restored, reports would lack some of the predictions.
-        while self.status.phase in _NOTHING_RESTORED:
-            if self._stopping.wait(_POLL_SECONDS):
-                return
-        self.evaluator.run()
+        self._warm.wait()
+        if not self._broken:
+            self.evaluator.run()
+
+    def _exchange(self) -> None:
+        if "evaluate" not in self._settings.roles:
+            # The evaluator would do it before each evaluation.
+            try:
+                self._refresh()
+            except StoreUnavailable as error:
+                _log.debug("closings cannot be read", detail=str(error))
+        self.snapshots.exchange()
+
+
+def _replica_id() -> str:
+    """An id that no other process ever has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _open_patiently(settings: Settings, clock: Clock) -> SqlStore:

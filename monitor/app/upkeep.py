@@ -32,15 +32,18 @@ class Periodic:
     name
         Of the thread, and in the log.
     seconds
-        Time between two runs, and before the first.
+        Time between two runs, and before the first unless ``at_once``.
     task
         Handles the errors it expects. An unexpected one is logged, and the task is run again.
+    at_once
+        Whether it runs for the first time at the start.
     """
 
-    def __init__(self, name: str, seconds: float, task: Callable[[], None]) -> None:
+    def __init__(self, name: str, seconds: float, task: Callable[[], None], *, at_once: bool = False) -> None:
         self._name = name
         self._seconds = seconds
         self._task = task
+        self._at_once = at_once
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
@@ -55,7 +58,9 @@ class Periodic:
             self._thread.join(seconds)
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._seconds):
+        pause = 0.0 if self._at_once else self._seconds
+        while not self._stopping.wait(pause):
+            pause = self._seconds
             try:
                 self._task()
             except Exception:  # noqa: BLE001 - the next run may succeed; the log has the error
@@ -103,7 +108,7 @@ def make_cleanup(settings: Settings, database: Database, clock: Clock) -> Callab
 
     def clean_up() -> None:
         try:
-            swept = sweep(database, letter_retention_ms)
+            swept = sweep(database, letter_retention_ms, to_ms(settings.history.retention))
         except StoreError as error:
             outage.failed(error)
             return

@@ -29,7 +29,7 @@ from monitor.windows.windows import Window
 _EVENTS: Final = 1500
 _BATCH: Final = 1000
 """More than a new table holds, so that the kernels that grow it are compiled, too."""
-_SAMPLED: Final = 100
+_SAMPLED: Final = 20
 """Fewer than a span has, so that the kernels that choose among them are compiled, too."""
 _MODEL: Final = "warm-up"
 _OF_CLASSES: Final = "warm-up-classes"

@@ -1,6 +1,6 @@
 """The parts of the service that the routes use. ``monitor.app`` puts them together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -19,8 +19,10 @@ from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
 from monitor.sources.base import Topics, Writer
+from monitor.store.evaluations import Replica
 from monitor.stream.status import PipelineStatus
 from monitor.windows.evaluator import Evaluator
+from monitor.windows.history import History
 
 
 @dataclass
@@ -31,6 +33,8 @@ class Services:
     ----------
     evaluator
         Has the latest snapshot, and computes reports of earlier times.
+    history
+        What earlier evaluations published.
     status
         The status of the pipeline.
     policy
@@ -49,6 +53,10 @@ class Services:
         Identifies callers; None: access control is off.
     traffic, refused
         Count requests, and those refused.
+    roles
+        What this replica does. Without ``serve`` only the probes and /metrics answer.
+    replicas
+        Returns the live replicas, and the models that each of them evaluates.
     local_only
         Whether only requests are answered whose Host is this machine.
     computations, writes, lookups, applications
@@ -61,6 +69,7 @@ class Services:
     """
 
     evaluator: Evaluator
+    history: History
     status: Callable[[], PipelineStatus]
     policy: Callable[[str], ModelPolicy | None]
     writer: Writer
@@ -76,6 +85,8 @@ class Services:
     traffic: Traffic = field(default_factory=Traffic)
     refused: RefusedRequests = field(default_factory=RefusedRequests)
     local_only: bool = False
+    roles: Collection[str] = ("consume", "evaluate", "serve")
+    replicas: Callable[[], Mapping[Replica, Sequence[str]]] = dict
 
     def __post_init__(self) -> None:
         limits = self.limits

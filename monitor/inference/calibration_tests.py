@@ -136,7 +136,7 @@ def _ranks_p_value(table: ScoreTable, draws: int, seed: int | None) -> float:
     value = float(shifted_bins_mean(ranks, groups.residual, RANK_BIN_WIDTH))
     null = np.concatenate(
         [
-            shifted_bins_means(ranks, positives - counts * groups.score, RANK_BIN_WIDTH)
+            shifted_bins_means(ranks, np.ascontiguousarray((positives - counts * groups.score).T), RANK_BIN_WIDTH)
             for positives in outcomes(generator(table, seed, RANKS), groups, groups.score, draws)
         ]
     )

@@ -118,12 +118,16 @@ class SemiNorm(Measure):
         (table) -> what the measure adds to N: the mean width of bins, for example.
     ends
         (table) -> lower and upper end of the 95% interval, if they are known without resampling.
+    on_wide_cells
+        Whether a table of cells is resampled on wide cells, because N hardly changes if the residuals of neighbouring
+        cells move together.
     """
 
     norms: Callable[[ScoreTable, Floats], Floats]
     witness: Callable[[ScoreTable], Floats] | None = None
     offset: Callable[[ScoreTable], float] | None = None
     ends: Callable[[ScoreTable], tuple[float, float]] | None = None
+    on_wide_cells: bool = False
 
     def smallest(self, table: ScoreTable) -> float:
         """The offset."""

@@ -435,6 +435,7 @@ MEASURES: Final = (
         title="ECE",
         help="Expected calibration error over ten bins of equal width: the mean gap between outcome and prediction.",
         value=ece,
+        on_wide_cells=True,  # whose edges are those of its bins
         rank=60,
     ),
     _measure(

@@ -173,7 +173,7 @@ def rintce(table: ScoreTable, width: float = DEFAULT_WIDTH) -> float:
 
 def rintce_norms(table: ScoreTable, residual: Floats) -> Floats:
     """RintCE as a norm of the residual measure: m rows, residual (draws, m) -> (draws,)."""
-    return np.asarray(shifted_bins_means(table.score, residual, DEFAULT_WIDTH)) / table.total
+    return np.asarray(shifted_bins_means(table.score, np.ascontiguousarray(residual.T), DEFAULT_WIDTH)) / table.total
 
 
 def rintce_functional(table: ScoreTable) -> Floats:
@@ -264,14 +264,14 @@ def surrogate_intce_draws(table: ScoreTable, positives: Floats) -> Floats:
     residual = table.drawn_residual(positives)
     n = table.total
     best = np.asarray(np.abs(residual).sum(axis=1) / n)
+    side_by_side = np.ascontiguousarray(residual.T)
     smallest_gap = float(np.diff(table.score).min(initial=1.0))
-    falling = np.arange(best.size)  # draws in which a narrower width can still be better
+    falling = np.ones(best.size, np.bool_)  # draws in which a narrower width can still be better
     width = 1.0
-    while width > smallest_gap and falling.size:
-        mean = shifted_bins_means(table.score, residual[falling], width) / n
-        going = mean < best[falling] * (1.0 - _RELATIVE_GAIN)
-        falling = falling[going]
-        best[falling] = np.minimum(best[falling], mean[going] + width)
+    while width > smallest_gap and falling.any():
+        mean = shifted_bins_means(table.score, side_by_side, width) / n
+        falling &= mean < best * (1.0 - _RELATIVE_GAIN)
+        best = np.where(falling, np.minimum(best, mean + width), best)
         width /= 2.0
     return best
 

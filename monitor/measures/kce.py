@@ -389,6 +389,7 @@ KCE: Final = _measure(
     help="Kernel calibration error: the largest correlation of the residual with a smooth function of the prediction.",
     value=kce,
     error_bound=kce_error_bound,
+    on_wide_cells=True,
     rank=20,
 )
 

@@ -99,5 +99,6 @@ MEASURE = SemiNorm(
     error_bound=error_bound,
     norms=smce_norms,
     witness=smce_functional,
+    on_wide_cells=True,
     rank=30,
 )

@@ -209,11 +209,11 @@ def _first_at_most(
 
 
 @njit()
-def _towards(score: float, direction: int) -> tuple[float, float, float, float]:
+def _towards(score: float, log_score: float, log_rest: float, direction: int) -> tuple[float, float, float, float]:
     """p, 1 - p, and their logarithms; with the classes swapped for p below the rate (``direction`` -1)."""
     if direction > 0:
-        return score, 1.0 - score, math.log(score), math.log1p(-score)
-    return 1.0 - score, score, math.log1p(-score), math.log(score)
+        return score, 1.0 - score, log_score, log_rest
+    return 1.0 - score, score, log_rest, log_score
 
 
 @njit()
@@ -221,6 +221,8 @@ def _refuted_on_one_side(
     k: int,
     n: int,
     score: Floats,
+    log_score: Floats,
+    log_rest: Floats,
     first: int,
     direction: int,
     rows: int,
@@ -242,9 +244,10 @@ def _refuted_on_one_side(
     low, high = 0, rows
     while low < high:
         middle = (low + high) // 2
-        certain = score[first + direction * middle] == (1.0 if direction > 0 else 0.0)
+        row = first + direction * middle
+        certain = score[row] == (1.0 if direction > 0 else 0.0)
         if not certain:
-            p, q, log_p, log_q = _towards(score[first + direction * middle], direction)
+            p, q, log_p, log_q = _towards(score[row], log_score[row], log_rest[row], direction)
         if certain or own - (k * log_p + (n - k) * log_q) > least_distance:
             high = middle
         else:
@@ -272,7 +275,7 @@ def _refuted_on_one_side(
         top += 1
         at[top] = following
         row = first + direction * following
-        p, q, log_p, log_q = _towards(score[row], direction)
+        p, q, log_p, log_q = _towards(score[row], log_score[row], log_rest[row], direction)
         mass = _log_mass(k, n, p, log_p, log_q, log_factorial)
         mean = n * p
         start = math.ceil(mean)
@@ -305,7 +308,7 @@ def _refuted_on_one_side(
             if not decided and left_rejected == is_rejected[top]:
                 if left_rejected:
                     row = first + direction * right
-                    p, q, log_p, log_q = _towards(score[row], direction)
+                    p, q, log_p, log_q = _towards(score[row], log_score[row], log_rest[row], direction)
                     far = _from(left_wide, n, p, q, log_p, log_q, _ROUGH, log_factorial)
                     decided = left_near + far < alpha * (1.0 - _ROUGH_MARGIN)
                     if decided:
@@ -315,7 +318,7 @@ def _refuted_on_one_side(
                     decided = near[top] > alpha * (1.0 + _ROUGH_MARGIN)
                     if not decided and left >= 0:
                         row = first + direction * left
-                        p, q, log_p, log_q = _towards(score[row], direction)
+                        p, q, log_p, log_q = _towards(score[row], log_score[row], log_rest[row], direction)
                         far = _from(narrow[top], n, p, q, log_p, log_q, _ROUGH, log_factorial)
                         decided = near[top] + far > alpha * (1.0 + _ROUGH_MARGIN)
             if not decided:
@@ -361,6 +364,10 @@ def refuted_events(
     before = np.zeros(m + 1, np.int64)
     for row in range(m):
         before[row + 1] = before[row] + counts[row]
+    log_score, log_rest = np.empty(m), np.empty(m)
+    for row in range(m):
+        log_score[row] = math.log(score[row]) if score[row] > 0.0 else -math.inf
+        log_rest[row] = math.log1p(-score[row]) if score[row] < 1.0 else -math.inf
     drawn = np.empty(m, np.int64)
     for draw in range(draws):
         for row in range(m):
@@ -387,13 +394,23 @@ def refuted_events(
                 above += 1
             if above < end:
                 events, certain = _refuted_on_one_side(
-                    k, n, score, above, int(np.int64(1)), end - above, before, alpha, log_factorial
+                    k, n, score, log_score, log_rest, above, int(np.int64(1)), end - above, before, alpha, log_factorial
                 )
                 refuted[draw] += events
                 sure[draw] &= certain
             if below > start:
                 events, certain = _refuted_on_one_side(
-                    n - k, n, score, below - 1, int(np.int64(-1)), below - start, before, alpha, log_factorial
+                    n - k,
+                    n,
+                    score,
+                    log_score,
+                    log_rest,
+                    below - 1,
+                    int(np.int64(-1)),
+                    below - start,
+                    before,
+                    alpha,
+                    log_factorial,
                 )
                 refuted[draw] += events
                 sure[draw] &= certain

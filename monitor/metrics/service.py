@@ -94,14 +94,9 @@ PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
         _PARTITION_LABELS,
     ),
     Series(
-        "calibration_held_series",
-        "Combinations of model, version and segment in memory.",
-        lambda status: status.series,
-    ),
-    Series(
         "calibration_state_bytes",
-        "Memory of the tables of the partitions held: join grows until the horizon has passed once, panes until the "
-        "longest window has, and evaluation.look_back beyond it.",
+        "Memory of the tables of the partitions held: join, which grows until the horizon has passed once, and "
+        "candidates of samples for refits.",
         lambda status: [((table,), size) for table, size in status.state_bytes.items()],
         ("table",),
     ),

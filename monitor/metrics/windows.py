@@ -178,6 +178,13 @@ WATERMARK: Final = Series[int](
     lambda watermark_ms: watermark_ms / 1000,
     ("model",),
 )
+SETTLED: Final = Series[int](
+    "calibration_settled_timestamp_seconds",
+    "Settled edge of the model, seconds since the epoch: predictions before it are final in all partitions, and mature "
+    "windows end there. Absent until something is settled.",
+    lambda edge_ms: edge_ms / 1000 if edge_ms >= 0 else None,
+    ("model",),
+)
 
 
 def _bin(name: str, meaning: str, read: Callable[[ReliabilityBin], float]) -> Series[Report]:
@@ -246,6 +253,11 @@ class Evaluations(Protocol):
         ...
 
     @property
+    def series_held(self) -> int:
+        """Series that the last evaluation found."""
+        ...
+
+    @property
     def series_dropped(self) -> int:
         """Series that the last evaluation left out."""
         ...
@@ -292,6 +304,12 @@ EVALUATION: Final[tuple[Series[_Scrape], ...]] = (
         "calibration_failed_reports",
         "Reports that the last evaluation could not make.",
         lambda scrape: len(scrape.snapshot.failures),
+    ),
+    Series(
+        "calibration_held_series",
+        "Combinations of model, version and segment whose panes this process holds, of all partitions: those that the "
+        "last evaluation measured, and those that it left out.",
+        lambda scrape: scrape.evaluations.series_held,
     ),
     Series(
         "calibration_unevaluated_series",
@@ -355,6 +373,8 @@ class WindowFamilies:
     ----------
     evaluations
         Holds the latest snapshot.
+    exported
+        Returns the part of it that this process exports; all of it if left out.
     measures
         The measures whose series are exported.
     max_series
@@ -371,11 +391,13 @@ class WindowFamilies:
         evaluations: Evaluations,
         measures: Iterable[Measure],
         *,
+        exported: Callable[[], Snapshot] | None = None,
         max_series: int = MAX_SERIES,
         bins: bool = True,
         levels: LevelSwitch | None = None,
     ) -> None:
         self._evaluations = evaluations
+        self._exported = exported or (lambda: evaluations.latest)
         self._series = (*measure_series(measures), *CANONICAL, *DIAGNOSIS, *WINDOWS, *(RELIABILITY if bins else ()))
         self._levels = levels or LevelSwitch()
         self._max_series = max_series
@@ -385,8 +407,9 @@ class WindowFamilies:
 
     def __call__(self) -> Iterator[Family]:
         """Read the latest snapshot."""
-        snapshot = self._evaluations.latest
-        level = self._levels.choose(len(snapshot.watermarks_ms))
+        # Every replica chooses the level by all models, whoever exports them.
+        level = self._levels.choose(len(self._evaluations.latest.watermarks_ms))
+        snapshot = self._exported()
         reports = list(snapshot.reports.values())
         families = self._families(reports, snapshot.coverage, level)
         total = exported = _count_rows(families)
@@ -395,6 +418,7 @@ class WindowFamilies:
             exported = _count_rows(families)
         yield from families
         yield from read_families([WATERMARK], [((model,), at_ms) for model, at_ms in snapshot.watermarks_ms.items()])
+        yield from read_families([SETTLED], [((model,), edge_ms) for model, edge_ms in snapshot.edges_ms.items()])
         dropped_total = self._count_dropped(snapshot.number, total - exported)
         scrape = _Scrape(self._evaluations, snapshot, level, exported, dropped_total)
         yield from read_families(EVALUATION, [((), scrape)])

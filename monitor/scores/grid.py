@@ -27,6 +27,9 @@ LOGIT_BOUND: Final = 17.0
 DYADIC_CELLS: Final = 1024
 EQUAL_WIDTH_BINS: Final = (10, 15, 20, 30)
 
+_CELLS_IN_WIDE: Final = 16
+"""Logit cells, and dyadic ones, in a wide one."""
+
 
 @cache
 def edges() -> Floats:
@@ -38,10 +41,24 @@ def edges() -> Floats:
         ``edges()[0]`` is 0 (the cell of p = 0 alone) and ``edges()[-1]`` is 1 (the cell of p = 1 alone). The second
         cell begins at the smallest positive float.
     """
-    logits = np.linspace(-LOGIT_BOUND, LOGIT_BOUND, LOGIT_CELLS + 1)
+    return _edges(1)
+
+
+@cache
+def wide_edges() -> Floats:
+    """Lower edges of wide cells, ascending: some 350 of the cells' edges, among them those of all equal-width bins.
+
+    Wide cells are at most 1/64 wide and, but for those at the ends, 0.14 in logits.
+    """
+    return _edges(_CELLS_IN_WIDE)
+
+
+def _edges(step: int) -> Floats:
+    """The edges of every so many logit cells and dyadic cells, and of the equal-width bins."""
+    logits = np.linspace(-LOGIT_BOUND, LOGIT_BOUND, LOGIT_CELLS + 1)[::step]
     # Rounded to whole units: the last bit of exp differs between platforms, and the grid must not.
     logistic = np.round(UNITS / (1.0 + np.exp(-logits))) / UNITS
-    dyadic = np.arange(1, DYADIC_CELLS) / DYADIC_CELLS
+    dyadic = np.arange(step, DYADIC_CELLS, step) / DYADIC_CELLS
     equal_width = [np.arange(1, bins) / bins for bins in EQUAL_WIDTH_BINS]
     inner = np.unique(np.concatenate([logistic, dyadic, *equal_width]))
     result = np.concatenate([[0.0, np.nextafter(0.0, 1.0)], inner, [1.0]])

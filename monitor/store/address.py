@@ -229,7 +229,7 @@ def _connect_postgresql(url: sa.URL, patience_seconds: float, clock: Clock) -> D
     keep_alive: dict[str, Any] = {
         "connect_timeout": 10,
         "application_name": "calibration-monitor",
-        # Detects within half a minute that a server is gone.
+        # Detects within half a minute that a host is gone.
         "keepalives_idle": 10,
         "keepalives_interval": 5,
         "keepalives_count": 4,
@@ -247,6 +247,9 @@ def _connect_postgresql(url: sa.URL, patience_seconds: float, clock: Clock) -> D
             "the store's URL names PostgreSQL, whose driver is not installed:"
             ' run `pip install "calibration-monitor[postgres]"`'
         ) from error
+    from monitor.store.postgresql import CheckedConnection  # noqa: PLC0415 - an extra
+
+    sa.event.listen(engine, "do_connect", lambda _dialect, _record, _, options: CheckedConnection.connect(**options))
     sa.event.listen(engine, "connect", _read_binary)
     values = [url.password, *(url.query.get(key) for key in _SECRET_KEYS)]
     secrets = tuple(str(value) for value in values if value)

@@ -46,8 +46,8 @@ _DAMAGED: Final = (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplem
 REVISION_TABLE: Final = "alembic_version"
 """Alembic's table of the schema revision."""
 
-NEVER_EMPTY: Final = frozenset({REVISION_TABLE, "meta"})
-"""Tables that have rows in an empty store, too."""
+NEVER_EMPTY: Final = frozenset({REVISION_TABLE, "meta", "replicas"})
+"""Tables that have rows in an empty store, too: in one on which a service ran and read nothing."""
 
 PATIENCE_SECONDS: Final = 10.0
 

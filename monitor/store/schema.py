@@ -61,6 +61,10 @@ PARTITIONS: Final = Table(
     # not confirmed took place.
     Column("next_sequence", BigInteger, nullable=False),
     Column("dead_letters_pruned", BigInteger, nullable=False),
+    # Models that the partition has not met are taken to have no earlier predictions in it: see PartitionClock.
+    Column("read_to_ms", BigInteger, nullable=False, server_default="-1"),
+    # Wall-clock time of the last save: says for how long nobody has read the partition.
+    Column("saved_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 
@@ -145,6 +149,25 @@ UNSETTLED: Final = Table(
     Column("cells", LargeBinary, nullable=False),
     Column("sketches", LargeBinary),
 )
+
+HISTORY: Final = Table(
+    "history",
+    METADATA,
+    _number(),
+    Column("model", Name, nullable=False),
+    Column("version", Name, nullable=False),
+    Column("segment", Name, nullable=False),
+    Column("day_ms", BigInteger, nullable=False),
+    Column("step_ms", BigInteger, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("points", LargeBinary, nullable=False),
+    # Covers the query of the housekeeping, so that it reads no points if there is nothing to do.
+    Index("history_by_series", "model", "version", "segment", "day_ms", "step_ms"),
+    # A number is never reused, so the order of numbers is that of evaluations.
+    sqlite_autoincrement=True,
+)
+"""Points of one series whose windows end within one day, as :class:`monitor.store.history.Points` writes them.
+``step_ms`` is how far apart the points are at least; 0 as they were evaluated."""
 
 SAMPLE_CANDIDATES: Final = Table(
     "sample_candidates",
@@ -302,3 +325,35 @@ API_KEYS: Final = Table(
     Column("revoked_ms", BigInteger),
     Index("api_keys_by_name", "name", unique=True, sqlite_where=_NOT_REVOKED, postgresql_where=_NOT_REVOKED),
 )
+
+REPLICAS: Final = Table(
+    "replicas",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("started_ms", BigInteger, nullable=False),
+    Column("seen_ms", BigInteger, nullable=False),
+    Column("roles", Text, nullable=False),  # separated by commas
+)
+
+EVALUATIONS: Final = Table(
+    "evaluations",
+    METADATA,
+    Column("model", Name, primary_key=True),
+    # The lease: who evaluates the model, until when, and how many leases there were.
+    Column("owner", Text, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+    # The latest evaluation. Its number changes where its content does.
+    Column("number", BigInteger, nullable=False),
+    Column("evaluated_ms", BigInteger, nullable=False),
+    Column("summary", LargeBinary, nullable=False),
+)
+
+EVALUATED_REPORTS: Final = Table(
+    "evaluated_reports",
+    METADATA,
+    Column("model", Name, primary_key=True),
+    Column("number", BigInteger, nullable=False),  # of the evaluation that last changed them
+    Column("reports", LargeBinary, nullable=False),
+)
+"""Apart from the leases, which are renewed every few seconds: reports are large and change more rarely."""

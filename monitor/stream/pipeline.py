@@ -30,7 +30,7 @@ from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, ModelClock
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
-from monitor.stream.join import Silence
+from monitor.stream.join import Ends, Silence
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.stream.topic_progress import Alignment, AtEnd
@@ -141,6 +141,8 @@ class Pipeline:
         self._partitions: dict[int, Partition] = {}
         self._unclaimed: set[int] = set()
         """Partitions assigned to this replica that are not claimed and restored yet."""
+        self._unregistered: set[int] = set()
+        """Those of them that the store may not know yet."""
         self._unsaved: list[Checkpoint] = []
         self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
         # A single topic holds outcomes and predictions in the order in which they came.
@@ -148,9 +150,11 @@ class Pipeline:
             topic for topic, kind in settings.kinds.items() if len(settings.kinds) > 1 and kind is not Kind.PREDICTION
         ]
         self._outcomes_at_end: dict[int, AtEnd[NDArray[np.int64]]] = {}
-        self._all_at_end: dict[int, AtEnd[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {}
+        self._all_at_end: dict[int, AtEnd[Ends]] = {}
         self._clocks: Mapping[str, ModelClock] = {}
         """How far each model is over all partitions, at the last checkpoint."""
+        self._read_to_ms = -1
+        """How far the partition is read that is furthest behind, at the last checkpoint."""
         self._paused: frozenset[TopicPartition] = frozenset()
         self._source_retry = Retry(clock, Outage(_log, "the source does not answer", "the source answers again", clock))
         self._claim_retry = Retry(clock, Outage(_log, "the store does not answer", "the store answers again", clock))
@@ -214,6 +218,7 @@ class Pipeline:
             self._release(polled.revoked)
         if polled.assigned:
             self._unclaimed |= polled.assigned
+            self._unregistered |= polled.assigned
             self._fenced_retry.over()
         for batch in polled.batches:
             self._apply(batch)
@@ -257,8 +262,14 @@ class Pipeline:
     def _claim(self, number: int) -> None:
         """Claim an assigned partition, restore its state and start reading it; on failure it stays unclaimed."""
         try:
+            if self._unregistered:
+                self._store.register(self._unregistered)
+                self._unregistered.clear()
             epoch = self._store.claim(number, self._source.still_assigned)
+            if not self._partitions:
+                self._clocks = self._store.model_clocks()
             partition = Partition(number, epoch, self._partition_settings, self._store.load(number))
+            partition.elsewhere = self._clocks
         except StoreUnavailable as error:
             self._claim_retry.failed(error, partition=number)
             return
@@ -322,11 +333,14 @@ class Pipeline:
 
     def _begin_checkpoint(self, *, summarise: bool = False) -> None:
         with suppress(StoreUnavailable):  # the save says so
-            self._clocks = self._store.model_clocks()
+            read_to_ms = [clock.read_to_ms for clock in self._store.partition_clocks().values()]
+            self._clocks, self._read_to_ms = self._store.model_clocks(), min(read_to_ms, default=-1)
+            for partition in self._partitions.values():
+                partition.elsewhere = self._clocks
         now = self._clock.monotonic()
         summarise |= now - self._last_summary >= self._settings.summary_seconds
         rows = 0
-        for number, partition in self._partitions.items():
+        for number, partition in tuple(self._partitions.items()):  # a save may find that one was claimed by another
             if not (summarise or partition.changed(self._silence(number))):
                 continue
             rows += partition.unsaved_rows
@@ -340,16 +354,18 @@ class Pipeline:
             self._last_summary = now
 
     def _checkpoint(self, number: int, *, summarise: bool = True) -> Checkpoint:
-        edges_ms = {model: clock.closed_to_ms for model, clock in self._clocks.items()}
+        edges_ms = {
+            model: min(clock.closed_to_ms, self._read_to_ms - policy.wait_ms(clock.awaits_outcomes))
+            for model, clock in self._clocks.items()
+            if (policy := self._partition_settings.policy(model)) is not None
+        }
         return self._partitions[number].checkpoint(self._silence(number), edges_ms=edges_ms, summarise=summarise)
 
     def _silence(self, number: int) -> Silence:
         """What the ends of a partition's logs say about its models."""
-        predictions_ms, outcomes_ms = self._all_at_end[number].known or (_NOTHING, _NOTHING)
-        if not self._outcome_topics:
-            return Silence(predictions_ms, outcomes_ms, self._partitions[number].join.predictions_ms())
-        read_ms = self._outcomes_at_end[number].known
-        return Silence(predictions_ms, outcomes_ms, _NOTHING if read_ms is None else read_ms)
+        join = self._partitions[number].join
+        read_ms = self._outcomes_at_end[number].known if self._outcome_topics else join.predictions_ms()
+        return join.silence(self._all_at_end[number].known, _NOTHING if read_ms is None else read_ms)
 
     def _note_ends(self) -> None:
         """Note the partitions whose logs are read to their ends."""
@@ -364,7 +380,7 @@ class Pipeline:
             if self._outcome_topics and all(map(at_end, self._outcome_topics)):
                 self._outcomes_at_end[number].note(now, partition.join.predictions_ms)
             if all(map(at_end, self._settings.kinds)):
-                self._all_at_end[number].note(now, partial(partition.join.newest_ms, self._clocks))
+                self._all_at_end[number].note(now, partial(partition.join.ends, self._clocks))
 
     def _save(self) -> None:
         """Save the waiting checkpoints. On failure they keep waiting, and nothing is read meanwhile."""

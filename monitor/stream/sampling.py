@@ -360,8 +360,10 @@ class Sampler:
 
     def _take_complete(self, closed_to_ms: NDArray[np.int64]) -> Iterator[tuple[Bucket, _Settled]]:
         """Remove and yield what is settled of buckets that end by then."""
-        ends_ms = dict(zip(self._strata.models, (closed_to_ms - self._widths_ms).tolist(), strict=False))
-        for bucket in sorted(bucket for bucket in self._settled if bucket.start_ms <= ends_ms[bucket.model]):
+        # A model of which only outcomes were read has no width yet, and no predictions.
+        ends_ms = closed_to_ms[: self._widths_ms.size] - self._widths_ms
+        end_of = dict(zip(self._strata.models, ends_ms.tolist(), strict=False))
+        for bucket in sorted(bucket for bucket in self._settled if bucket.start_ms <= end_of[bucket.model]):
             yield bucket, self._settled.pop(bucket)
 
     def _candidates_of(self, bucket: Bucket) -> Candidates:

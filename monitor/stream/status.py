@@ -63,10 +63,8 @@ class PipelineStatus:
         Messages read by this process since it started.
     purged_offsets
         Offsets skipped since the process started because the log no longer held them.
-    series
-        Number of series.
     state_bytes
-        Memory of the tables of the join and of the panes.
+        Memory of the tables of the join, and of the candidates of samples for refits.
     """
 
     phase: Phase = Phase.STARTING
@@ -83,7 +81,6 @@ class PipelineStatus:
     checkpoint_seconds: float = 0.0
     records_read: int = 0
     purged_offsets: int = 0
-    series: int = 0
     state_bytes: Mapping[str, int] = field(default_factory=dict)
 
     @property

@@ -1,4 +1,4 @@
-"""The evaluator: every few seconds it measures all windows of all series and publishes one immutable snapshot."""
+"""The evaluator: every few seconds it measures all windows of its models and publishes one immutable snapshot."""
 
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 import structlog
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import EvaluationFailed, InputError, SettingsError, UnknownSeries
+from monitor.errors import EvaluationFailed, InputError, SettingsError, StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import MIN_DRAWS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.outage_log import Outage
 from monitor.reports.evaluation.assess import (
     WINDOW_DRAWS,
     Assessment,
@@ -28,9 +29,10 @@ from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.windows.contents import Contents, moment_of, read_window, read_window_as_of, sum_panes, window_report
-from monitor.windows.lookup import current_version, find_series, listed
+from monitor.windows.lookup import current_version, find_series, no_window
 from monitor.windows.maturity import CoverageByAge
 from monitor.windows.snapshot import Snapshot
+from monitor.windows.snapshots import LocalSnapshots, Snapshots
 from monitor.windows.windows import Moment, PaneReader, Window
 
 _WAIT_SECONDS: Final = 0.05
@@ -98,6 +100,10 @@ class Evaluator:
         Series beyond this number are not evaluated, segments before whole models, and are counted.
     refresh
         Brings the panes up to date, before each evaluation.
+    snapshots
+        Says which models are evaluated here, and takes the result; all of them, and for nobody else, if left out.
+    record
+        Gets all reports at the end of each evaluation.
 
     Raises
     ------
@@ -117,6 +123,8 @@ class Evaluator:
         tolerance: Callable[[str], float] | None = None,
         max_series: int = 1000,
         refresh: Callable[[], None] = lambda: None,
+        snapshots: Snapshots | None = None,
+        record: Callable[[Mapping[ReportKey, Report]], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
         _check(windows, interval_seconds, draws, max_series)
@@ -134,9 +142,11 @@ class Evaluator:
         self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._max_series = max_series
         self._refresh = refresh
+        self._record = record
         self._clock = clock or SystemClock()
         self._coverage = CoverageByAge(panes, windows)
-        self.latest = Snapshot()
+        self._snapshots = snapshots or LocalSnapshots()
+        self._own = Snapshot()
         """The result of the last evaluation; the empty snapshot before the first."""
         self._entries: dict[ReportKey, _Entry] = {}
         self._renewal_seconds = 0.0
@@ -144,29 +154,41 @@ class Evaluator:
         """Evaluations made, including those that failed."""
         self.failures_total = 0
         """Reports that could not be made, over all evaluations; an evaluation that failed as a whole counts as one."""
+        self.series_held = 0
+        """Series that had panes at the last evaluation."""
         self.series_dropped = 0
         """Series that the last evaluation left out because there were more than ``max_series``."""
         self._one_at_a_time = threading.Lock()
         self._stopping = threading.Event()
 
     @property
+    def latest(self) -> Snapshot:
+        """The latest snapshot: of the last evaluation, and of models that other replicas evaluate."""
+        return self._snapshots.latest
+
+    @property
     def staleness(self) -> int:
-        """For how many evaluations the longest outdated interval or level of ``latest`` has been waiting."""
+        """For how many evaluations the longest outdated interval or level has been waiting."""
         waiting = [entry.stale_since.number for entry in list(self._entries.values()) if entry.table is not None]
-        return self.latest.number - min(waiting) + 1 if waiting else 0
+        return self._own.number - min(waiting) + 1 if waiting else 0
 
     def run(self) -> None:
         """Evaluate every ``interval_seconds`` until :meth:`stop`: the body of a thread.
 
         An evaluation that takes longer than that is followed by the next at once; none is made up for.
         """
+        outage = Outage(_log, "windows are not evaluated", "windows are evaluated again", self._clock)
         while not self._stopping.is_set():
             started = self._clock.monotonic()
             try:
                 self.evaluate()
+            except StoreUnavailable as error:
+                outage.failed(error)
             except Exception:  # noqa: BLE001 - the panes could not be read: the last snapshot stays until they can
                 self.failures_total += 1
                 _log.exception("evaluation failed", evaluation=self.evaluations_total)
+            else:
+                outage.over()
             self._wait_until(started + self._interval_seconds)
 
     def stop(self) -> None:
@@ -187,7 +209,8 @@ class Evaluator:
             started = self._clock.monotonic()
             self._refresh()
             self._publish_values(started)
-            self._renew(started + max(self._interval_seconds, 2 * self.latest.duration_seconds))
+            self._renew(started + max(self._interval_seconds, 2 * self._own.duration_seconds))
+            self._record(self._own.reports)
             return self.latest
 
     def report(
@@ -220,7 +243,7 @@ class Evaluator:
         """
         chosen = self._windows_by_name.get(window) if window is not None else self.windows[0]
         if chosen is None:
-            raise UnknownSeries(f"no window {window!r}; windows are {listed(self._windows_by_name)}")
+            raise no_window(str(window), self._windows_by_name)
         if as_of_ms is not None and as_of_ms < 0:
             raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
         snapshot = self.latest
@@ -247,8 +270,10 @@ class Evaluator:
         return sum_panes(self._panes, report.key.series, window, from_ms, to_ms).to_scores()
 
     def _publish_values(self, started: float) -> None:
-        tick = _Tick(self.latest.number + 1, self._clock.now_ms())
-        series = self._within_cap(self._panes.series())
+        tick = _Tick(self._own.number + 1, self._clock.now_ms())
+        all_series = self._panes.series()
+        epochs = self._snapshots.acquire({key.model for key in all_series})
+        series = self._within_cap([key for key in all_series if key.model in epochs])
         moments = {model: moment_of(self._panes, model) for model in sorted({key.model for key in series})}
         entries: dict[ReportKey, _Entry] = {}
         failures: dict[ReportKey, str] = {}
@@ -265,17 +290,20 @@ class Evaluator:
         versions = {model: current_version(self._panes, self._ordered, series, model) for model in moments}
         self._entries = entries
         duration = self._clock.monotonic() - started
-        self.latest = Snapshot(
+        self._own = Snapshot(
             number=tick.number,
             evaluated_ms=self._clock.now_ms(),
             duration_seconds=duration,
             watermarks_ms={model: at.watermark_ms for model, at in moments.items()},
             edges_ms={model: at.edge_ms for model, at in moments.items()},
+            holds={model: hold for model in moments if (hold := self._panes.held_back_by(model)) is not None},
             current_versions=versions,
             reports={key: entry.report for key, entry in entries.items()},
             failures=failures,
             coverage=coverage,
+            epochs=epochs,
         )
+        self._snapshots.publish(self._own)
         if duration > self._interval_seconds:
             _log.warning(
                 "evaluation takes longer than its interval: lengthen the interval or declare fewer segments",
@@ -288,7 +316,7 @@ class Evaluator:
     def _renew(self, deadline: float) -> None:
         """Renew intervals and levels, the longest outdated first, as long as the next is expected to end in time."""
         waiting = sorted((entry.stale_since, key) for key, entry in self._entries.items() if entry.table is not None)
-        failures = dict(self.latest.failures)
+        failures = dict(self._own.failures)
         # Expect as long as the longest renewal of this evaluation or, for the first, of the last evaluation.
         expected, longest = self._renewal_seconds, 0.0
         for done, (_, key) in enumerate(waiting):
@@ -306,7 +334,8 @@ class Evaluator:
         self._renewal_seconds = longest
         if waiting:
             reports = {key: entry.report for key, entry in self._entries.items()}
-            self.latest = replace(self.latest, reports=reports, failures=failures)
+            self._own = replace(self._own, reports=reports, failures=failures)
+            self._snapshots.publish(self._own)
 
     def _renew_one(self, entry: _Entry) -> None:
         if entry.table is None:
@@ -372,13 +401,13 @@ class Evaluator:
                 series=len(series),
                 max_series=self._max_series,
             )
-        self.series_dropped = dropped
+        self.series_held, self.series_dropped = len(series), dropped
         return sorted(whole_models_first[: self._max_series])
 
     def _failed(self, key: ReportKey, error: Exception) -> str:
         self.failures_total += 1
         reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
-        if self.latest.failures.get(key) != reason:  # logged once, not at every evaluation
+        if self._own.failures.get(key) != reason:  # logged once, not at every evaluation
             _log.error("report failed", **key.series._asdict(), window=key.window, reason=reason, exc_info=error)
         return reason
 

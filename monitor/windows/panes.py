@@ -12,8 +12,9 @@ from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
-from monitor.store.base import Checkpoint, ModelClock
+from monitor.store.base import Checkpoint, ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
+from monitor.store.settled import Hold, SettledEdge, settled_edge
 from monitor.store.sql import SqlStore
 from monitor.windows.windows import Count
 
@@ -86,6 +87,7 @@ class _Model:
         self.clocks: dict[int, ModelClock] = {}
         """By partition."""
         self.kept_from_ms = dict.fromkeys(self.levels, 0)
+        self.settled = SettledEdge(_NEVER)
         self.edge_ms = _NEVER
         self.late = 0
         """Closings that came for times which the edge had passed."""
@@ -110,6 +112,7 @@ class ClosedPanes:
         self._kept_ms = dict(sorted(kept_ms.items()))
         self._policy = policy
         self._models: dict[str, _Model] = {}
+        self._partitions: Mapping[int, PartitionClock] = {}
         self._unsettled: dict[int, Panes] = {}
         self._unsettled_number = 0
         self._lock = threading.Lock()
@@ -136,11 +139,13 @@ class ClosedPanes:
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Add what a checkpoint publishes, without a store in between."""
-        for state in checkpoint.models:
-            clock = ModelClock(state.prediction_watermark_ms, state.outcome_watermark_ms, state.closed_to_ms)
-            closings = [closing for closing in checkpoint.closings if closing.model == state.name]
-            self.advance(checkpoint.partition, state.name, clock, closings)
-            self.settle(state.name)
+        read = PartitionClock(checkpoint.read_to_ms, saved_ms=0)
+        self.show_partitions({**self._partitions, checkpoint.partition: read})
+        for name, *clock in checkpoint.models:
+            closings = [closing for closing in checkpoint.closings if closing.model == name]
+            self.advance(checkpoint.partition, name, ModelClock(*clock), closings)
+        for model in self._models:
+            self.settle(model)
         if checkpoint.unsettled is not None:
             self.show_unsettled(checkpoint.partition, checkpoint.unsettled)
 
@@ -159,12 +164,19 @@ class ClosedPanes:
                         same_plan = earlier is not None and earlier.plan == part.sketch.plan
                         level.sketches[key] = earlier + part.sketch if same_plan else part.sketch  # type: ignore[operator]
 
-    def settle(self, model: str) -> None:
-        """Move the settled edge of a model to where all of its partitions are, and let go of what is too old."""
+    def show_partitions(self, partitions: Mapping[int, PartitionClock]) -> None:
+        """Replace how far the partitions are read; before the models that they have met are advanced."""
+        self._partitions = partitions
+
+    def settle(self, model: str, now_ms: int = 0) -> None:
+        """Move the settled edge of a model to where all partitions are, and remove what is too old.
+
+        ``now_ms`` is the wall-clock time, which says for how long a partition has not been read.
+        """
         with self._lock:
-            known = self._models[model]
-            edge_ms = min((clock.closed_to_ms for clock in known.clocks.values()), default=_NEVER)
-            known.edge_ms = max(known.edge_ms, edge_ms)
+            known, policy = self._models[model], self._policy(model) or _UNDECLARED
+            known.settled = settled_edge(known.clocks, self._partitions, policy, min(self._kept_ms), now_ms)
+            known.edge_ms = max(known.edge_ms, known.settled.to_ms)
             for slide_ms, level in known.levels.items():
                 before_ms = known.edge_ms - self._kept_ms[slide_ms]
                 before_ms -= before_ms % slide_ms
@@ -201,9 +213,14 @@ class ClosedPanes:
         return max((max(clock.prediction_watermark_ms, clock.outcome_watermark_ms) for clock in clocks), default=_NEVER)
 
     def edge_ms(self, model: str) -> int:
-        """The time before which the model's predictions are settled, in all partitions that hold it; -1 if none are."""
+        """The time before which the model's predictions are settled, in all partitions; -1 if none are."""
         known = self._models.get(model)
         return _NEVER if known is None else known.edge_ms
+
+    def held_back_by(self, model: str) -> Hold | None:
+        """The partition that holds the settled edge of the model back; None if none does."""
+        known = self._models.get(model)
+        return None if known is None else known.settled.held_back_by
 
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
@@ -289,6 +306,7 @@ class ClosedPanes:
 
 
 _UNKNOWN: Final = ModelClock(_NEVER, _NEVER, _NEVER)
+_UNDECLARED: Final = ModelPolicy(horizon_ms=0, lateness_ms=0)
 
 
 def _count(counted: dict[int, tuple[int, int]], start_ms: int, values: Ints) -> None:
@@ -321,6 +339,8 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
     StoreUnavailable
         The database does not answer; call again.
     """
+    now_ms = store.database.clock.now_ms()
+    panes.show_partitions(store.partition_clocks())
     for model, clocks in store.clocks().items():
         new = {
             partition: panes.clock(partition, model).closed_to_ms
@@ -330,6 +350,6 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
         found = store.read_closings(model, new) if new else {}
         for partition, clock in clocks.items():
             panes.advance(partition, model, clock, found.get(partition, ()))
-        panes.settle(model)
+        panes.settle(model, now_ms)
     for partition, unsettled in store.read_unsettled().items():
         panes.show_unsettled(partition, unsettled)

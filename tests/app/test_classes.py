@@ -48,13 +48,15 @@ def test_the_reports_of_a_log_are_those_of_its_table(tmp_path: Path, table: Clas
         lines.append(encode_prediction("pets", at, time_ms, p, segments={"region": "eu" if at % 2 else "us"}))
         lines.append(encode_outcome("pets", at, time_ms + 60_000, y))
     late = START_MS + EVENTS * 1000 + 900_000
+    # The clocks of both logs pass the time by which all others are settled.
     lines.append(encode_prediction("pets", "last", late, [1.0, 0.0, 0.0]))
+    lines.append(encode_outcome("pets", "last", late, 0))
     file = tmp_path / "pets.jsonl"
     file.write_bytes(b"\n".join(lines))
     found = report_log(file, Settings.model_validate(TREE), ManualClock(START_MS))
     assert found.dead_letters == []
     assert found.events["prediction", "accepted"] == EVENTS + 1
-    assert found.events["outcome", "joined"] == EVENTS
+    assert found.events["outcome", "joined"] == EVENTS + 1
     views = {"all": table.top_label()}
     views |= {f"class={name}": table.one_against_rest(label) for label, name in enumerate(CLASSES)}
     reports = found.snapshot.reports

@@ -113,8 +113,9 @@ def sampled(service: Service) -> int:
 
 
 def wait_until_sampled(service: Service) -> None:
-    """Wait for all but the last quarter of an hour, which may still be corrected."""
+    """Wait for all but the last minutes, which may still be corrected, and for an evaluation of them."""
     eventually(lambda: sampled(service) > EVENTS * 0.9, shown=lambda: (sampled(service), service.status))
+    eventually(lambda: "churn" in service.evaluator.latest.current_versions)
 
 
 def ended(service: Service, job: Job) -> Job:

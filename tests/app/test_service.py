@@ -22,8 +22,10 @@ from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.demo import Traffic
+from monitor.demo.models import MODELS
 from monitor.errors import IncompatibleStore, SettingsError
 from monitor.events.codec import Decoded, Decoder
+from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
 from monitor.reports.evaluation.report import Report
@@ -56,7 +58,14 @@ def settings(folder: Path, **tree: Any) -> Settings:
 @pytest.fixture(scope="module")
 def events() -> list[bytes]:
     traffic = Traffic("events", start_ms=START_MS, change_ms=START_MS + HOUR_MS, seed=8, rate=0.5)
-    return [message.value or b"" for message in traffic.until(START_MS + 2 * HOUR_MS)]
+    values = [message.value or b"" for message in traffic.until(START_MS + 2 * HOUR_MS)]
+    # All partitions settle what stands before the same time, as the one partition of a file does.
+    at_ms = START_MS + 3 * HOUR_MS
+    for model in MODELS:
+        for number in range(20):
+            values.append(encode_prediction(model.name, f"last-{number}", at_ms, 0.5, version="1"))
+            values.append(encode_outcome(model.name, f"last-{number}", at_ms, 1))
+    return values
 
 
 def write(chosen: Settings, values: list[bytes]) -> None:
@@ -172,6 +181,7 @@ def test_an_unexpected_error_ends_the_process_so_that_it_is_started_again(tmp_pa
     chosen = settings(tmp_path)
     write(chosen, [b"garbage"])
     service = Service(chosen)
+    assert service.pipeline is not None
     service.pipeline._decoder = Broken()
     run.services.append(service)
     service.start()

@@ -272,7 +272,8 @@ def test_the_p_value_is_that_of_resampling() -> None:
         p = 1.0 / (1.0 + ((1.0 - q) / q) ** slope)
         table = GridTable.from_events(p, (rng.random(q.size) < q).astype(np.int64)).to_scores()
         drawn = null_level(table, [MEASURES["kce"]], draws=1999)["kce"].p_value
-        assert kce_p_value(table) == pytest.approx(drawn, abs=0.03)
+        # 999 draws, of which a share near a half has a standard error of .016.
+        assert kce_p_value(table) == pytest.approx(drawn, abs=0.05)
 
 
 def test_outcomes_that_are_certain() -> None:

@@ -10,8 +10,8 @@ from scipy import stats
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import coarsen, null_level
-from monitor.inference.resampling import outcomes, percent_point_95
-from monitor.measures import MEASURES, Measure, kce
+from monitor.inference.resampling import outcomes, percent_point_95, widen
+from monitor.measures import MEASURES, Measure, SemiNorm, kce
 from monitor.scores import GridTable, ScoreTable, grid
 
 Floats = NDArray[np.float64]
@@ -231,3 +231,30 @@ def _drawn(seed: int, n: int) -> tuple[Floats, NDArray[np.int64]]:
     rng = np.random.default_rng(seed)
     p = rng.beta(0.6, 2.0, n)
     return p, (rng.random(n) < p).astype(np.int64)
+
+
+@pytest.mark.parametrize("events", [300, 30_000])
+def test_wide_cells_change_no_law_of_a_norm_that_is_drawn_on_them(events: int) -> None:
+    rng = np.random.default_rng(events)
+    p = rng.beta(1.5, 4.0, events)
+    cells = GridTable.from_events(p, (rng.random(events) < p).astype(np.int64)).to_scores()
+    wide = widen(cells)
+    assert wide.rows < cells.rows / 2
+    assert wide.total == cells.total
+    assert float(wide.residual.sum()) == pytest.approx(float(cells.residual.sum()), abs=1e-9)
+    place = np.searchsorted(wide.lower, cells.score, side="right") - 1
+    assert (cells.upper <= wide.upper[place]).all()
+    (positives,) = outcomes(rng, cells, cells.score, 200)
+    residual = positives - cells.counts * cells.score
+    merged = np.add.reduceat(residual, np.flatnonzero(np.diff(place, prepend=-1)), axis=1)
+    chosen = [measure for measure in MEASURES.values() if isinstance(measure, SemiNorm) and measure.on_wide_cells]
+    assert {measure.name for measure in chosen} >= {"kce", "smce", "ece"}
+    for measure in chosen:
+        law, on_wide = measure.norms(cells, residual), measure.norms(wide, merged)
+        assert on_wide.mean() == pytest.approx(law.mean(), rel=0.005), measure.name
+        assert np.abs(on_wide - law).max() < 0.05 * law.std(), measure.name
+
+
+def test_single_predictions_are_drawn_as_they_are() -> None:
+    table = ScoreTable.from_events([0.1, 0.1001, 0.4], [0, 1, 1])
+    assert widen(table) is table

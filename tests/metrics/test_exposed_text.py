@@ -30,7 +30,7 @@ STATUS = PipelineStatus(
     lag={TopicPartition("events", 1): 4, TopicPartition("events", 0): 3},
     checkpoint_ms=1_800_000_000_123,
     checkpoint_seconds=0.031,
-    state_bytes={"join": 70_000, "panes": 90_000},
+    state_bytes={"join": 70_000, "candidates": 90_000},
 )
 
 

@@ -100,7 +100,7 @@ def test_every_exported_series_is_listed_and_vice_versa() -> None:
         phase=Phase.RUNNING,
         lag={TopicPartition("events", 0): 3},
         checkpoint_ms=1_800_000_000_000,
-        state_bytes={"join": 70_000, "panes": 90_000},
+        state_bytes={"join": 70_000, "candidates": 90_000},
     )
     registry = CollectorRegistry()
     registry.register(ExpositionCollector(Exposition(parts(evaluations, status))))

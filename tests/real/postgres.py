@@ -10,7 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -148,6 +149,19 @@ class PostgresServer:
             )
             if process.wait(PATIENCE_SECONDS):
                 raise RuntimeError(f"initdb failed\n{tail(self.log)}")
+
+
+@contextmanager
+def suspended(server: PostgresServer) -> Iterator[None]:
+    """Pause all processes of a server within the block, as a virtual machine that is being moved pauses them."""
+    processes = server.processes()
+    for process in processes:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.resume()
 
 
 def _packages() -> Path:

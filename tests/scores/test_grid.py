@@ -87,3 +87,12 @@ def test_units_lose_half_a_unit_at_most_and_lie_above_the_anchor(prediction: flo
     above = int((units - grid.anchors()[grid.locate(p)])[0])
     # Below 2**30 and a half, so that 2**33 of them fit in an int64.
     assert 0 <= above <= 2**30
+
+
+def test_wide_cells_consist_of_cells_and_of_bins_of_equal_width() -> None:
+    wide, edges = grid.wide_edges(), grid.edges()
+    assert np.isin(wide, edges).all()
+    assert wide.size < edges.size / 10
+    assert np.diff(wide).max() <= 1 / 64
+    for bins in grid.EQUAL_WIDTH_BINS:
+        assert np.isin(np.arange(1, bins) / bins, wide).all()

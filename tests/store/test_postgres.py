@@ -11,10 +11,11 @@ import psycopg
 import pytest
 
 from monitor.errors import StoreError, StoreUnavailable
+from monitor.store import postgresql
 from monitor.store.base import Bucket
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS
-from tests.real.postgres import PostgresServer
+from tests.real.postgres import PostgresServer, suspended
 from tests.store.samples import batch, checkpoint, closings_in, load, pane_closing, rows
 
 pytestmark = pytest.mark.postgres
@@ -180,6 +181,24 @@ def test_an_owner_that_hangs_does_not_hold_the_next_one_for_ever(
             assert patient.claim(0) == 3
             hanging.exec_driver_sql("SELECT 1")
         assert patient.claim(0) == 4
+
+
+def test_a_server_that_hangs_is_given_up_and_a_slow_statement_is_not(
+    postgres_server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "_SILENT_SECONDS", 0.2)
+    with SqlStore.open(postgres_server.url(database)) as store:
+        with store.database.reading() as connection:
+            # The server accepts other connections meanwhile.
+            assert connection.exec_driver_sql("SELECT 1 FROM pg_sleep(1)").scalar_one() == 1
+        silent = "does not answer: the server has not answered a statement for 0.2 s, and accepts no connection"
+        with (
+            pytest.raises(StoreUnavailable, match=silent),
+            store.database.writing() as connection,
+            suspended(postgres_server),
+        ):
+            connection.exec_driver_sql("SELECT 1")
+        assert store.claim(0) == 1
 
 
 def test_journal_rows_are_not_compressed_in_vain(postgres_server: PostgresServer, database: str) -> None:

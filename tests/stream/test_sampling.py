@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
-from monitor.store.base import Bucket, CandidateBatch, Checkpoint, PaneKey, PartitionState
+from monitor.store.base import Bucket, CandidateBatch, Checkpoint, PaneKey, PartitionState, SampledSpan
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
@@ -294,3 +294,19 @@ def test_what_came_before_sampling_was_turned_on_is_counted_and_in_no_sample() -
     closed = partition.checkpoint().closed_samples
     assert sum(sum(sample.labelled.values()) for _, sample in closed) == 300
     assert [len(sample) for _, sample in closed] == [0] * len(closed)
+
+
+def test_outcomes_of_a_model_may_come_before_its_first_prediction() -> None:
+    partition = Partition(0, 1, SETTINGS)
+    events = [
+        NaiveEvent(Kind.OUTCOME, "implied", "1", START_MS + 1, y=1),
+        NaiveEvent(Kind.OUTCOME, "of-classes", "1", START_MS + 1, y=1),
+        NaiveEvent(Kind.PREDICTION, "implied", "1", START_MS, 0.5),
+        NaiveEvent(Kind.PREDICTION, "implied", "2", START_MS + 600_000, 0.5),
+        NaiveEvent(Kind.OUTCOME, "implied", "2", START_MS + 600_000, y=1),
+    ]
+    sampled: list[SampledSpan] = []
+    for event in events:
+        partition.apply(batch_of(records_of([event], garbage_every=0)), Decoder(), None)
+        sampled += partition.checkpoint().closed_samples
+    assert [len(part.sample) for part in sampled] == [1]

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
 from monitor.access.oidc import is_loopback
 from monitor.app.settings.access import AccessSettings
@@ -19,6 +19,7 @@ from monitor.app.settings.values import (
     Span,
     StoreAddress,
     Text,
+    split_names,
 )
 from monitor.durations import format_duration
 
@@ -285,6 +286,14 @@ class EvaluationSettings(Section):
     """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
 
 
+class HistorySettings(Section):
+    """What is kept of the reports of the windows, for figures over time."""
+
+    retention: Annotated[Duration, Field(ge=timedelta(days=1))] = timedelta(days=90)
+    """Age beyond which the history of a model is removed, in whole days of its predictions' time, behind the newest. Up
+    to two days are kept as they were evaluated, two weeks at one point an hour, the rest at one in six hours."""
+
+
 class DeadLetterSettings(Section):
     """What happens to messages that are no valid events, beyond being counted."""
 
@@ -332,9 +341,15 @@ class LogSettings(Section):
     """Name of this replica, in the JSON lines; null: that of the machine, which in Kubernetes is the pod's."""
 
 
+RoleName = Literal["consume", "evaluate", "serve"]
+
+
 class Settings(Section):
     """All settings."""
 
+    roles: Annotated[tuple[RoleName, ...], BeforeValidator(split_names)] = ("consume", "evaluate", "serve")
+    """What this replica does: `consume` reads and joins events, `evaluate` measures windows, refits, and exports their
+    series, `serve` answers REST and pages. Replicas of one store may have different ones; together they need all."""
     source: SourceSettings = SourceSettings()
     store: StoreSettings = StoreSettings()
     models: ModelsSettings = ModelsSettings()
@@ -347,6 +362,7 @@ class Settings(Section):
     )
     """The windows that every series is measured in."""
     evaluation: EvaluationSettings = EvaluationSettings()
+    history: HistorySettings = HistorySettings()
     recalibration: RecalibrationSettings = RecalibrationSettings()
     api: ApiSettings = ApiSettings()
     exposition: ExpositionSettings = ExpositionSettings()
@@ -354,6 +370,12 @@ class Settings(Section):
     pipeline: PipelineSettings = PipelineSettings()
     dead_letters: DeadLetterSettings = DeadLetterSettings()
     log: LogSettings = LogSettings()
+
+    @model_validator(mode="after")
+    def _has_a_role(self) -> "Settings":
+        if not self.roles:
+            raise ValueError("roles must name at least one of consume, evaluate, serve")
+        return self
 
     @model_validator(mode="after")
     def _windows_are_told_apart(self) -> "Settings":

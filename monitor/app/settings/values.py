@@ -41,7 +41,8 @@ def hide_password(address: str) -> str:
     return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", address))
 
 
-def _split(value: Any) -> Any:
+def split_names(value: Any) -> Any:
+    """A line of text with commas between names as a list of them; anything else as it is."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
@@ -70,7 +71,7 @@ def _name_classes(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         # A large number is refused later; it need not make as many names.
         value = range(min(value, MAX_CLASSES + 1))
-    return list(map(str, _split(value))) if isinstance(value, range | str | list | tuple) else value
+    return list(map(str, split_names(value))) if isinstance(value, range | str | list | tuple) else value
 
 
 def _check_classes(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -86,13 +87,13 @@ def _check_classes(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+Names = Annotated[tuple[str, ...], BeforeValidator(split_names)]
 """A list of names, or one line of text with commas between them."""
 
 Classes = Annotated[tuple[str, ...], BeforeValidator(_name_classes), AfterValidator(_check_classes)]
 """Names of classes, by class, or how many there are: then their names are 0, 1, 2 and so on."""
 
-MeasureNames = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_check_measures)]
+MeasureNames = Annotated[tuple[str, ...], BeforeValidator(split_names), AfterValidator(_check_measures)]
 """Names of measures, as `Names`; in the order of a report, whatever the order they are given in."""
 
 Address = Annotated[str, PlainSerializer(hide_password)]

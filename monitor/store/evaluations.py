@@ -1,0 +1,258 @@
+"""Replicas, the leases of models, and the latest evaluation of each model, in SQLite or PostgreSQL.
+
+A model is evaluated by the replica that has its lease. A lease ends unless it is renewed, and every new one has a
+higher epoch: what a replica saves under an earlier one is refused. Times are those of the database, so that no
+replica's clock matters (SQLite, where all replicas are on one machine, has the machine's).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+import sqlalchemy as sa
+
+from monitor.store.database import Database
+from monitor.store.schema import EVALUATED_REPORTS, EVALUATIONS, REPLICAS
+
+LEASE_MS: Final = 9_000
+"""Duration of a lease, and how long a replica counts as live after it was last seen."""
+
+_FORGOTTEN_MS: Final = 3_600_000
+"""Replicas that were not seen for so long are removed."""
+_ROWS_A_STATEMENT: Final = 1_000
+_FREE: Final = {"owner": "", "until_ms": 0}
+
+
+class Replica(NamedTuple):
+    """A process that shares the store."""
+
+    id: str
+    started_ms: int
+    seen_ms: int
+    roles: tuple[str, ...]
+
+
+class Beat(NamedTuple):
+    """What a heartbeat found."""
+
+    replicas: Sequence[Replica]
+    """The live ones, by id."""
+    epochs: Mapping[str, int]
+    """Model -> epoch of its lease, of the leases that were renewed: all that the replica has."""
+    expired: Sequence[str]
+    """Models whose lease nobody has."""
+
+
+class Evaluation(NamedTuple):
+    """The latest evaluation of a model."""
+
+    model: str
+    evaluated_ms: int
+    summary: bytes
+    reports: bytes | None
+    """None where they are the same as those that are stored."""
+
+
+class EvaluationState(NamedTuple):
+    """The lease of a model, and which evaluation of it is stored."""
+
+    owner: str
+    """Id of a replica; of the last one where the lease has expired, and empty where it was released."""
+    epoch: int
+    number: int
+    """Number of the stored evaluation; 0 if there is none."""
+    evaluated_ms: int
+
+
+class EvaluationStore:
+    """Heartbeats, leases and evaluations. Any number of threads and processes may use one database.
+
+    Each method is one transaction, and raises StoreUnavailable where the database does not answer.
+
+    Parameters
+    ----------
+    database
+        With the tables of the newest revision, such as ``SqlStore.open(url).database``.
+    lease_ms
+        Duration of a lease, and how long a replica counts as live after it was last seen.
+    """
+
+    def __init__(self, database: Database, *, lease_ms: int = LEASE_MS) -> None:
+        self._database = database
+        self.lease_ms = lease_ms
+
+    def beat(self, replica: str, roles: Collection[str]) -> Beat:
+        """Note that a replica lives, and renew all of its leases."""
+        of, leases = REPLICAS.c, EVALUATIONS.c
+        with self._database.writing() as connection:
+            now_ms = self._now_ms(connection)
+            insert = self._database.insert(REPLICAS).values(
+                id=replica, started_ms=now_ms, seen_ms=now_ms, roles=",".join(sorted(roles))
+            )
+            connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_={"seen_ms": now_ms}))
+            connection.execute(sa.delete(REPLICAS).where(of.seen_ms < now_ms - _FORGOTTEN_MS))
+            renew = (
+                sa.update(EVALUATIONS)
+                # Locked in one order, so that no two transactions wait for each other.
+                .where(leases.model.in_(_locked(replica)))
+                .values(until_ms=now_ms + self.lease_ms)
+                .returning(leases.model, leases.epoch)
+            )
+            epochs = {row.model: row.epoch for row in connection.execute(renew)}
+            expired = connection.execute(sa.select(leases.model).where(leases.until_ms <= now_ms)).scalars().all()
+            return Beat(self._live(connection, now_ms), epochs, expired)
+
+    def acquire(self, replica: str, models: Iterable[str]) -> Mapping[str, int]:
+        """Take the leases of these models that nobody else has; returns model -> epoch of the leases taken."""
+        leases, taken = EVALUATIONS.c, {}
+        with self._database.writing() as connection:
+            now_ms = self._now_ms(connection)
+            for part in _parts(sorted(models)):
+                insert = self._database.insert(EVALUATIONS).values(
+                    [
+                        {
+                            "model": model,
+                            "owner": replica,
+                            "epoch": 1,
+                            "until_ms": now_ms + self.lease_ms,
+                            "number": 0,
+                            "evaluated_ms": 0,
+                            "summary": b"",
+                        }
+                        for model in part
+                    ]
+                )
+                new = {"owner": replica, "epoch": leases.epoch + 1, "until_ms": now_ms + self.lease_ms}
+                acquire = insert.on_conflict_do_update(
+                    index_elements=["model"],
+                    set_=new,
+                    where=sa.or_(leases.until_ms <= now_ms, leases.owner == replica),
+                ).returning(leases.model, leases.epoch)
+                taken.update({row.model: row.epoch for row in connection.execute(acquire)})
+        return taken
+
+    def release(self, replica: str, models: Iterable[str]) -> None:
+        """End the leases of these models, as far as the replica has them."""
+        leases = EVALUATIONS.c
+        with self._database.writing() as connection:
+            for part in _parts(sorted(models)):
+                connection.execute(
+                    sa.update(EVALUATIONS).where(leases.owner == replica, leases.model.in_(part)).values(**_FREE)
+                )
+
+    def leave(self, replica: str) -> None:
+        """End all leases of a replica, and remove it."""
+        leases = EVALUATIONS.c
+        with self._database.writing() as connection:
+            connection.execute(sa.update(EVALUATIONS).where(leases.model.in_(_locked(replica))).values(**_FREE))
+            connection.execute(sa.delete(REPLICAS).where(REPLICAS.c.id == replica))
+
+    def save(
+        self, replica: str, epochs: Mapping[str, int], evaluations: Sequence[Evaluation], same: Mapping[str, int]
+    ) -> Collection[str]:
+        """Save evaluations of models whose lease the replica has; returns the models whose lease it does not have.
+
+        Parameters
+        ----------
+        epochs
+            Model -> epoch of the lease under which it was evaluated.
+        evaluations
+            Those whose content has changed.
+        same
+            Model -> time of its evaluation, milliseconds since the epoch, where nothing else has changed.
+        """
+        of = EVALUATIONS.c
+        with self._database.writing() as connection:
+            # These rows stay locked: nobody can take a lease before this transaction ends.
+            locked = sa.select(of.model, of.epoch).where(of.owner == replica).order_by(of.model).with_for_update()
+            held = {row.model for row in connection.execute(locked) if epochs.get(row.model) == row.epoch}
+            saved = [evaluation for evaluation in evaluations if evaluation.model in held]
+            if saved:
+                connection.execute(
+                    sa.update(EVALUATIONS)
+                    .where(of.model == sa.bindparam("of_model"))
+                    .values(number=of.number + 1, evaluated_ms=sa.bindparam("at_ms"), summary=sa.bindparam("content")),
+                    [{"of_model": one.model, "at_ms": one.evaluated_ms, "content": one.summary} for one in saved],
+                )
+            reports = [{"of_model": one.model, "content": one.reports} for one in saved if one.reports is not None]
+            if reports:
+                number = sa.select(of.number).where(of.model == sa.bindparam("of_model")).scalar_subquery()
+                insert = self._database.insert(EVALUATED_REPORTS).values(
+                    model=sa.bindparam("of_model"), number=number, reports=sa.bindparam("content")
+                )
+                new = {"number": insert.excluded.number, "reports": insert.excluded.reports}
+                connection.execute(insert.on_conflict_do_update(index_elements=["model"], set_=new), reports)
+            for at_ms in sorted(set(same.values())):
+                for part in _parts(sorted(model for model in same if same[model] == at_ms and model in held)):
+                    connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))
+        return epochs.keys() - held
+
+    def states(self) -> Mapping[str, EvaluationState]:
+        """Model -> its lease and the evaluation of it that is stored."""
+        of = EVALUATIONS.c
+        columns = [of[name] for name in ("model", *EvaluationState._fields)]
+        with self._database.reading() as connection:
+            return {model: EvaluationState(*state) for model, *state in connection.execute(sa.select(*columns))}
+
+    def read(self, numbers: Mapping[str, int]) -> Iterator[tuple[Evaluation, int, int]]:
+        """Yield evaluations of models, with their number and the number of their reports.
+
+        Parameters
+        ----------
+        numbers
+            Model -> number of its reports that are known; these are not read again.
+        """
+        of, stored = EVALUATIONS.c, EVALUATED_REPORTS.c
+        columns = (of.model, of.number, of.evaluated_ms, of.summary, stored.number.label("reports_number"))
+        for part in _parts(sorted(numbers)):
+            with self._database.reading() as connection:
+                rows = connection.execute(
+                    sa.select(*columns)
+                    .join_from(EVALUATIONS, EVALUATED_REPORTS, of.model == stored.model)
+                    .where(of.model.in_(part))
+                ).all()
+                changed = [row.model for row in rows if row.reports_number != numbers[row.model]]
+                reports = {
+                    row.model: row.reports
+                    for row in connection.execute(
+                        sa.select(stored.model, stored.reports).where(stored.model.in_(changed))
+                    )
+                }
+            for row in rows:
+                content = reports.get(row.model)
+                yield Evaluation(row.model, row.evaluated_ms, row.summary, content), row.number, row.reports_number
+
+    def replicas(self) -> Mapping[Replica, Sequence[str]]:
+        """Live replica -> the models that it evaluates, both ascending."""
+        leases = EVALUATIONS.c
+        with self._database.reading() as connection:
+            now_ms = self._now_ms(connection)
+            live = self._live(connection, now_ms)
+            rows = connection.execute(sa.select(leases.owner, leases.model).where(leases.until_ms > now_ms)).all()
+        models: dict[str, list[str]] = {replica.id: [] for replica in live}
+        for row in rows:
+            models.setdefault(row.owner, []).append(row.model)
+        return {replica: sorted(models[replica.id]) for replica in live}
+
+    def _live(self, connection: sa.Connection, now_ms: int) -> Sequence[Replica]:
+        of = REPLICAS.c
+        rows = connection.execute(sa.select(REPLICAS).where(of.seen_ms > now_ms - self.lease_ms).order_by(of.id))
+        return [Replica(row.id, row.started_ms, row.seen_ms, tuple(row.roles.split(","))) for row in rows]
+
+    def _now_ms(self, connection: sa.Connection) -> int:
+        if self._database.is_sqlite:
+            return self._database.clock.now_ms()
+        seconds = sa.func.extract("epoch", sa.func.clock_timestamp())
+        now_ms: int = connection.execute(sa.select(sa.cast(seconds * 1000, sa.BigInteger))).scalar_one()
+        return now_ms
+
+
+def _locked(replica: str) -> sa.Select[tuple[str]]:
+    leases = EVALUATIONS.c
+    return sa.select(leases.model).where(leases.owner == replica).order_by(leases.model).with_for_update()
+
+
+def _parts(models: Iterable[str]) -> Iterator[list[str]]:
+    left = iter(models)
+    while part := list(islice(left, _ROWS_A_STATEMENT)):
+        yield part

@@ -1,0 +1,233 @@
+"""The latest snapshot: of this process alone, or of all replicas together."""
+
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol
+
+import structlog
+
+from monitor.clock import Clock, SystemClock
+from monitor.errors import IncompatibleStore, StoreUnavailable
+from monitor.outage_log import Outage
+from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore
+from monitor.windows.leases import Leases
+from monitor.windows.model_snapshot import (
+    ModelSnapshot,
+    decode_reports,
+    decode_summary,
+    encode_reports,
+    encode_summary,
+    join,
+    split,
+)
+from monitor.windows.snapshot import Snapshot
+
+EXCHANGE_SECONDS: Final = 2.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Snapshots(Protocol):
+    """Says which models are evaluated here, and holds the result."""
+
+    @property
+    def latest(self) -> Snapshot:
+        """The latest snapshot of all models, whoever evaluated them."""
+        ...
+
+    def acquire(self, models: Collection[str]) -> Mapping[str, int]:
+        """Model -> epoch of its lease, of those of these models that are to be evaluated here."""
+        ...
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace the snapshot of this process."""
+        ...
+
+
+class LocalSnapshots:
+    """The snapshots of a process that evaluates all models alone, and keeps nothing."""
+
+    def __init__(self) -> None:
+        self.latest = Snapshot()
+
+    def acquire(self, models: Collection[str]) -> Mapping[str, int]:
+        """All of them."""
+        return dict.fromkeys(models, 0)
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace the snapshot."""
+        self.latest = snapshot
+
+
+class _Known(NamedTuple):
+    """The evaluation of a model as it is known from the store."""
+
+    part: ModelSnapshot
+    number: int
+    """Of the stored evaluation; negative for one that was evaluated here."""
+    reports_number: int
+    epoch: int = -1
+    """Of the lease under which it was evaluated here."""
+
+
+class SharedSnapshots:
+    """The snapshots of all replicas, merged: one's own at once, those of others from the store.
+
+    :meth:`publish` and :meth:`exchange` may be called from two threads; everything else from any.
+
+    Parameters
+    ----------
+    store
+        Keeps the latest evaluation of each model.
+    leases
+        Says which models are evaluated here.
+    clock
+        Measures outages for the log.
+    """
+
+    def __init__(self, store: EvaluationStore, leases: Leases, *, clock: Clock | None = None) -> None:
+        self._store = store
+        self._leases = leases
+        self._own = Snapshot()
+        self._own_parts: Mapping[str, ModelSnapshot] = {}
+        self._known: dict[str, _Known] = {}
+        self._saved = Snapshot()
+        self._exported = Snapshot()
+        self._exported_of: tuple[Snapshot, frozenset[str]] = (self._exported, frozenset())
+        self._unreadable: dict[str, str] = {}
+        self._merging = threading.Lock()
+        self._outage = Outage(
+            _log, "evaluations are not exchanged", "evaluations are exchanged again", clock or SystemClock()
+        )
+        self.latest = Snapshot()
+        self.was_read = False
+        """Whether the store was read since this process started."""
+
+    def acquire(self, models: Collection[str]) -> Mapping[str, int]:
+        """Model -> epoch of its lease, of those of these models that are to be evaluated here."""
+        return self._leases.acquire(models)
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Replace the snapshot of this process. Other replicas see it after the next :meth:`exchange` of both."""
+        with self._merging:
+            self._own, self._own_parts = snapshot, split(snapshot)
+            self._merge()
+
+    def exported(self) -> Snapshot:
+        """The part of the latest snapshot that this process exports: models whose lease has not ended.
+
+        It is the same object as long as it holds the same.
+        """
+        with self._merging:
+            own, latest, held = self._own, self.latest, frozenset(self._leases.held())
+            before, before_held = self._exported_of
+            if before is not latest or before_held != held:
+                self._exported_of = latest, held
+                if latest is own and held >= own.watermarks_ms.keys():
+                    self._exported = own
+                else:
+                    parts = {model: part for model, part in split(latest).items() if model in held}
+                    self._exported = join(own, parts, own.epochs)
+            return self._exported
+
+    def exchange(self) -> None:
+        """Save what was evaluated here, and read what others have saved. Call it every EXCHANGE_SECONDS."""
+        try:
+            self._save()
+            self._read()
+        except StoreUnavailable as error:
+            self._outage.failed(error)
+        else:
+            self._outage.over()
+            self.was_read = True
+
+    def _save(self) -> None:
+        with self._merging:
+            own, parts = self._own, self._own_parts
+        if own is self._saved:
+            return
+        changed, same = [], {}
+        for model, part in parts.items():
+            before = self._known.get(model)
+            if before is None or before.epoch != own.epochs[model]:
+                changed.append(
+                    Evaluation(model, part.evaluated_ms, encode_summary(part), encode_reports(part.reports.values()))
+                )
+            elif not part.same_reports(before.part) or not part.same_summary(before.part):
+                reports = None if part.same_reports(before.part) else encode_reports(part.reports.values())
+                changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports))
+            else:
+                same[model] = part.evaluated_ms
+        lost = self._store.save(self._leases.replica, own.epochs, changed, same)
+        self._saved = own
+        self._leases.drop(lost, own.epochs)
+        with self._merging:
+            for model, part in parts.items():
+                if model not in lost:
+                    self._known[model] = _Known(part, -1, -1, own.epochs[model])
+
+    def _read(self) -> None:
+        states = self._store.states()
+        with self._merging:
+            mine = self._mine()
+        others = {model: state for model, state in states.items() if model not in mine and state.number}
+        news: dict[str, _Known] = {}
+        stale = {model: state for model, state in others.items() if self._is_news(model, state)}
+        numbers = {model: self._known[model].reports_number if model in self._known else -1 for model in stale}
+        for evaluation, number, reports_number in self._store.read(numbers):
+            known = self._known.get(evaluation.model)
+            try:
+                if evaluation.reports is not None:
+                    reports = decode_reports(evaluation.reports)
+                elif known is not None:
+                    reports = dict(known.part.reports)
+                else:
+                    continue
+                part = decode_summary(evaluation.summary, evaluation.evaluated_ms, reports)
+            except IncompatibleStore as error:
+                self._log_unreadable(evaluation.model, error)
+                continue
+            self._unreadable.pop(evaluation.model, None)
+            news[evaluation.model] = _Known(part, number, reports_number)
+        with self._merging:
+            self._known.update(news)
+            for model, state in others.items():
+                known = self._known.get(model)
+                if known is not None and known.number == state.number:
+                    part = replace(known.part, evaluated_ms=state.evaluated_ms)
+                    self._known[model] = known._replace(part=part)
+            for model in self._known.keys() - states.keys():
+                del self._known[model]
+            self._merge()
+
+    def _is_news(self, model: str, state: EvaluationState) -> bool:
+        known = self._known.get(model)
+        return known is None or known.number != state.number
+
+    def _merge(self) -> None:
+        """Take one's own evaluation of models that nobody else is known to have taken since, and the store's others."""
+        parts = {model: known.part for model, known in self._known.items()}
+        mine = self._mine()
+        for model, part in self._own_parts.items():
+            if model not in parts or model in mine:
+                parts[model] = part
+        if parts.keys() == self._own_parts.keys() and all(parts[model] is self._own_parts[model] for model in parts):
+            self.latest = self._own
+        else:
+            own = self._own
+            if not own.number and parts:
+                # Nothing was evaluated here; what is shown is as old as the newest of it.
+                number = max(known.number for known in self._known.values())
+                own = replace(own, number=number, evaluated_ms=max(part.evaluated_ms for part in parts.values()))
+            self.latest = join(own, parts, self._own.epochs)
+
+    def _mine(self) -> Collection[str]:
+        """Models that were evaluated here under the lease that this replica still seems to have."""
+        epochs = self._leases.epochs
+        return {model for model in self._own_parts if epochs.get(model) == self._own.epochs[model]}
+
+    def _log_unreadable(self, model: str, error: IncompatibleStore) -> None:
+        if self._unreadable.get(model) != str(error):
+            self._unreadable[model] = str(error)
+            _log.warning("the evaluation of a model is not shown here", model=model, detail=str(error))
