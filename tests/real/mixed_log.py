@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from itertools import count
 from typing import Final
 
 import numpy as np
@@ -159,12 +158,11 @@ class MixedLog:
             self.lines += self._last_lines()
 
     def _last_lines(self) -> Iterator[LogLine]:
-        """A prediction and its outcome in every partition, of every model."""
+        """Predictions and outcomes of every model: so many that every partition has some, wherever ids hash to."""
         time_ms = START_MS + SPAN_MS + POLICY.retention_ms
         for model in self.models:
-            for partition in range(self.partitions):
-                ids = (f"last-{number}" for number in count())
-                identifier = next(name for name in ids if hash_of(name) % self.partitions == partition)
+            for number in range(12 * self.partitions):
+                identifier = f"last-{number}"
                 prediction = NaiveEvent(Kind.PREDICTION, model, identifier, time_ms, 0.5, version="2")
                 yield self._line(prediction)
                 yield self._line(NaiveEvent(Kind.OUTCOME, model, identifier, time_ms, y=1))
