@@ -8,6 +8,7 @@ from monitor.events.model import ALL
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, ReliabilityBin, Report, Severity, Verdict
+from monitor.store.settled import Hold, Reason
 from monitor.stream.status import PipelineStatus
 from monitor.windows.maturity import COHORTS, AgeCohort
 from monitor.windows.snapshot import Snapshot
@@ -121,6 +122,8 @@ def snapshot(
         evaluated_ms=NOW_MS + number * 1000,
         duration_seconds=0.25,
         watermarks_ms={each.model: NOW_MS + 500 for each in by_key.values()},
+        edges_ms={each.model: NOW_MS - 24 * HOUR_MS for each in by_key.values()},
+        holds={"churn": Hold(3, Reason.OUTCOMES_SILENT, NOW_MS - 48 * HOUR_MS)},
         current_versions={each.model: each.version for each in by_key.values()},
         reports=by_key,
         coverage=coverage or {},

@@ -50,7 +50,7 @@ def sections(measures: Iterable[Measure]) -> Mapping[str, tuple[Series[Any], ...
         "Measures": measure_series(measures),
         "Whole probability vectors": CANONICAL,
         "Diagnosis": windows.DIAGNOSIS,
-        "Windows": (*windows.WINDOWS, windows.WATERMARK),
+        "Windows": (*windows.WINDOWS, windows.WATERMARK, windows.SETTLED),
         "Reliability diagrams": windows.RELIABILITY,
         "Coverage by age": windows.COVERAGE,
         "Evaluation and exposition": windows.EVALUATION,

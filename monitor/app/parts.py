@@ -128,6 +128,7 @@ def make_evaluator(
     settings: Settings,
     panes: ClosedPanes,
     clock: Clock,
+    *,
     refresh: Callable[[], None] = lambda: None,
     snapshots: Snapshots | None = None,
 ) -> Evaluator:

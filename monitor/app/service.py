@@ -62,6 +62,7 @@ from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
+from monitor.windows.history import History
 from monitor.windows.leases import BEAT_SECONDS, Leases
 from monitor.windows.panes import read_closings
 from monitor.windows.snapshots import EXCHANGE_SECONDS, SharedSnapshots
@@ -114,7 +115,9 @@ class Service:
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
             self.snapshots = SharedSnapshots(evaluations, self.leases, clock=self._clock)
-            self.evaluator = make_evaluator(settings, panes, self._clock, self._refresh, self.snapshots)
+            self.evaluator = make_evaluator(
+                settings, panes, self._clock, refresh=self._refresh, snapshots=self.snapshots
+            )
             self.recalibration = Recalibration(
                 settings,
                 self.store,
@@ -157,6 +160,7 @@ class Service:
                 create_api(
                     Services(
                         evaluator=self.evaluator,
+                        history=History(self.store.database),
                         status=lambda: self.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,

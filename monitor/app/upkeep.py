@@ -108,7 +108,7 @@ def make_cleanup(settings: Settings, database: Database, clock: Clock) -> Callab
 
     def clean_up() -> None:
         try:
-            swept = sweep(database, letter_retention_ms)
+            swept = sweep(database, letter_retention_ms, to_ms(settings.history.retention))
         except StoreError as error:
             outage.failed(error)
             return

@@ -166,6 +166,10 @@ class ModelPolicy:
         """How long the state of a prediction is kept, in the events' own time."""
         return self.horizon_ms + self.lateness_ms
 
+    def wait_ms(self, awaits_outcomes: int) -> int:
+        """How long after a prediction it is settled: where all events were labelled, the horizon does not count."""
+        return self.lateness_ms + self.horizon_ms * awaits_outcomes
+
 
 class ClassVectors(NamedTuple):
     """The predictions of a batch over several classes."""

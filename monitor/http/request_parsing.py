@@ -3,19 +3,26 @@
 import asyncio
 import base64
 import binascii
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from monitor.errors import InputError
+from monitor.events.fields import Rejected
+from monitor.events.times import read_time
 from monitor.http.problems import Problem
 
 T = TypeVar("T")
 Key = tuple[str, ...]
+
+
+_MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
+_SPACED_OFFSET: Final = re.compile(r" (?=\d\d:\d\d$)")
 
 
 class Parameters(BaseModel):
@@ -112,6 +119,17 @@ def parse_body(body: bytes, read: Callable[[bytes], T], example: str) -> T:
         return read(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the body must be JSON like {example}: {error}") from None
+
+
+def parse_time(text: str, name: str) -> int:
+    """Milliseconds since the epoch of a query parameter: RFC 3339, or integer milliseconds. Raises Problem (422)."""
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
+    try:
+        # In a query a plus sign means a space, and few write %2B: 10:00:00+01:00 arrives as 10:00:00 01:00.
+        return read_time(_SPACED_OFFSET.sub("+", text), text, name)
+    except Rejected as error:
+        raise Problem(422, "invalid-parameter", error.detail) from None
 
 
 async def _no_parameters(_: Annotated[Parameters, Query()]) -> None:

@@ -214,6 +214,48 @@ class ReportBody(Body):
     )
 
 
+class PastMeasureBody(Body):
+    """One measure of an earlier window. Null: not computed for this window."""
+
+    unit: Unit = field("ratio")
+    value: float = field(0.0317)
+    lower: float | None = field(0.0262, "lower end of the 95% confidence interval")
+    upper: float | None = field(0.0371, "upper end of the 95% confidence interval")
+    null_mean: float | None = field(0.0026, "mean if the model were perfectly calibrated")
+    null_q95: float | None = field(0.0049, "95% point if the model were perfectly calibrated")
+    p_value: float | None = field(0.005, "share of perfectly calibrated resamples at least as far off")
+
+
+class PointBody(Body):
+    """What was measured in one window."""
+
+    from_: str = field("2026-11-19T10:00:00.000Z", "prediction times covered, from, included; RFC 3339", alias="from")
+    to: str = field("2026-11-20T10:00:00.000Z", "prediction times covered, to, excluded; RFC 3339")
+    n: int = field(18211, "predictions whose outcome is known or implied, which the measures are of")
+    positives: int = field(3127)
+    prevalence: float | None = field(0.171709406402724)
+    mean_prediction: float | None = field(0.2033184)
+    predictions: int = field(20534, "all predictions of the window, with or without an outcome")
+    verdict: Verdict | None = field(
+        "prior_shift", "null where intervals, levels and verdict were not computed for this window"
+    )
+    severity: Severity | None = field("moderate")
+    measures: dict[str, PastMeasureBody] = field(
+        {"smce": PastMeasureBody.example()}, "by name, seven digits; empty where the data were insufficient"
+    )
+
+
+class HistoryBody(Body):
+    """Earlier windows of one series."""
+
+    model: str = field("churn")
+    version: str = field("7")
+    segment: str = field("all")
+    window: str = field("24h")
+    step: str = field("1h", "each point is of the last window that ends in a step of this length")
+    points: list[PointBody] = field([PointBody.example()], "ascending by the end of the window")
+
+
 class ClassMeasureBody(MeasureBody):
     """One measure of whole probability vectors."""
 
@@ -301,6 +343,18 @@ class VersionBody(Body):
     windows: list[str] = field(["1h", "24h", "7d"])
 
 
+class HoldBody(Body):
+    """The partition that holds the settled edge of a model back."""
+
+    partition: int = field(3)
+    reason: Literal["not_read", "behind", "outcomes_silent", "idle"] = field(
+        "outcomes_silent",
+        "not_read: no replica reads the partition; behind: it is read only up to an earlier time; outcomes_silent: "
+        "predictions came and no outcomes; idle: the model is idle in it, and it was not read to its end since",
+    )
+    detail: str = field("outcome log silent since 2026-11-20T09:12:00.000Z", "the reason in words")
+
+
 class ModelBody(Body):
     """A model."""
 
@@ -313,6 +367,12 @@ class ModelBody(Body):
     current_version: str | None = field("7", "the version of a report that names none")
     versions: list[VersionBody] = field([VersionBody.example()])
     watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time read, RFC 3339")
+    settled_to: str | None = field(
+        "2026-11-20T08:00:00.000Z", "predictions before this time are final, RFC 3339: mature windows end there"
+    )
+    held_back_by: HoldBody | None = field(
+        HoldBody.example(), "what holds settled_to back; null where it is only the horizon and the allowed lateness"
+    )
     policy: PolicyBody | None = field(PolicyBody.example())
     report: str = field("/v1/models/churn/report", "path of its report")
 

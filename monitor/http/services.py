@@ -22,6 +22,7 @@ from monitor.sources.base import Topics, Writer
 from monitor.store.evaluations import Replica
 from monitor.stream.status import PipelineStatus
 from monitor.windows.evaluator import Evaluator
+from monitor.windows.history import History
 
 
 @dataclass
@@ -32,6 +33,8 @@ class Services:
     ----------
     evaluator
         Has the latest snapshot, and computes reports of earlier times.
+    history
+        What earlier evaluations published.
     status
         The status of the pipeline.
     policy
@@ -66,6 +69,7 @@ class Services:
     """
 
     evaluator: Evaluator
+    history: History
     status: Callable[[], PipelineStatus]
     policy: Callable[[str], ModelPolicy | None]
     writer: Writer

@@ -183,6 +183,13 @@ WATERMARK: Final = Series[int](
     lambda watermark_ms: watermark_ms / 1000,
     ("model",),
 )
+SETTLED: Final = Series[int](
+    "calibration_settled_timestamp_seconds",
+    "Settled edge of the model, seconds since the epoch: predictions before it are final in all partitions, and mature "
+    "windows end there. Absent until something is settled.",
+    lambda edge_ms: edge_ms / 1000 if edge_ms >= 0 else None,
+    ("model",),
+)
 
 
 def _bin(name: str, meaning: str, read: Callable[[ReliabilityBin], float]) -> Series[Report]:
@@ -419,6 +426,7 @@ class WindowFamilies:
         for at, series in enumerate(self._exported_series(level)):
             yield WrittenFamily(series, [text.by_series[at] for text in texts])
         yield from read_families([WATERMARK], [((model,), at_ms) for model, at_ms in snapshot.watermarks_ms.items()])
+        yield from read_families([SETTLED], [((model,), edge_ms) for model, edge_ms in snapshot.edges_ms.items()])
         dropped_total = self._count_dropped(snapshot.number, total - exported)
         scrape = _Scrape(self._evaluations, snapshot, level, exported, dropped_total)
         yield from read_families(EVALUATION, [((), scrape)])

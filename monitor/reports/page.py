@@ -21,7 +21,7 @@ from monitor.reports.evaluation.diagnosis import offset_interval
 from monitor.reports.evaluation.files import FileReport
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import MeasureResult, Report
-from monitor.reports.evaluation.spans import Spans
+from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans
 from monitor.reports.figures import comparison
 from monitor.reports.figures.cells import Picture, Results, judged
 from monitor.reports.figures.gce_comparison import gce_figure
@@ -56,6 +56,9 @@ _PAGES: Final = jinja2.Environment(
 _PAGES.filters["tone"] = lambda style: _TONES.get(style, "")
 
 
+_OVER_TIME: Final = "How it went over time"
+
+
 def render_page(
     view: View, pictures: Sequence[Picture], missing: Sequence[str] = (), *, root: str | None = None
 ) -> bytes:
@@ -78,14 +81,28 @@ def report_page(findings: Findings, *, root: str | None = None) -> bytes:
     return render_page(report_view(findings), *pictures_of(findings), root=root)
 
 
-def window_page(report: Report, scores: ScoreTable, root: str) -> bytes:
-    """Render the page of a window of the service."""
+def window_page(
+    report: Report, scores: ScoreTable, root: str, past: Sequence[Report] = (), notes: Sequence[str] = ()
+) -> bytes:
+    """Render the page of a window of the service.
+
+    Parameters
+    ----------
+    past
+        Earlier reports of the same series and window.
+    notes
+        Up to where its model is settled, and what else the reader should know.
+    """
     name = report.model
     if report.version != UNVERSIONED:
         name += f", version {report.version}"
     if report.segment != ALL:
         name += f", {report.segment}"
-    return report_page(Findings(f"{name}, window {report.window}", scores, FileReport(report)), root=root)
+    findings = Findings(f"{name}, window {report.window}", scores, FileReport(report), notes=tuple(notes))
+    pictures, missing = pictures_of(findings)
+    if past:
+        pictures.insert(0, _past(past))
+    return render_page(report_view(findings), pictures, missing, root=root)
 
 
 def report_picture(findings: Findings) -> bytes:
@@ -180,10 +197,25 @@ def _results(report: Report) -> Results:
 def _over_time(spans: Spans) -> Picture:
     return Picture(
         "time",
-        "How it went over time",
+        _OVER_TIME,
         f"{spans.sentence} The offset is what would have to be added to the log odds of every prediction.",
         history_figure([_moment(report) for report in spans.reports], what="span"),
     )
+
+
+def _past(reports: Sequence[Report]) -> Picture:
+    """Windows over time, each where it ends."""
+    moments = [
+        Moment(
+            datetime.fromtimestamp((report.to_ms or 0) / 1000.0, UTC),
+            {MEASURES[name].title: result for name, result in report.measures.items() if name in SPAN_MEASURES},
+            report.prevalence,
+            report.mean_prediction,
+            verdict=None if report.diagnosis is None else report.diagnosis.verdict,
+        )
+        for report in reports
+    ]
+    return Picture("history", _OVER_TIME, "Each point is a window, placed where it ends.", history_figure(moments))
 
 
 def _moment(report: Report) -> Moment:

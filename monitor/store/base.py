@@ -135,6 +135,17 @@ class ModelClock(NamedTuple):
     prediction_watermark_ms: int
     outcome_watermark_ms: int
     closed_to_ms: int
+    awaits_outcomes: int = 1
+
+
+class PartitionClock(NamedTuple):
+    """How far one partition is read."""
+
+    read_to_ms: int
+    """A model that the partition has not met has no predictions before this time in it, as far as is known: the newest
+    prediction of any model that was read from it; of any partition, once it was read to its end. -1 before both."""
+    saved_ms: int
+    """Wall-clock time of its last checkpoint."""
 
 
 Counters = Mapping[tuple[str, str], int]
@@ -155,6 +166,8 @@ class PartitionState:
         Batches in the order in which they were saved.
     candidates
         Batches in the order in which they were saved. Closed samples are not loaded.
+    read_to_ms
+        As in :class:`PartitionClock`.
     """
 
     offsets: Mapping[str, int]
@@ -163,6 +176,7 @@ class PartitionState:
     counters: Counters
     journal: Iterator[JournalBatch]
     candidates: Iterator[CandidateBatch] = field(default_factory=lambda: iter(()))
+    read_to_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +213,8 @@ class Checkpoint:
         All of them.
     dead_letters
         Messages that are not valid events. Those already stored (same topic, partition and offset) are skipped.
+    read_to_ms
+        As in :class:`PartitionClock`.
     """
 
     partition: int
@@ -217,6 +233,7 @@ class Checkpoint:
     expired_samples_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
     counters: Counters = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()
+    read_to_ms: int = -1
 
 
 class StoredDeadLetter(NamedTuple):

@@ -1,4 +1,4 @@
-"""Remove old dead letters, and return free space of SQLite files to the disk.
+"""Remove old dead letters, merge and thin out the history, and return free space of SQLite files to the disk.
 
 Other data expires in the transactions that replace it: panes and samples with newer events, maps with newer refits.
 """
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.errors import StoreUnavailable
+from monitor.store import history
 from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.database import Database
 from monitor.store.schema import DEAD_LETTERS as LETTERS
@@ -33,9 +34,11 @@ class Swept(NamedTuple):
     dead_letters: int = 0
     free_bytes: int = 0
     """Returned to the disk."""
+    history: int = 0
+    """Days of series whose history was older than its retention."""
 
 
-def sweep(database: Database, letter_retention_ms: int | None) -> Swept:
+def sweep(database: Database, letter_retention_ms: int | None, history_retention_ms: int) -> Swept:
     """Clean a store up once. One thread at a time; other processes may do the same.
 
     Parameters
@@ -44,22 +47,25 @@ def sweep(database: Database, letter_retention_ms: int | None) -> Swept:
         The database of the store.
     letter_retention_ms
         How long dead letters are kept; None: no limit of time.
+    history_retention_ms
+        How long the history is kept, in the time of the predictions.
 
     Raises
     ------
     StoreUnavailable
         The database does not answer.
+    DamagedStore, IncompatibleStore
+        The history cannot be read.
     """
-    letters = 0
+    letters = free_bytes = 0
     if letter_retention_ms is not None:
         before_ms = database.clock.now_ms() - letter_retention_ms
         while removed := _remove_letters(database, before_ms):
             letters += removed
-    if not database.is_sqlite:
-        return Swept(letters)
-    free_bytes = _shrink(database)
-    _empty_log(database)
-    return Swept(letters, free_bytes)
+    if database.is_sqlite:
+        free_bytes = _shrink(database)
+        _empty_log(database)
+    return Swept(letters, free_bytes, history.compact(database, history_retention_ms))
 
 
 def _remove_letters(database: Database, before_ms: int) -> int:

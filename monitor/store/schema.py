@@ -61,6 +61,10 @@ PARTITIONS: Final = Table(
     # not confirmed took place.
     Column("next_sequence", BigInteger, nullable=False),
     Column("dead_letters_pruned", BigInteger, nullable=False),
+    # Models that the partition has not met are taken to have no earlier predictions in it: see PartitionClock.
+    Column("read_to_ms", BigInteger, nullable=False, server_default="-1"),
+    # Wall-clock time of the last save: says for how long nobody has read the partition.
+    Column("saved_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 
@@ -145,6 +149,25 @@ UNSETTLED: Final = Table(
     Column("cells", LargeBinary, nullable=False),
     Column("sketches", LargeBinary),
 )
+
+HISTORY: Final = Table(
+    "history",
+    METADATA,
+    _number(),
+    Column("model", Name, nullable=False),
+    Column("version", Name, nullable=False),
+    Column("segment", Name, nullable=False),
+    Column("day_ms", BigInteger, nullable=False),
+    Column("step_ms", BigInteger, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("points", LargeBinary, nullable=False),
+    # Covers the query of the housekeeping, so that it reads no points if there is nothing to do.
+    Index("history_by_series", "model", "version", "segment", "day_ms", "step_ms"),
+    # A number is never reused, so the order of numbers is that of evaluations.
+    sqlite_autoincrement=True,
+)
+"""Points of one series whose windows end within one day, as :class:`monitor.store.history.Points` writes them.
+``step_ms`` is how far apart the points are at least; 0 as they were evaluated."""
 
 SAMPLE_CANDIDATES: Final = Table(
     "sample_candidates",

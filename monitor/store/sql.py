@@ -18,6 +18,7 @@ from monitor.store.base import (
     JournalBatch,
     ModelClock,
     ModelState,
+    PartitionClock,
     PartitionState,
     StoredDeadLetter,
 )
@@ -110,6 +111,21 @@ class SqlStore:
     ) -> None:
         self.close()
 
+    def register(self, partitions: Iterable[int]) -> None:
+        """Make partitions known before one of them is read: none of them may be overtaken by the settled edge.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        statement = self._database.insert(PARTITIONS).on_conflict_do_nothing(index_elements=["partition"])
+        new = {"epoch": 0, "next_sequence": 0, "dead_letters_pruned": 0, "saved_ms": self._database.clock.now_ms()}
+        rows = [{"partition": partition, **new} for partition in sorted(partitions)]
+        if rows:
+            with self._database.writing() as connection:
+                connection.execute(statement, rows)
+
     def claim(self, partition: int, still_assigned: Callable[[], bool] = lambda: True) -> int:
         """Become the partition's owner: raise its epoch, so that saves of an earlier owner are refused.
 
@@ -138,7 +154,11 @@ class SqlStore:
         if not still_assigned():
             raise FencedOut(f"partition {partition} is not claimed: it is assigned to another process, or about to be")
         statement = self._database.insert(PARTITIONS).values(
-            partition=partition, epoch=before + 1, next_sequence=0, dead_letters_pruned=0
+            partition=partition,
+            epoch=before + 1,
+            next_sequence=0,
+            dead_letters_pruned=0,
+            saved_ms=self._database.clock.now_ms(),
         )
         with self._database.writing() as connection:
             claimed: int | None = connection.execute(
@@ -166,6 +186,7 @@ class SqlStore:
         snapshot = Snapshot(connection, streams=2)
         batches = journal.read(database, connection, JOURNAL, partition)
         candidates = journal.read(database, connection, SAMPLE_CANDIDATES, partition)
+        read_to_ms = sa.select(PARTITIONS.c.read_to_ms).where(PARTITIONS.c.partition == partition)
         try:
             with database.translated():
                 return PartitionState(
@@ -178,6 +199,7 @@ class SqlStore:
                     counters={(kind, result): n for kind, result, n in _rows(connection, COUNTERS, partition)},
                     journal=Stream((JournalBatch(*batch) for batch in batches), snapshot),
                     candidates=Stream((CandidateBatch(*batch) for batch in candidates), snapshot),
+                    read_to_ms=-1 if (at_ms := connection.execute(read_to_ms).scalar()) is None else at_ms,
                 )
         except BaseException:
             connection.close()
@@ -234,6 +256,7 @@ class SqlStore:
             sa.func.max(MODELS.c.prediction_watermark_ms),
             sa.func.max(MODELS.c.outcome_watermark_ms),
             sa.func.min(MODELS.c.closed_to_ms),
+            sa.func.max(MODELS.c.awaits_outcomes),
         )
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(MODELS.c.name, *columns).group_by(MODELS.c.name))
@@ -247,12 +270,21 @@ class SqlStore:
         StoreUnavailable
             The database does not answer.
         """
-        columns = [MODELS.c[name] for name in ("name", "partition", *ModelClock._fields)]
-        clocks: dict[str, dict[int, ModelClock]] = {}
         with self._database.reading() as connection:
-            for model, partition, *clock in connection.execute(sa.select(*columns)):
-                clocks.setdefault(model, {})[partition] = ModelClock(*clock)
-        return clocks
+            return read_clocks(connection)
+
+    def partition_clocks(self) -> Mapping[int, PartitionClock]:
+        """Partition -> how far it is read, of all that were ever assigned. Any thread.
+
+        Read it before :meth:`clocks`: a model that a partition meets in between is then among its clocks.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        with self._database.reading() as connection:
+            return read_partition_clocks(connection)
 
     def read_closings(self, model: str, after_ms: Mapping[int, int]) -> Mapping[int, Sequence[Closing]]:
         """Partition -> its closings of a model that end after a time of that partition, in order. Any thread.
@@ -361,7 +393,7 @@ class SqlStore:
             for piece in journal.pieces(batch.rows)
         ]
         candidates = [batch for batch in checkpoint.candidates if batch.bucket not in dropped]
-        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2)
+        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2, self._database.clock.now_ms())
 
         strata = [
             (stratum_id, stratum.model, stratum.version, msgspec.json.encode(stratum.segments).decode())
@@ -435,13 +467,28 @@ class _UnconfirmedSave(NamedTuple):
     next_sequence: int
 
 
-def _lock(connection: sa.Connection, checkpoint: Checkpoint, numbers: int) -> int:
+def read_clocks(connection: sa.Connection) -> Mapping[str, Mapping[int, ModelClock]]:
+    """Model -> partition -> how far it is, of all partitions that hold the model."""
+    columns = [MODELS.c[name] for name in ("name", "partition", *ModelClock._fields)]
+    clocks: dict[str, dict[int, ModelClock]] = {}
+    for model, partition, *clock in connection.execute(sa.select(*columns)):
+        clocks.setdefault(model, {})[partition] = ModelClock(*clock)
+    return clocks
+
+
+def read_partition_clocks(connection: sa.Connection) -> Mapping[int, PartitionClock]:
+    """Partition -> how far it is read."""
+    rows = connection.execute(sa.select(PARTITIONS.c.partition, PARTITIONS.c.read_to_ms, PARTITIONS.c.saved_ms))
+    return {partition: PartitionClock(*clock) for partition, *clock in rows}
+
+
+def _lock(connection: sa.Connection, checkpoint: Checkpoint, numbers: int, now_ms: int) -> int:
     """Lock the partition for this transaction and reserve sequence numbers; returns the first one after them."""
     is_partition = PARTITIONS.c.partition == checkpoint.partition
     next_sequence: int | None = connection.execute(
         sa.update(PARTITIONS)
         .where(is_partition, PARTITIONS.c.epoch == checkpoint.epoch)
-        .values(next_sequence=PARTITIONS.c.next_sequence + numbers)
+        .values(next_sequence=PARTITIONS.c.next_sequence + numbers, read_to_ms=checkpoint.read_to_ms, saved_ms=now_ms)
         .returning(PARTITIONS.c.next_sequence)
     ).scalar_one_or_none()
     if next_sequence is None:

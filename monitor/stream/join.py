@@ -1,6 +1,6 @@
 """The join of one partition: its tables, the watermarks of its models, and the results of its events."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -57,6 +57,7 @@ _RESULTS: Final = {
 }
 _NEVER: Final = -1
 _NO_PROBABILITIES: Final = np.empty(0)
+_NOTHING: Final = np.zeros(0, np.int64)
 _EVICTION_ROWS: Final = 1 << 18
 _MIN_COUNTS: Final = 1 << 12
 
@@ -86,15 +87,35 @@ class Joined:
 class Silence(NamedTuple):
     """What is known of models that are silent in a partition, from its logs having been read to their ends.
 
-    int64, shape (models,) each, by model id, -1 where nothing is known; models that came later are missing.
+    Arrays are int64, shape (models,), by model id, -1 where nothing is known; models that came later are missing.
     """
 
     predictions_ms: NDArray[np.int64]
-    """Newest prediction in any partition, when both logs were at their ends."""
+    """Newest prediction in any partition, when both logs were at their ends; -1 if one was read here since."""
     outcomes_ms: NDArray[np.int64]
-    """Newest outcome in any partition, then."""
+    """Newest outcome in any partition, then; -1 if one was read here since."""
     read_ms: NDArray[np.int64]
     """Newest prediction of this partition up to which all written outcomes have been read."""
+    newest_ms: int = _NEVER
+    """Newest prediction of any model in any partition, when both logs were at their ends."""
+
+
+class Ends(NamedTuple):
+    """How far models were when the logs of a partition had been read to their ends.
+
+    Arrays are int64, shape (models,), by model id; -1 where nothing is known.
+    """
+
+    own_predictions_ms: NDArray[np.int64]
+    """Newest prediction in this partition."""
+    own_outcomes_ms: NDArray[np.int64]
+    """Newest outcome in this partition."""
+    predictions_ms: NDArray[np.int64]
+    """Newest prediction in any partition."""
+    outcomes_ms: NDArray[np.int64]
+    """Newest outcome in any partition."""
+    newest_ms: int
+    """Newest prediction of any model in any partition."""
 
 
 class Join:
@@ -104,10 +125,14 @@ class Join:
     ----------
     strata
         The names that the events' columns refer to. It grows as models appear.
+    met_from_ms
+        A model that appears -> the time before which its predictions are closed already, in the other partitions; -1
+        if none are.
     """
 
-    def __init__(self, strata: Strata) -> None:
+    def __init__(self, strata: Strata, met_from_ms: Callable[[str], int] = lambda _: _NEVER) -> None:
         self._strata = strata
+        self._met_from_ms = met_from_ms
         self._predictions: GrowingTable[Predictions] = GrowingTable(
             Predictions,
             {
@@ -142,6 +167,8 @@ class Join:
         empty = np.zeros(0, np.int64)
         self._models = Models(*(empty for _ in Models._fields))
         self._counts = np.zeros((len(_TYPES), join_loops.RESULTS), np.int64)
+        self._count_slots = _MIN_COUNTS
+        """Slots that the last count took: the next one takes as many."""
 
     @property
     def predictions(self) -> int:
@@ -207,6 +234,8 @@ class Join:
         )
         accepted = _first(accepted, written)
         if not self._vectors.rows:
+            # Copies: there was space for several times as many rows.
+            accepted = Accepted._make(column.copy() for column in accepted)
             return Joined(accepted.rows, accepted.model, accepted.bucket_time_ms, accepted.event)
         rows, origin = _journal_rows(accepted, self._vectors.reserve(0))
         return Joined(rows, accepted.model[origin], accepted.bucket_time_ms[origin], accepted.event[origin])
@@ -220,11 +249,32 @@ class Join:
         """Time of the newest prediction of each model, shape (models,), or -1."""
         return self._current_models().prediction_watermark_ms.copy()
 
-    def newest_ms(self, clocks: Mapping[str, ModelClock]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The newest prediction and outcome of its models, shape (models,) each, given the clocks of models by name."""
+    def ends(self, clocks: Mapping[str, ModelClock]) -> Ends:
+        """How far its models are, given how far they are over all partitions, by name."""
+        models = self._current_models()
         of_models = [clocks.get(model, (_NEVER, _NEVER))[:2] for model in self._strata.models]
         columns = np.array(of_models, np.int64).reshape(-1, 2)
-        return columns[:, 0], columns[:, 1]
+        own = models.prediction_watermark_ms.copy(), models.outcome_watermark_ms.copy()
+        newest_ms = max((clock.prediction_watermark_ms for clock in clocks.values()), default=_NEVER)
+        return Ends(*own, columns[:, 0], columns[:, 1], newest_ms)
+
+    def silence(self, ends: Ends | None, read_ms: NDArray[np.int64]) -> Silence:
+        """What the ends of the logs say about models that have been idle in this partition since.
+
+        Of a model that is not idle its own clocks count, so that one wrong clock elsewhere does not make its events
+        late here.
+        """
+        if ends is None:
+            return Silence(_NOTHING, _NOTHING, read_ms)
+        models, size = self._current_models(), ends.own_predictions_ms.size
+        idle = models.prediction_watermark_ms[:size] == ends.own_predictions_ms
+        silent = models.outcome_watermark_ms[:size] == ends.own_outcomes_ms
+        return Silence(
+            np.where(idle, ends.predictions_ms, _NEVER),
+            np.where(silent, ends.outcomes_ms, _NEVER),
+            read_ms,
+            ends.newest_ms,
+        )
 
     def settled_before_ms(self, silence: Silence | None = None) -> NDArray[np.int64]:
         """For each model, the time before which predictions can no longer change, shape (models,).
@@ -245,8 +295,8 @@ class Join:
         read_to = predictions
         if silence is not None:
             # Models that came since are missing there.
-            known = [np.full(predictions.size, _NEVER, np.int64) for _ in silence]
-            for column, part in zip(known, silence, strict=True):
+            known = [np.full(predictions.size, _NEVER, np.int64) for _ in range(3)]
+            for column, part in zip(known, silence[:3], strict=True):
                 column[: part.size] = part
             predictions = np.maximum(predictions, known[0] - models.lateness_ms)
             outcomes = np.maximum(outcomes, known[1] - models.lateness_ms)
@@ -304,13 +354,14 @@ class Join:
         # The first series of a stratum is that of its whole model.
         whole = series[start[:-1]].astype(np.int64)
         predictions = self._predictions.reserve(0)
-        size = _MIN_COUNTS
         while True:
+            size = self._count_slots
             columns = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros((size, 2), np.int64)
             if join_loops.count_predictions(predictions, whole, pane_ms, *columns):
                 break
-            size *= 4
-        counted, pane, counts = (column[columns[2].any(axis=1)] for column in columns)
+            self._count_slots *= 2
+        used = np.flatnonzero(columns[2][:, 0] + columns[2][:, 1])
+        counted, pane, counts = (column[used] for column in columns)
         values = np.zeros((counted.size, COLUMNS), np.int64)
         values[:, POSITIVES], values[:, UNLABELLED] = counts[:, 0], counts[:, 1]
         return Cells(counted, pane * pane_ms, np.zeros(counted.size, np.int64), values).summed()
@@ -357,10 +408,12 @@ class Join:
         policies = self._strata.policies
         new = policies[self._models.horizon_ms.size :]
         if new:
-            never = np.full((3, len(new)), _NEVER, np.int64)
+            never = np.full((2, len(new)), _NEVER, np.int64)
+            names = self._strata.models[self._models.horizon_ms.size :]
+            closed_to_ms = np.array([self._met_from_ms(name) for name in names], np.int64)
             horizon_ms = np.array([policy.horizon_ms for policy in new], np.int64)
             lateness_ms = np.array([policy.lateness_ms for policy in new], np.int64)
-            added = horizon_ms, lateness_ms, *never, np.zeros(len(new), np.int64)
+            added = horizon_ms, lateness_ms, *never, closed_to_ms, np.zeros(len(new), np.int64)
             self._models = Models(*(np.concatenate(pair) for pair in zip(self._models, added, strict=True)))
         return self._models
 

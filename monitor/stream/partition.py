@@ -20,6 +20,7 @@ from monitor.store.base import (
     WAITING,
     Checkpoint,
     JournalBatch,
+    ModelClock,
     PartitionState,
 )
 from monitor.store.closing import Closing, OldPanes, Panes
@@ -33,6 +34,8 @@ from monitor.stream.vector_loops import NO_OUTCOME
 _DEPARTED: Final = "departed"
 _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
+_MAX_WIDENED: Final = 16
+"""A checkpoint widens the panes of at most so many models, so that it does not take long; the next one continues."""
 _EVICT_TO_SHARE: Final = 0.9
 """A full join is emptied down to this share, so that this is not done at every checkpoint."""
 
@@ -93,7 +96,10 @@ class Partition:
         self.offsets: dict[str, int] = {}
         self._settings = settings
         self._strata = Strata(settings.policy, settings.caps)
-        self.join = Join(self._strata)
+        self.join = Join(self._strata, self._met_from_ms)
+        self.elsewhere: Mapping[str, ModelClock] = {}
+        """How far each model is over all partitions."""
+        self._read_to_ms = -1
         self.sampler = Sampler(self._strata, settings.samples)
         self._buckets = JournalBuckets()
         self._unsaved: list[Joined] = []
@@ -101,6 +107,8 @@ class Partition:
         self.dead_letter_reasons: Counter[str] = Counter()
         self.departed: Counter[str] = Counter()
         """Result -> predictions that have left the join."""
+        self._widened_ms: dict[tuple[str, int], int] = {}
+        """(model, width of panes) -> the time before which they were widened since the partition was claimed."""
         self._saved_strata = 0
         self.saved_offsets: dict[str, int] = {}
         if state is not None:
@@ -113,7 +121,12 @@ class Partition:
 
     def changed(self, silence: Silence | None = None) -> bool:
         """Whether there is anything to save; ``silence`` is as for :meth:`Join.settled_before_ms`."""
-        return self.offsets != self.saved_offsets or bool((self._settled_ms(silence) > self.join.closed_to_ms).any())
+        pane_ms = self._settings.pane_ms
+        return (
+            self.offsets != self.saved_offsets
+            or bool((self._settled_ms(silence) > self.join.closed_to_ms).any())
+            or self._newest_ms(silence) // pane_ms > self._read_to_ms // pane_ms
+        )
 
     def event_counters(self) -> dict[tuple[str, str], int]:
         """(type, result) -> events; each event read is counted once."""
@@ -179,6 +192,7 @@ class Partition:
             for model, panes in close(left, self._strata, self._settings.pane_ms).by_model()
             for at in [model_ids[model]]
         ]
+        self._read_to_ms = self._newest_ms(silence)
         removed = set(dropped)
         strata = self._strata.strata
         result = Checkpoint(
@@ -198,6 +212,7 @@ class Partition:
             expired_samples_before_ms=self.sampler.expired_before_ms(self.clocks) if dropped else {},
             counters=self.counters(),
             dead_letters=self._dead_letters,
+            read_to_ms=self._read_to_ms,
         )
         self._unsaved, self._dead_letters = [], []
         self._saved_strata, self.saved_offsets = len(strata), dict(self.offsets)
@@ -205,6 +220,19 @@ class Partition:
 
     def _bucket_widths_ms(self) -> NDArray[np.int64]:
         return np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
+
+    def _newest_ms(self, silence: Silence | None) -> int:
+        """How far it is read, as in :class:`~monitor.store.base.PartitionClock`."""
+        own_ms = int(self.join.predictions_ms().max(initial=-1))
+        return max(self._read_to_ms, own_ms, -1 if silence is None else silence.newest_ms)
+
+    def _met_from_ms(self, model: str) -> int:
+        """The time up to which a model that is met for the first time may be settled in all other partitions."""
+        clock, policy = self.elsewhere.get(model), self._settings.policy(model)
+        if clock is None or policy is None:
+            return -1
+        settled_ms = min(clock.closed_to_ms, self._read_to_ms - policy.wait_ms(clock.awaits_outcomes))
+        return max(settled_ms - settled_ms % self._settings.pane_ms, -1)
 
     def _settled_ms(self, silence: Silence | None) -> NDArray[np.int64]:
         """The start of the first pane of each model that is not settled."""
@@ -263,22 +291,29 @@ class Partition:
         return dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
 
     def _old(self, edges_ms: Mapping[str, int]) -> list[OldPanes]:
-        """The panes of each model that windows of one width no longer need."""
+        """The panes of some models that windows of one width no longer need, those that are longest overdue.
+
+        They are due once they span as much time as is kept: so each closing is rewritten about once.
+        """
         widths = sorted(self._settings.kept_ms)
-        closed_to_ms = dict(zip(self._strata.models, self.join.closed_to_ms.tolist(), strict=True))
-        old = []
-        for model, at_ms in closed_to_ms.items():
+        overdue: list[tuple[float, OldPanes]] = []
+        for model, at_ms in zip(self._strata.models, self.join.closed_to_ms.tolist(), strict=True):
             edge_ms = min(at_ms, edges_ms.get(model, at_ms))
             for width_ms, wider_ms in zip(widths, [*widths[1:], None], strict=True):
-                before_ms = edge_ms - self._settings.kept_ms[width_ms]
+                kept_ms = self._settings.kept_ms[width_ms]
+                before_ms = edge_ms - kept_ms
                 before_ms -= before_ms % (wider_ms or width_ms)
-                if before_ms > 0:
-                    old.append(OldPanes(model, width_ms, before_ms, wider_ms))
-        return old
+                spans = (before_ms - self._widened_ms.get((model, width_ms), 0)) / kept_ms
+                if spans >= 1:
+                    overdue.append((spans, OldPanes(model, width_ms, before_ms, wider_ms)))
+        chosen = [panes for _, panes in sorted(overdue, key=lambda pair: pair[0], reverse=True)[:_MAX_WIDENED]]
+        self._widened_ms.update({(panes.model, panes.width_ms): panes.before_ms for panes in chosen})
+        return chosen
 
     def _restore(self, state: PartitionState) -> None:
         self.offsets.update(state.offsets)
         self.saved_offsets = dict(self.offsets)
+        self._read_to_ms = state.read_to_ms
         self._strata.restore([model.name for model in state.models], state.strata)
         self._saved_strata = len(state.strata)
         self.join.restore_models(state.models)

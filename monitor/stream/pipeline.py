@@ -24,15 +24,16 @@ from monitor.errors import (
 )
 from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
+from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, ModelClock
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
-from monitor.stream.join import Silence
+from monitor.stream.join import Ends, Silence
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
-from monitor.stream.topic_progress import Alignment, AtEnd
+from monitor.stream.topic_progress import GRACE_SECONDS, Alignment, AtEnd
 
 _log = structlog.get_logger(__name__)
 
@@ -41,8 +42,19 @@ _SOURCE_FAILURES: Final = (SourceUnavailable, SourceMisconfigured)
 
 _NOTHING: Final = np.zeros(0, np.int64)
 
-_ROWS_BETWEEN_CHECKPOINTS: Final = 1_000_000
-"""A checkpoint is saved early once this many rows of the journal are unsaved."""
+_ROWS_BETWEEN_CHECKPOINTS: Final = 500_000
+"""A checkpoint is saved early once this many rows of the journal are unsaved: some 30 MB."""
+
+_ROWS_IN_A_SAVE: Final = 100_000
+"""Partitions with more rows than this together are saved one after the other: sorted and encoded, each row takes
+several times as much memory as it did before."""
+
+_READING_SHARE: Final = 4.0
+"""Between two checkpoints is at least this many times as long as the last one took, so that of a long backlog over many
+models, most of the time is spent reading it ..."""
+
+_LONGEST_SECONDS: Final = 30.0
+"""... but not longer than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +141,8 @@ class Pipeline:
         self._partitions: dict[int, Partition] = {}
         self._unclaimed: set[int] = set()
         """Partitions assigned to this replica that are not claimed and restored yet."""
+        self._unregistered: set[int] = set()
+        """Those of them that the store may not know yet."""
         self._unsaved: list[Checkpoint] = []
         self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
         # A single topic holds outcomes and predictions in the order in which they came.
@@ -136,9 +150,11 @@ class Pipeline:
             topic for topic, kind in settings.kinds.items() if len(settings.kinds) > 1 and kind is not Kind.PREDICTION
         ]
         self._outcomes_at_end: dict[int, AtEnd[NDArray[np.int64]]] = {}
-        self._all_at_end: dict[int, AtEnd[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {}
+        self._all_at_end: dict[int, AtEnd[Ends]] = {}
         self._clocks: Mapping[str, ModelClock] = {}
         """How far each model is over all partitions, at the last checkpoint."""
+        self._read_to_ms = -1
+        """How far the partition is read that is furthest behind, at the last checkpoint."""
         self._paused: frozenset[TopicPartition] = frozenset()
         self._source_retry = Retry(clock, Outage(_log, "the source does not answer", "the source answers again", clock))
         self._claim_retry = Retry(clock, Outage(_log, "the store does not answer", "the store answers again", clock))
@@ -149,7 +165,10 @@ class Pipeline:
         self._fenced_retry = Retry(clock)
         self._dead_letter_log = DeadLetterLog(_log, clock)
         self._last_checkpoint = clock.monotonic()
+        self._pause_seconds = 0.0
+        """How long to read before the next checkpoint, by what the last one took."""
         self._last_summary = -math.inf
+        self._ends_noted = clock.monotonic()
         self._block = Counter[str]()
         self._fenced = ""
         self._stopping = threading.Event()
@@ -200,6 +219,7 @@ class Pipeline:
             self._release(polled.revoked)
         if polled.assigned:
             self._unclaimed |= polled.assigned
+            self._unregistered |= polled.assigned
             self._fenced_retry.over()
         for batch in polled.batches:
             self._apply(batch)
@@ -243,8 +263,14 @@ class Pipeline:
     def _claim(self, number: int) -> None:
         """Claim an assigned partition, restore its state and start reading it; on failure it stays unclaimed."""
         try:
+            if self._unregistered:
+                self._store.register(self._unregistered)
+                self._unregistered.clear()
             epoch = self._store.claim(number, self._source.still_assigned)
+            if not self._partitions:
+                self._clocks = self._store.model_clocks()
             partition = Partition(number, epoch, self._partition_settings, self._store.load(number))
+            partition.elsewhere = self._clocks
         except StoreUnavailable as error:
             self._claim_retry.failed(error, partition=number)
             return
@@ -260,6 +286,7 @@ class Pipeline:
         self._fenced = ""
         self._source.start(number, partition.offsets)
         self._paused = frozenset(paused for paused in self._paused if paused.partition != number)
+        return_free_memory()
         _log.info("partition restored", partition=number, epoch=epoch, predictions=partition.join.predictions)
 
     def _release(self, numbers: frozenset[int]) -> None:
@@ -296,39 +323,59 @@ class Pipeline:
             return
         waited = self._clock.monotonic() - self._last_checkpoint
         rows = sum(partition.unsaved_rows for partition in self._partitions.values())
-        if waited >= self._settings.checkpoint_seconds or rows >= _ROWS_BETWEEN_CHECKPOINTS:
+        if waited >= max(self._settings.checkpoint_seconds, self._pause_seconds) or rows >= _ROWS_BETWEEN_CHECKPOINTS:
+            began = self._clock.monotonic()
             self._begin_checkpoint()
             self._save()
+            self._last_checkpoint = self._clock.monotonic()
+            self._pause_seconds = min(_READING_SHARE * (self._last_checkpoint - began), _LONGEST_SECONDS)
+            if rows >= _ROWS_IN_A_SAVE:
+                return_free_memory()
 
     def _begin_checkpoint(self, *, summarise: bool = False) -> None:
         with suppress(StoreUnavailable):  # the save says so
-            self._clocks = self._store.model_clocks()
+            read_to_ms = [clock.read_to_ms for clock in self._store.partition_clocks().values()]
+            self._clocks, self._read_to_ms = self._store.model_clocks(), min(read_to_ms, default=-1)
+            for partition in self._partitions.values():
+                partition.elsewhere = self._clocks
         now = self._clock.monotonic()
         summarise |= now - self._last_summary >= self._settings.summary_seconds
-        self._unsaved = [
-            self._checkpoint(number, summarise=summarise)
-            for number, part in self._partitions.items()
-            if summarise or part.changed(self._silence(number))
-        ]
-        self._last_checkpoint = now
+        rows = 0
+        for number, partition in tuple(self._partitions.items()):  # a save may find that one was claimed by another
+            if not (summarise or partition.changed(self._silence(number))):
+                continue
+            rows += partition.unsaved_rows
+            self._unsaved.append(self._checkpoint(number, summarise=summarise))
+            if rows >= _ROWS_IN_A_SAVE:
+                self._save()
+                if self._unsaved:
+                    break  # the others are saved once these are
+                rows = 0
         if summarise:
             self._last_summary = now
 
     def _checkpoint(self, number: int, *, summarise: bool = True) -> Checkpoint:
-        edges_ms = {model: clock.closed_to_ms for model, clock in self._clocks.items()}
+        edges_ms = {
+            model: min(clock.closed_to_ms, self._read_to_ms - policy.wait_ms(clock.awaits_outcomes))
+            for model, clock in self._clocks.items()
+            if (policy := self._partition_settings.policy(model)) is not None
+        }
         return self._partitions[number].checkpoint(self._silence(number), edges_ms=edges_ms, summarise=summarise)
 
     def _silence(self, number: int) -> Silence:
         """What the ends of a partition's logs say about its models."""
-        predictions_ms, outcomes_ms = self._all_at_end[number].known or (_NOTHING, _NOTHING)
-        if not self._outcome_topics:
-            return Silence(predictions_ms, outcomes_ms, self._partitions[number].join.predictions_ms())
-        read_ms = self._outcomes_at_end[number].known
-        return Silence(predictions_ms, outcomes_ms, _NOTHING if read_ms is None else read_ms)
+        join = self._partitions[number].join
+        read_ms = self._outcomes_at_end[number].known if self._outcome_topics else join.predictions_ms()
+        return join.silence(self._all_at_end[number].known, _NOTHING if read_ms is None else read_ms)
 
     def _note_ends(self) -> None:
         """Note the partitions whose logs are read to their ends."""
         lag, now = self._lag(), self._clock.monotonic()
+        if now - self._ends_noted >= GRACE_SECONDS:
+            for number in self._partitions:
+                self._outcomes_at_end[number].interrupt()
+                self._all_at_end[number].interrupt()
+        self._ends_noted = now
 
         def at_end(topic: str) -> bool:
             # The end of a paused log is not updated.
@@ -339,7 +386,7 @@ class Pipeline:
             if self._outcome_topics and all(map(at_end, self._outcome_topics)):
                 self._outcomes_at_end[number].note(now, partition.join.predictions_ms)
             if all(map(at_end, self._settings.kinds)):
-                self._all_at_end[number].note(now, partial(partition.join.newest_ms, self._clocks))
+                self._all_at_end[number].note(now, partial(partition.join.ends, self._clocks))
 
     def _save(self) -> None:
         """Save the waiting checkpoints. On failure they keep waiting, and nothing is read meanwhile."""

@@ -36,7 +36,7 @@ _PRUNE_AT: Final = 1.5
 _STALE_SHARE: Final = 8
 """The index of full cells is rebuilt once more than one in this many has new thresholds."""
 
-_MAX_PENDING: Final = 5_000
+_MAX_PENDING: Final = 20_000
 _MAX_PENDING_FEATURES: Final = 1 << 22
 """This many candidates, and numbers in their features, wait to be assigned to their cells."""
 
@@ -152,7 +152,8 @@ class Sampler:
         self._versions: dict[tuple[int, str], int] = {}
         """(model id, version) -> number of the version, of models that are sampled."""
         self._version_of_stratum = np.empty(0, np.int32)
-        self._cells: defaultdict[Bucket, dict[int, _Cell]] = defaultdict(dict)
+        self._cells: defaultdict[str, defaultdict[int, dict[int, _Cell]]] = defaultdict(lambda: defaultdict(dict))
+        """Model -> start of a bucket -> number of a version -> cell."""
         self._settled: defaultdict[Bucket, _Settled] = defaultdict(_Settled)
         self._batches: Counter[Bucket] = Counter()
         self._touched: set[Bucket] = set()
@@ -164,17 +165,18 @@ class Sampler:
         """Cells whose thresholds changed since ``_full`` was built."""
         self.results: Counter[str] = Counter()
         """Result -> candidates whose bucket was dropped."""
+        self.nbytes = 0
+        """Bytes of the candidates, as of the last time that they were saved or restored."""
 
     @property
     def candidates(self) -> int:
         """Candidates that are assigned to a cell."""
-        return sum(cell.count for cells in self._cells.values() for cell in cells.values())
+        return sum(cell.count for cell in self._all_cells())
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of these candidates."""
-        all_cells = [cell for cells in self._cells.values() for cell in cells.values()]
-        return sum(part.nbytes for cell in all_cells for part in (*cell.saved, *cell.unsaved))
+    def _all_cells(self) -> Iterator[_Cell]:
+        for buckets in self._cells.values():
+            for cells in buckets.values():
+                yield from cells.values()
 
     def add(self, joined: Joined, features: Sequence[NDArray[np.float32] | None]) -> None:
         """Add the predictions of a batch; ``features`` are those of the events of the batch."""
@@ -226,7 +228,7 @@ class Sampler:
         result = []
         touched, self._touched = sorted(self._touched), set()
         for bucket in touched:
-            cells = self._cells[bucket].values()
+            cells = self._cells[bucket.model][bucket.start_ms].values()
             for cell in cells:
                 self._new_thresholds += cell.prune()
             if not any(cell.unsaved for cell in cells):
@@ -236,16 +238,18 @@ class Sampler:
             parts = []
             for cell in cells:
                 new, cell.unsaved = cell.unsaved, []
-                if whole:
-                    new = cell.saved = [Candidates.joined([*cell.saved, *new])]
-                else:
-                    new = [Candidates.joined(new)] if new else []
-                    cell.saved += new
-                parts += new
+                if new:
+                    # In one part: there are many cells, and the objects of each part take more than its few rows.
+                    cell.saved = [Candidates.joined([*cell.saved, *new])]
+                parts += cell.saved if whole else new
             result.append(CandidateBatch(bucket, Candidates.joined(parts).to_bytes(), whole))
         if self._new_thresholds:
             self._full = self._index_full_cells()
+        self._note_size()
         return result
+
+    def _note_size(self) -> None:
+        self.nbytes = sum(part.nbytes for cell in self._all_cells() for part in (*cell.saved, *cell.unsaved))
 
     def settle(self, rows: NDArray[np.void]) -> None:
         """Note settled predictions, in rows of the journal, until their bucket is complete."""
@@ -258,19 +262,35 @@ class Sampler:
         labelled = np.flatnonzero(is_sampled & (outcome != NO_OUTCOME))
         model = self._strata.models_of_strata()[rows["stratum"]]
         bucket_ms = rows["time_ms"] - rows["time_ms"] % self._widths_ms[model]
+        names = self._strata.models
         span_ms = np.array(self._span_ms, np.int64)[model]
         version = self._version_of_stratum[rows["stratum"]]
         keys = model, bucket_ms, version, rows["time_ms"] - rows["time_ms"] % span_ms, confidence
         counted, counts = np.unique(np.stack([key[labelled] for key in keys]), axis=1, return_counts=True)
         for (at, start_ms, *key), count in zip(counted.T.tolist(), counts.tolist(), strict=True):
-            self._settled[Bucket(self._strata.models[at], start_ms)].labelled[tuple(key)] += count
+            self._settled[Bucket(names[at], start_ms)].labelled[tuple(key)] += count
+        # One group for each model and bucket.
+        heads = np.flatnonzero(is_sampled)
+        heads = heads[np.lexsort((bucket_ms[heads], model[heads]))]
+        is_first = np.r_[True, (np.diff(model[heads]) != 0) | (np.diff(bucket_ms[heads]) != 0)]
+        cuts = [*np.flatnonzero(is_first).tolist(), heads.size]
+        group = np.full(rows.size, -1)
+        group[heads] = np.cumsum(is_first) - 1
+        buckets = [
+            Bucket(names[at], start_ms)
+            for at, start_ms in zip(model[heads[is_first]].tolist(), bucket_ms[heads[is_first]].tolist(), strict=True)
+        ]
+        for bucket, start, end in zip(buckets, cuts, cuts[1:], strict=False):
+            places = heads[start:end]
+            found = _find(rows[places], np.ones(places.size, np.bool_), self._candidates_of(bucket))
+            group[places[found < 0]] = -1
         # The rows of probabilities behind a row belong to it.
-        origin = np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))
-        for at, start_ms in np.unique(np.stack([model[is_sampled], bucket_ms[is_sampled]]), axis=1).T.tolist():
-            bucket = Bucket(self._strata.models[at], start_ms)
-            in_bucket = is_sampled & (model == at) & (bucket_ms == start_ms)
-            is_candidate = _find(rows, in_bucket, self._candidates_of(bucket)) >= 0
-            self._settled[bucket].rows.append(rows[is_candidate[origin]])
+        group = group[np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))]
+        kept = np.flatnonzero(group >= 0)
+        kept = kept[np.argsort(group[kept], kind="stable")]
+        ends = np.searchsorted(group[kept], np.arange(len(buckets) + 1)).tolist()
+        for bucket, start, end in zip(buckets, ends, ends[1:], strict=False):
+            self._settled[bucket].rows.append(rows[kept[start:end]])
 
     def complete(self, closed_to_ms: NDArray[np.int64]) -> list[SampledSpan]:
         """What buckets of which all predictions are settled add to the samples of their spans.
@@ -280,18 +300,38 @@ class Sampler:
         closed_to_ms
             int64, shape (models,): the time before which predictions are closed.
         """
-        result: list[SampledSpan] = []
+        rows: list[NDArray[np.void]] = []
+        candidates: list[Candidates] = []
+        candidate_of: list[NDArray[np.int64]] = []
+        labelled: Counter[tuple[int, ...]] = Counter()
+        first = 0
         for bucket, settled in self._take_complete(closed_to_ms):
-            candidates = self._candidates_of(bucket)
-            rows = np.concatenate(settled.rows)
-            outcome = labelled_outcomes(rows, self._strata)
-            candidate_of = _find(rows, (rows["entry"] == PREDICTED) & (outcome != NO_OUTCOME), candidates)
-            labelled = int(np.count_nonzero(candidate_of >= 0))
-            self.results[LABELLED] += labelled
-            self.results[UNLABELLED] += len(candidates) - labelled
-            departed = Departed(rows, self._confidence(rows), outcome, candidates, candidate_of)
-            result += self._samples(departed, settled.labelled)
-        return result
+            of_bucket, of_rows = self._candidates_of(bucket), np.concatenate(settled.rows)
+            outcome = labelled_outcomes(of_rows, self._strata)
+            found = _find(of_rows, (of_rows["entry"] == PREDICTED) & (outcome != NO_OUTCOME), of_bucket)
+            count = int(np.count_nonzero(found >= 0))
+            self.results[LABELLED] += count
+            self.results[UNLABELLED] += len(of_bucket) - count
+            labelled.update(settled.labelled)
+            rows.append(of_rows)
+            candidates.append(of_bucket)
+            candidate_of.append(np.where(found < 0, -1, found + first))
+            first += len(of_bucket)
+        if not rows:
+            return []
+        whole = np.concatenate(rows)
+        return list(
+            self._samples(
+                Departed(
+                    whole,
+                    self._confidence(whole),
+                    labelled_outcomes(whole, self._strata),
+                    Candidates.joined(candidates),
+                    np.concatenate(candidate_of),
+                ),
+                labelled,
+            )
+        )
 
     def forget(self, closed_to_ms: NDArray[np.int64]) -> None:
         """Forget the buckets that are complete: they are in closed samples."""
@@ -301,7 +341,8 @@ class Sampler:
     def discard(self, before_ms: NDArray[np.int64]) -> None:
         """Discard the candidates of buckets that begin before a time, shape (models,): they leave the join early."""
         for model, at_ms in zip(self._strata.models, before_ms.tolist(), strict=True):
-            for bucket in [bucket for bucket in self._cells if bucket.model == model and bucket.start_ms < at_ms]:
+            for start_ms in [start_ms for start_ms in self._cells[model] if start_ms < at_ms]:
+                bucket = Bucket(model, start_ms)
                 self.results[EVICTED] += len(self._candidates_of(bucket))
                 self.drop([bucket])
             for bucket in [bucket for bucket in self._settled if bucket.model == model and bucket.start_ms < at_ms]:
@@ -311,7 +352,7 @@ class Sampler:
         """Forget the candidates of buckets whose predictions have all left the join."""
         removed = False
         for bucket in buckets:
-            removed |= self._cells.pop(bucket, None) is not None
+            removed |= self._cells[bucket.model].pop(bucket.start_ms, None) is not None
             self._batches.pop(bucket, None)
             self._touched.discard(bucket)
         if removed:
@@ -327,10 +368,10 @@ class Sampler:
 
     def _candidates_of(self, bucket: Bucket) -> Candidates:
         """The candidates of a bucket; also of those that overlap it, where the width of buckets has changed."""
-        width_ms = int(self._widths_ms[self._strata.models.index(bucket.model)])
+        width_ms = int(self._widths_ms[self._strata.model(bucket.model)])
         found = []
-        for other, cells in self._cells.items():
-            if other.model == bucket.model and abs(other.start_ms - bucket.start_ms) < width_ms:
+        for start_ms, cells in self._cells[bucket.model].items():
+            if abs(start_ms - bucket.start_ms) < width_ms:
                 for cell in cells.values():
                     self._new_thresholds += cell.prune()
                     found += [*cell.saved, *cell.unsaved]
@@ -345,15 +386,19 @@ class Sampler:
         of_spans: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
         for (version, start_ms, confidence), count in labelled.items():
             of_spans[version, start_ms][confidence] = count
-        names = {number: key for key, number in self._versions.items()}
-        version_of = np.where(departed.candidate_of >= 0, self._version_of_stratum[departed.rows["stratum"]], -1)
+        versions = {number: key for key, number in self._versions.items()}
+        models = self._strata.models
+        sampled = np.flatnonzero(departed.candidate_of >= 0)
+        version_of = self._version_of_stratum[departed.rows["stratum"][sampled]]
+        order = np.lexsort((departed.rows["time_ms"][sampled], version_of))
+        sampled, version_of = sampled[order], version_of[order]
+        time_ms = departed.rows["time_ms"][sampled]
         for (version, start_ms), counts in sorted(of_spans.items()):
-            model, name = names[version]
-            span = PaneKey(self._span_ms[model], start_ms, SeriesKey(self._strata.models[model], name, ALL))
-            time_ms = departed.rows["time_ms"]
-            in_span = np.flatnonzero(
-                (version_of == version) & (time_ms >= start_ms) & (time_ms < start_ms + span.slide_ms)
-            )
+            model, name = versions[version]
+            span = PaneKey(self._span_ms[model], start_ms, SeriesKey(models[model], name, ALL))
+            first, end = np.searchsorted(version_of, (version, version + 1)).tolist()
+            times_ms = start_ms, start_ms + span.slide_ms
+            in_span = np.sort(sampled[slice(*(first + np.searchsorted(time_ms[first:end], times_ms)).tolist())])
             yield SampledSpan(span, closed_sample(departed, in_span, self._strata, self._capacity[model], counts))
 
     def expired_before_ms(self, clocks: Mapping[str, tuple[int, ModelPolicy]]) -> dict[tuple[str, int], int]:
@@ -381,10 +426,10 @@ class Sampler:
                 cell.count += len(part)
                 if cell.count >= _PRUNE_AT * cell.capacity:
                     cell.prune()
-        for cells in self._cells.values():
-            for cell in cells.values():
-                cell.prune()
+        for cell in self._all_cells():
+            cell.prune()
         self._full = self._index_full_cells()
+        self._note_size()
 
     def _by_cell(
         self, candidates: Candidates, bucket_ms: NDArray[np.int64]
@@ -398,12 +443,13 @@ class Sampler:
             np.flatnonzero(np.r_[True, (np.diff(version) != 0) | (np.diff(bucket_ms) != 0)]) if order.size else order
         )
         cuts = [*starts.tolist(), order.size]
-        names = {number: model for (model, _), number in self._versions.items()}
+        models = {number: model for (model, _), number in self._versions.items()}
+        names = self._strata.models
         for start, part in zip(starts.tolist(), candidates.take(order).slices(cuts), strict=True):
             number = int(version[start])
-            model = names[number]
-            bucket = Bucket(self._strata.models[model], int(bucket_ms[start]))
-            cells = self._cells[bucket]
+            model = models[number]
+            bucket = Bucket(names[model], int(bucket_ms[start]))
+            cells = self._cells[bucket.model][bucket.start_ms]
             if number not in cells:
                 cells[number] = _Cell(self._candidates[model])
             yield bucket, cells[number], part
@@ -411,8 +457,9 @@ class Sampler:
     def _index_full_cells(self) -> FullCells:
         self._new_thresholds = 0
         full = [
-            (number, bucket.start_ms, cell.thresholds)
-            for bucket, cells in self._cells.items()
+            (number, start_ms, cell.thresholds)
+            for buckets in self._cells.values()
+            for start_ms, cells in buckets.items()
             for number, cell in cells.items()
             if cell.thresholds.size
         ]

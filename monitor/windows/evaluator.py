@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import EvaluationFailed, InputError, SettingsError, StoreUnavailable, UnknownSeries
+from monitor.errors import EvaluationFailed, InputError, SettingsError, StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import MIN_DRAWS
@@ -29,7 +29,7 @@ from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.windows.contents import Contents, moment_of, read_window, read_window_as_of, sum_panes, window_report
-from monitor.windows.lookup import current_version, find_series, listed
+from monitor.windows.lookup import current_version, find_series, no_window
 from monitor.windows.maturity import CoverageByAge
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.snapshots import LocalSnapshots, Snapshots
@@ -238,7 +238,7 @@ class Evaluator:
         """
         chosen = self._windows_by_name.get(window) if window is not None else self.windows[0]
         if chosen is None:
-            raise UnknownSeries(f"no window {window!r}; windows are {listed(self._windows_by_name)}")
+            raise no_window(str(window), self._windows_by_name)
         if as_of_ms is not None and as_of_ms < 0:
             raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
         snapshot = self.latest
@@ -291,6 +291,7 @@ class Evaluator:
             duration_seconds=duration,
             watermarks_ms={model: at.watermark_ms for model, at in moments.items()},
             edges_ms={model: at.edge_ms for model, at in moments.items()},
+            holds={model: hold for model in moments if (hold := self._panes.held_back_by(model)) is not None},
             current_versions=versions,
             reports={key: entry.report for key, entry in entries.items()},
             failures=failures,

@@ -63,14 +63,21 @@ def find_series(
     UnknownSeries
         There is no such series. The message names those that there are.
     """
-    series = panes.series()
-    if not series:
-        raise UnknownModel(f"no model {model!r}, and no other either yet: /readyz says whether events are read")
-    of_model = [key for key in series if key.model == model]
-    if not of_model:
-        raise UnknownModel(f"no model {model!r}; models are {listed({key.model for key in series})}")
+    of_model = _of_model(panes.series(), model)
     if version is None:
         version = current_version(panes, windows, of_model, model, until_ms)
+    return check_series(of_model, model, version, segment)
+
+
+def check_series(series: Collection[SeriesKey], model: str, version: str, segment: str) -> SeriesKey:
+    """The series of these names, if it is among those.
+
+    Raises
+    ------
+    UnknownSeries
+        It is not. The message names those that there are.
+    """
+    of_model = _of_model(series, model)
     segments = {key.segment for key in of_model if key.version == version}
     if not segments:
         versions = {key.version for key in of_model}
@@ -80,6 +87,20 @@ def find_series(
             f"no segment {segment!r} of model {model!r} version {version!r}; segments are {listed(segments)}"
         )
     return SeriesKey(model, version, segment)
+
+
+def no_window(name: str, windows: Collection[str]) -> UnknownSeries:
+    """The error of a window that there is not."""
+    return UnknownSeries(f"no window {name!r}; windows are {listed(windows)}")
+
+
+def _of_model(series: Collection[SeriesKey], model: str) -> list[SeriesKey]:
+    if not series:
+        raise UnknownModel(f"no model {model!r}, and no other either yet: /readyz says whether events are read")
+    of_model = [key for key in series if key.model == model]
+    if not of_model:
+        raise UnknownModel(f"no model {model!r}; models are {listed({key.model for key in series})}")
+    return of_model
 
 
 def listed(names: Collection[str]) -> str:

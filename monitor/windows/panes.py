@@ -12,8 +12,9 @@ from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
-from monitor.store.base import Checkpoint, ModelClock
+from monitor.store.base import Checkpoint, ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
+from monitor.store.settled import Hold, SettledEdge, settled_edge
 from monitor.store.sql import SqlStore
 from monitor.windows.windows import Count
 
@@ -86,6 +87,7 @@ class _Model:
         self.clocks: dict[int, ModelClock] = {}
         """By partition."""
         self.kept_from_ms = dict.fromkeys(self.levels, 0)
+        self.settled = SettledEdge(_NEVER)
         self.edge_ms = _NEVER
         self.late = 0
         """Closings that came for times which the edge had passed."""
@@ -110,6 +112,7 @@ class ClosedPanes:
         self._kept_ms = dict(sorted(kept_ms.items()))
         self._policy = policy
         self._models: dict[str, _Model] = {}
+        self._partitions: Mapping[int, PartitionClock] = {}
         self._unsettled: dict[int, Panes] = {}
         self._unsettled_number = 0
         self._lock = threading.Lock()
@@ -122,25 +125,53 @@ class ClosedPanes:
         return _UNKNOWN if known is None else known.clocks.get(partition, _UNKNOWN)
 
     def advance(self, partition: int, model: str, clock: ModelClock, closings: Iterable[Closing]) -> None:
-        """Add the closings of a partition and model up to ``clock.closed_to_ms``; later ones are for the next time.
+        """Add the closings of a partition and model that end after the last ones.
 
-        Of a closing that begins before the last one ended, because closings were merged, only the rest is added.
+        Of a closing that begins before those ended, because closings were merged, only the rest is added. The closings
+        may reach further than the clock, if it was read before them.
         """
         with self._lock:
-            known = self._models.setdefault(model, _Model(self._kept_ms))
-            done_ms = known.clocks.get(partition, _UNKNOWN).closed_to_ms
-            for closing in closings:
-                if closing.to_ms <= clock.closed_to_ms:
-                    self._add(known, closing, done_ms)
-            known.clocks[partition] = clock
+            self._advance(self._models.setdefault(model, _Model(self._kept_ms)), partition, clock, closings)
+
+    def _advance(self, model: _Model, partition: int, clock: ModelClock, closings: Iterable[Closing]) -> None:
+        done_ms = model.clocks.get(partition, _UNKNOWN).closed_to_ms
+        closed_to_ms = clock.closed_to_ms
+        for closing in closings:
+            self._add(model, closing, done_ms)
+            closed_to_ms = max(closed_to_ms, closing.to_ms)
+        model.clocks[partition] = clock._replace(closed_to_ms=closed_to_ms)
+
+    def is_widened(self, partition: int, model: str, closings: Iterable[Closing]) -> bool:
+        """Whether one of these closings has a pane of which a part alone was added, while panes were narrower."""
+        done_ms = self.clock(partition, model).closed_to_ms
+        return any(part.from_ms < done_ms < part.to_ms and done_ms % part.pane_ms for part in closings)
+
+    def restart(
+        self,
+        model: str,
+        clocks: Mapping[int, ModelClock],
+        closings: Mapping[int, Iterable[Closing]],
+        now_ms: int,
+    ) -> None:
+        """Replace what was added of a model by all closings of all its partitions."""
+        with self._lock:
+            earlier, known = self._models[model], _Model(self._kept_ms)
+            known.series, known.edge_ms, known.late = earlier.series, earlier.edge_ms, earlier.late + 1
+            known.kept_from_ms = earlier.kept_from_ms
+            for partition, clock in clocks.items():
+                self._advance(known, partition, clock, closings.get(partition, ()))
+            self._settle(model, known, now_ms)
+            self._models[model] = known
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Add what a checkpoint publishes, without a store in between."""
-        for state in checkpoint.models:
-            clock = ModelClock(state.prediction_watermark_ms, state.outcome_watermark_ms, state.closed_to_ms)
-            closings = [closing for closing in checkpoint.closings if closing.model == state.name]
-            self.advance(checkpoint.partition, state.name, clock, closings)
-            self.settle(state.name)
+        read = PartitionClock(checkpoint.read_to_ms, saved_ms=0)
+        self.show_partitions({**self._partitions, checkpoint.partition: read})
+        for name, *clock in checkpoint.models:
+            closings = [closing for closing in checkpoint.closings if closing.model == name]
+            self.advance(checkpoint.partition, name, ModelClock(*clock), closings)
+        for model in self._models:
+            self.settle(model)
         if checkpoint.unsettled is not None:
             self.show_unsettled(checkpoint.partition, checkpoint.unsettled)
 
@@ -159,18 +190,28 @@ class ClosedPanes:
                         same_plan = earlier is not None and earlier.plan == part.sketch.plan
                         level.sketches[key] = earlier + part.sketch if same_plan else part.sketch  # type: ignore[operator]
 
-    def settle(self, model: str) -> None:
-        """Move the settled edge of a model to where all of its partitions are, and let go of what is too old."""
+    def show_partitions(self, partitions: Mapping[int, PartitionClock]) -> None:
+        """Replace how far the partitions are read; before the models that they have met are advanced."""
+        self._partitions = partitions
+
+    def settle(self, model: str, now_ms: int = 0) -> None:
+        """Move the settled edge of a model to where all partitions are, and remove what is too old.
+
+        ``now_ms`` is the wall-clock time, which says for how long a partition has not been read.
+        """
         with self._lock:
-            known = self._models[model]
-            edge_ms = min((clock.closed_to_ms for clock in known.clocks.values()), default=_NEVER)
-            known.edge_ms = max(known.edge_ms, edge_ms)
-            for slide_ms, level in known.levels.items():
-                before_ms = known.edge_ms - self._kept_ms[slide_ms]
-                before_ms -= before_ms % slide_ms
-                if before_ms > known.kept_from_ms[slide_ms]:
-                    level.expire(before_ms)
-                    known.kept_from_ms[slide_ms] = before_ms
+            self._settle(model, self._models[model], now_ms)
+
+    def _settle(self, model: str, known: _Model, now_ms: int) -> None:
+        policy = self._policy(model) or _UNDECLARED
+        known.settled = settled_edge(known.clocks, self._partitions, policy, min(self._kept_ms), now_ms)
+        known.edge_ms = max(known.edge_ms, known.settled.to_ms)
+        for slide_ms, level in known.levels.items():
+            before_ms = known.edge_ms - self._kept_ms[slide_ms]
+            before_ms -= before_ms % slide_ms
+            if before_ms > known.kept_from_ms[slide_ms]:
+                level.expire(before_ms)
+                known.kept_from_ms[slide_ms] = before_ms
 
     def show_unsettled(self, partition: int, panes: Panes) -> None:
         """Replace the summary of what a partition has not settled."""
@@ -201,9 +242,14 @@ class ClosedPanes:
         return max((max(clock.prediction_watermark_ms, clock.outcome_watermark_ms) for clock in clocks), default=_NEVER)
 
     def edge_ms(self, model: str) -> int:
-        """The time before which the model's predictions are settled, in all partitions that hold it; -1 if none are."""
+        """The time before which the model's predictions are settled, in all partitions; -1 if none are."""
         known = self._models.get(model)
         return _NEVER if known is None else known.edge_ms
+
+    def held_back_by(self, model: str) -> Hold | None:
+        """The partition that holds the settled edge of the model back; None if none does."""
+        known = self._models.get(model)
+        return None if known is None else known.settled.held_back_by
 
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
@@ -289,6 +335,7 @@ class ClosedPanes:
 
 
 _UNKNOWN: Final = ModelClock(_NEVER, _NEVER, _NEVER)
+_UNDECLARED: Final = ModelPolicy(horizon_ms=0, lateness_ms=0)
 
 
 def _count(counted: dict[int, tuple[int, int]], start_ms: int, values: Ints) -> None:
@@ -321,6 +368,8 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
     StoreUnavailable
         The database does not answer; call again.
     """
+    now_ms = store.database.clock.now_ms()
+    panes.show_partitions(store.partition_clocks())
     for model, clocks in store.clocks().items():
         new = {
             partition: panes.clock(partition, model).closed_to_ms
@@ -328,8 +377,12 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
             if clock.closed_to_ms > panes.clock(partition, model).closed_to_ms
         }
         found = store.read_closings(model, new) if new else {}
+        if any(panes.is_widened(partition, model, closings) for partition, closings in found.items()):
+            # This process has been away, or a log of days is being read.
+            panes.restart(model, clocks, store.read_closings(model, dict.fromkeys(clocks, -1)), now_ms)
+            continue
         for partition, clock in clocks.items():
             panes.advance(partition, model, clock, found.get(partition, ()))
-        panes.settle(model)
+        panes.settle(model, now_ms)
     for partition, unsettled in store.read_unsettled().items():
         panes.show_unsettled(partition, unsettled)

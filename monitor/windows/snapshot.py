@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
 
 
@@ -23,6 +24,8 @@ class Snapshot:
         Model -> newest event time.
     edges_ms
         Model -> settled edge: windows end there, or -1 while nothing is settled.
+    holds
+        Model -> the partition that holds its settled edge back, where one does.
     current_versions
         Model -> the version with the newest predictions, which is the default of requests.
     reports
@@ -43,6 +46,7 @@ class Snapshot:
     duration_seconds: float = 0.0
     watermarks_ms: Mapping[str, int] = field(default_factory=dict)
     edges_ms: Mapping[str, int] = field(default_factory=dict)
+    holds: Mapping[str, Hold] = field(default_factory=dict)
     current_versions: Mapping[str, str] = field(default_factory=dict)
     reports: Mapping[ReportKey, Report] = field(default_factory=dict)
     failures: Mapping[ReportKey, str] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, Protocol
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
+from monitor.store.settled import Hold
 
 SLIDES_MS: Final = tuple(1000 * seconds for seconds in (1, 5, 15, 60, 300, 900, 3600, 10800, 43200, 86400))
 """Widths that panes may have. Each divides the next, so panes of any two widths nest."""
@@ -84,7 +85,11 @@ class PaneReader(Protocol):
         ...
 
     def edge_ms(self, model: str) -> int:
-        """The time before which its predictions are settled in all partitions that hold it."""
+        """The time before which its predictions are settled in all partitions."""
+        ...
+
+    def held_back_by(self, model: str) -> Hold | None:
+        """The partition that holds the settled edge of the model back; None if none does."""
         ...
 
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:

@@ -20,6 +20,7 @@ from monitor.app.parts import make_log, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import Message
+from monitor.store.base import ModelState
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside
 from tests.patience import joined
@@ -31,6 +32,7 @@ from tests.store.samples import checkpoint
 
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
 CLOCK = SystemClock()
+START_MS = 1_760_000_000_000
 
 
 def settings(folder: Path, tree: Mapping[str, Any] | None = None) -> Settings:
@@ -89,6 +91,28 @@ def test_nothing_is_changed_beside_a_service_that_runs(tmp_path: Path) -> None:
     assert "a service reads it" in worst(found, "log")[1]
     assert "1 partitions" in worst(found, "store")[1]
     assert worst(found, "offsets") == (OK, "the log holds all that the store has not read: 1 records")
+
+
+def test_a_model_that_a_partition_holds_back_is_named_with_the_reason(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    clock = ManualClock(START_MS)
+    hour_ms = 3_600_000
+    in_time, silent = (
+        ModelState("churn", START_MS, START_MS, START_MS - 25 * hour_ms),
+        ModelState("churn", START_MS, START_MS - 48 * hour_ms, START_MS - 60 * hour_ms),
+    )
+    with open_store(chosen, clock) as store:
+        for partition, state in enumerate((in_time, silent)):
+            epoch = store.claim(partition)
+            store.save([checkpoint(epoch, 0, partition=partition, models=[state], read_to_ms=START_MS)])
+        found = look(chosen, "store", clock=clock)
+        detail = "settled up to 2025-10-06T20:53:20.000Z, held back by partition 1: outcome log silent since 2025-10-07"
+        assert worst(found, "settled") == (WARN, f"churn: {detail}T08:53:20.000Z")
+        store.save([checkpoint(1, 1, partition=1, models=[in_time], read_to_ms=START_MS)])
+        assert worst(look(chosen, "store", clock=clock), "settled") == (
+            OK,
+            "no partition holds a model back, of 1 models",
+        )
 
 
 def test_the_command_prints_a_line_for_each_and_ends_with_0_or_1(tmp_path: Path) -> None:

@@ -117,6 +117,7 @@ OF_A_RELEASE: Final = (
     "CalibrationConsumerLagging",
     "CalibrationLabelCoverageLow",
     "CalibrationPartitionUnread",
+    "CalibrationSettledEdgeStuck",
 )
 OF_A_WINDOW: Final = "CalibrationPrevalenceShifted"
 

@@ -29,6 +29,7 @@ ALERTS: Final = (
     "CalibrationPartitionUnread",
     "CalibrationPrevalenceShifted",
     "CalibrationRefitFailed",
+    "CalibrationSettledEdgeStuck",
 )
 HEADINGS: Final = ["Meaning", "Impact", "Diagnosis", "Mitigation"]
 # What Prometheus itself gives every target.

@@ -25,6 +25,7 @@ from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.sources.base import Message, Topics
 from monitor.stream.status import Phase, PipelineStatus
+from monitor.windows.history import History
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.windows import Window
 from tests.http.refits import nobodys
@@ -97,6 +98,8 @@ class Service:
         default_factory=lambda: Topics({"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "all": None})
     )
     limits: Limits = field(default_factory=Limits)
+    history: History | None = None
+    """That of a store in which there is none unless a test brings its own."""
     refits: Recalibrations | None = None
     """Those of nobody unless a test brings its own."""
     authenticator: Authenticator | None = None
@@ -117,6 +120,7 @@ class Service:
         )
         given: dict[str, Any] = {
             "evaluator": self.evaluator,
+            "history": self.history or History(nobodys().database.database),
             "status": lambda: self.pipeline.status,
             "policy": self.policies.get,
             "writer": self.log,

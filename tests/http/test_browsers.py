@@ -28,6 +28,9 @@ def client() -> Client:
 def test_a_report_is_a_page_with_figures_for_a_browser_alone(client: Client) -> None:
     page = client.get(REPORT, headers=BROWSER)
     assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "<p>Note: Settled up to 2027-01-14T08:00:00.000Z.</p>" in page.text
+    held_back = client.get("/v1/models/churn/report", headers=BROWSER).text
+    assert "held back by partition 3: outcome log silent since 2027-01-13T08:00:00.000Z.</p>" in held_back
     assert "Calibration of org/model, version 7, region=eu, window 24h" in page.text
     assert "UTC</p>" in page.text
     assert page.text.count("<svg") == 3

@@ -36,6 +36,12 @@ def test_a_model_says_what_is_known_of_it(service: Service) -> None:
             {"version": "7", "segments": ["all", "region=eu"], "windows": ["1h", "24h"]},
         ],
         "watermark": "2027-01-15T08:00:00.500Z",
+        "settled_to": "2027-01-14T08:00:00.000Z",
+        "held_back_by": {
+            "partition": 3,
+            "reason": "outcomes_silent",
+            "detail": "outcome log silent since 2027-01-13T08:00:00.000Z",
+        },
         "policy": {
             "horizon_seconds": 86400.0,
             "lateness_seconds": 3600.0,
@@ -54,6 +60,8 @@ def test_too_little_data_and_none_at_all_are_states(service: Service) -> None:
     assert models["free"]["policy"] is None
     assert models["fraud"]["state"] == "waiting"
     assert models["fraud"]["watermark"] is None
+    assert models["fraud"]["settled_to"] is None
+    assert models["free"]["held_back_by"] is None
     assert models["fraud"]["versions"] == []
 
 

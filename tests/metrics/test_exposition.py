@@ -99,6 +99,7 @@ def test_a_report_becomes_its_series_with_percent_as_ratio(exposition: Expositio
     assert found["calibration_mean_prediction_ratio", of()] == made.mean_prediction
     assert found["calibration_window_end_timestamp_seconds", of()] == 1_800_000_000
     assert found["calibration_watermark_timestamp_seconds", frozenset({("model", "churn")})] == 1_800_000_000.5
+    assert found["calibration_settled_timestamp_seconds", frozenset({("model", "churn")})] == 1_800_000_000 - 86_400
     assert found["calibration_insufficient_data", of()] == 0
     assert found["calibration_evaluation_duration_seconds", frozenset()] == 0.25
 

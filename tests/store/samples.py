@@ -109,10 +109,13 @@ def undo_closings(url: str) -> None:
     key = "partition INTEGER, model TEXT, slide_ms BIGINT, start_ms BIGINT, version TEXT, segment TEXT"
     with engine.begin() as connection:
         for statement in (
+            "DROP TABLE history",
             "DROP TABLE closings",
             "DROP TABLE unsettled",
             "ALTER TABLE models DROP COLUMN closed_to_ms",
             "ALTER TABLE models DROP COLUMN awaits_outcomes",
+            "ALTER TABLE partitions DROP COLUMN read_to_ms",
+            "ALTER TABLE partitions DROP COLUMN saved_ms",
             "ALTER TABLE models ADD COLUMN evicted_before_ms BIGINT NOT NULL DEFAULT -1",
             f"CREATE TABLE closed_panes ({key}, grid_table {data})",
             f"CREATE TABLE closed_sketches ({key}, sketch {data})",

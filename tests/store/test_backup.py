@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, DamagedStore, FencedOut, IncompatibleStore, InputError, NoStore, StoreError
+from monitor.store import history
 from monitor.store.address import connect
 from monitor.store.backup import MANIFEST, STORE, Manifest, back_up, sha256_of, store_tables, write_backup
 from monitor.store.base import JOURNAL_ROW, Bucket
@@ -25,6 +26,7 @@ from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.postgres import PostgresServer
 from tests.store import refits
+from tests.store.histories import CHURN, every
 from tests.store.samples import HOUR_MS, batch, checkpoint, letter, load, pane_closing
 
 NOT_COMPARED = {"partitions", "audit", "alembic_version"}
@@ -59,6 +61,8 @@ def fill(url: str, clock: ManualClock) -> None:
                     )
                 ]
             )
+        with store.database.writing() as connection:
+            history.append(connection, {CHURN: every(HOUR_MS, 0, 50 * HOUR_MS)})
         kept = refits.recalibrations(store)
         refits.run(kept, 1, promote=True)
         refits.run(kept, 2, baseline="rc_1", state=JobState.REJECTED)
@@ -91,6 +95,7 @@ def test_a_store_moves_to_the_other_database_and_back(
     restore(backup, other_url, clock, actor="cli:ada")
     assert compared(other_url) == compared(store_url)
     assert len(compared(other_url)["journal"]) == 4
+    assert len(compared(other_url)["history"]) == 3
     back_up(other_url, tmp_path / "second.zip", clock)
     restored = restore(tmp_path / "second.zip", store_url, clock, replace=store_name(store_url), actor="cli:ada")
     assert restored.replaced["journal"] == 4

@@ -1,5 +1,6 @@
 """However far one topic is read ahead of the other, nothing is dropped that the other still answers."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,6 +11,7 @@ from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.stream.join import Silence
 from monitor.stream.offline import OfflineStream
 from monitor.stream.partition import Partition, PartitionSettings
+from monitor.stream.sampling import SampleSettings
 from monitor.stream.topic_progress import AtEnd
 from tests.stream.support import START_MS, LogRecord
 
@@ -42,6 +44,15 @@ def test_predictions_that_are_read_after_all_outcomes_find_them() -> None:
     assert not partition.checkpoint(NONE_READ).dropped
     partition.apply(batch("p", PREDICTIONS), Decoder(), Kind.PREDICTION)
     assert partition.event_counters()["outcome", "joined"] == EVENTS
+
+
+def test_outcomes_of_many_models_may_be_read_before_any_prediction() -> None:
+    samples = SampleSettings(size=lambda _: 100, span_ms=60_000, kept_ms=3_600_000)
+    partition = Partition(0, 1, replace(SETTINGS, samples=samples))
+    outcomes = [encode_outcome(model, "1", START_MS + 5, 1) for model in ("first", "second")]
+    partition.apply(batch("y", outcomes), Decoder(), Kind.OUTCOME)
+    partition.checkpoint(NONE_READ)
+    assert partition.event_counters()["outcome", "early"] == 2
 
 
 def test_where_no_outcome_was_written_predictions_leave_all_the_same() -> None:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
+from monitor.store.settled import Hold
 from monitor.windows.windows import Count
 
 MINUTE_MS = 60_000
@@ -66,6 +67,9 @@ class MemoryPanes:
 
     def edge_ms(self, model: str) -> int:
         return self._watermarks[model] - self._policy.horizon_ms
+
+    def held_back_by(self, model: str) -> Hold | None:
+        return None
 
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         self.sums += 1

@@ -10,7 +10,9 @@ import sqlalchemy as sa
 
 from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, existing_folder, fail, ok, warn
 from monitor.app.log_bounds import LogBounds, continuation
+from monitor.app.parts import make_kept_ms, make_policy
 from monitor.errors import NoStore, SettingsError, SourceError
+from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
 from monitor.store.address import connect_existing, sqlite_path
 from monitor.store.database import Database
@@ -23,8 +25,12 @@ from monitor.store.migrate import (
     revision_of,
 )
 from monitor.store.schema import OFFSETS, PARTITIONS
+from monitor.store.settled import settled_edge
+from monitor.store.sql import read_clocks, read_partition_clocks
 
 _PATIENCE_SECONDS: Final = 5.0
+_MAX_MODELS: Final = 20
+"""So many models that are held back are named."""
 
 
 def check_store(around: Surroundings) -> Iterator[Finding]:
@@ -75,6 +81,8 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
                 + ("; back it up first: `monitor backup`" if revision != newest else ""),
             )
             yield from _check_offsets(around, connection)
+            if revision == newest:
+                yield from _check_settled(around, connection)
         if server["read_only"]:
             yield fail("store", f"{database.shown} takes no changes: {server['read_only']}")
         if server["now_ms"] is not None:
@@ -133,6 +141,25 @@ def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[
             )
         else:
             yield warn("offsets", f"{gap}; the service goes on without what is missing")
+
+
+def _check_settled(around: Surroundings, connection: sa.Connection) -> Iterator[Finding]:
+    """Name the models whose settled edge is held back, and the partition that does."""
+    policy_of, pane_ms = make_policy(around.settings.models), min(make_kept_ms(around.settings))
+    partitions, now_ms = read_partition_clocks(connection), around.clock.now_ms()
+    models = {
+        model: settled_edge(clocks, partitions, policy, pane_ms, now_ms)
+        for model, clocks in read_clocks(connection).items()
+        if (policy := policy_of(model)) is not None
+    }
+    held = {model: edge for model, edge in sorted(models.items()) if edge.held_back_by is not None}
+    for model, edge in list(held.items())[:_MAX_MODELS]:
+        settled = f"settled up to {format_time(edge.to_ms)}" if edge.to_ms >= 0 else "nothing is settled yet"
+        yield warn("settled", f"{model}: {settled}, held back by {edge.held_back_by}")
+    if len(held) > _MAX_MODELS:
+        yield warn("settled", f"{len(held) - _MAX_MODELS} more models are held back")
+    if models and not held:
+        yield ok("settled", f"no partition holds a model back, of {len(models)} models")
 
 
 def _compare_clocks(server_ms: int, began_ms: int, ended_ms: int) -> Finding:

@@ -286,6 +286,14 @@ class EvaluationSettings(Section):
     """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
 
 
+class HistorySettings(Section):
+    """What is kept of the reports of the windows, for figures over time."""
+
+    retention: Annotated[Duration, Field(ge=timedelta(days=1))] = timedelta(days=90)
+    """Age beyond which the history of a model is removed, in whole days of its predictions' time, behind the newest. Up
+    to two days are kept as they were evaluated, two weeks at one point an hour, the rest at one in six hours."""
+
+
 class DeadLetterSettings(Section):
     """What happens to messages that are no valid events, beyond being counted."""
 
@@ -306,7 +314,8 @@ class PipelineSettings(Section):
     """How the log is read, joined and made durable."""
 
     checkpoint_interval: Annotated[Duration, Field(ge=timedelta(milliseconds=10))] = timedelta(seconds=2)
-    """Time between two checkpoints: what a crash makes the service read again."""
+    """Time between two checkpoints: what a crash makes the service read again. It is longer, up to 30s, while saving
+    would take more than a fifth of the time."""
     max_poll_records: Positive = 20_000
     """Messages taken from the log at once."""
     max_pending: Positive = 5_000_000
@@ -353,6 +362,7 @@ class Settings(Section):
     )
     """The windows that every series is measured in."""
     evaluation: EvaluationSettings = EvaluationSettings()
+    history: HistorySettings = HistorySettings()
     recalibration: RecalibrationSettings = RecalibrationSettings()
     api: ApiSettings = ApiSettings()
     exposition: ExpositionSettings = ExpositionSettings()

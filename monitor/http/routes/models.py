@@ -14,7 +14,7 @@ from monitor.http.authorization import Of, may, needs
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.request_parsing import PageParameters, paginate
 from monitor.http.responses import TaggedBody, problems, tagged, tagged_response
-from monitor.http.schemas import ModelBody, ModelsBody, PolicyBody, VersionBody
+from monitor.http.schemas import HoldBody, ModelBody, ModelsBody, PolicyBody, VersionBody
 from monitor.http.services import ServicesOf
 from monitor.http.snapshots import ModelView, SnapshotView
 
@@ -51,7 +51,8 @@ async def models(request: Request, services: ServicesOf, query: Annotated[PagePa
 
 
 def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBody:
-    watermark_ms = view.snapshot.watermarks_ms.get(name)
+    watermark_ms, edge_ms = view.snapshot.watermarks_ms.get(name), view.snapshot.edges_ms.get(name, -1)
+    hold = view.snapshot.holds.get(name)
     model = view.models.get(name)
     return ModelBody(
         model=name,
@@ -62,6 +63,10 @@ def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBo
             for version, parts in (model.versions if model is not None else {}).items()
         ],
         watermark=None if watermark_ms is None else format_time(watermark_ms),
+        settled_to=format_time(edge_ms) if edge_ms >= 0 else None,
+        held_back_by=None
+        if hold is None
+        else HoldBody(partition=hold.partition, reason=hold.reason.value, detail=hold.detail),
         policy=None
         if policy is None
         else PolicyBody.of_attributes(

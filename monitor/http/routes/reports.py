@@ -1,6 +1,5 @@
 """Reports: one of the stream, those of the latest snapshot by the page, and one of data in the request."""
 
-import re
 from typing import Annotated, Final
 
 import anyio.to_thread
@@ -9,18 +8,18 @@ from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.events.fields import Rejected
+from monitor.errors import StoreError
 from monitor.events.model import ALL, SeriesKey
-from monitor.events.times import read_time
+from monitor.events.times import format_time
 from monitor.http.authorization import Of, may, needs, principal_of
 from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page
-from monitor.http.problems import Problem
 from monitor.http.request_parsing import (
     PageParameters,
     Parameters,
     check_media_type,
     paginate,
     parse_body,
+    parse_time,
     read_body,
 )
 from monitor.http.responses import (
@@ -34,11 +33,13 @@ from monitor.http.responses import (
     tagged_response,
 )
 from monitor.http.schemas import ClassReportBody, DataBody, ReportBody, ReportsBody, reader, reference, request_body
-from monitor.http.services import ServicesOf
+from monitor.http.services import Services, ServicesOf
 from monitor.http.snapshots import flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.windows.evaluator import Evaluator
+from monitor.store.history import NO_POINTS
+from monitor.windows.history import reports_of
+from monitor.windows.snapshot import Snapshot
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -49,8 +50,8 @@ _PAGE_HEADERS: Final = {
     "vary": "Accept",
 }
 
-_MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
-_SPACED_OFFSET: Final = re.compile(r" (?=\d\d:\d\d$)")
+_POINTS_OF_FIGURE: Final = 250
+"""More are not told apart on a figure."""
 
 _read_data: Final = reader(DataBody)
 
@@ -97,13 +98,14 @@ async def report(
     request: Request, services: ServicesOf, model: str, query: Annotated[ReportQuery, Query()]
 ) -> Response:
     evaluator, view = services.evaluator, services.latest()
-    as_of_ms = _parse_time(query.as_of, "as_of") if query.as_of else None
+    as_of_ms = parse_time(query.as_of, "as_of") if query.as_of else None
 
     def recompute() -> Report:
         return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
     if wants_page(request):
-        page = await services.computations.run(lambda: _page_of(evaluator, recompute(), root_of(request)))
+        settled = _settled(view.snapshot, model)
+        page = await services.computations.run(lambda: _page_of(services, recompute(), root_of(request), settled))
         return Response(page, headers=_PAGE_HEADERS, media_type=HTML)
     if as_of_ms is None:
         version = query.version or view.snapshot.current_versions.get(model, "")
@@ -185,19 +187,23 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
     return Response(await services.computations.run(compute), media_type=JSON)
 
 
-def _page_of(evaluator: Evaluator, report: Report, root: str) -> bytes:
+def _settled(snapshot: Snapshot, model: str) -> str:
+    """Say up to where a model is settled, and what holds it back."""
+    edge_ms, hold = snapshot.edges_ms.get(model, -1), snapshot.holds.get(model)
+    held = "" if hold is None else f", held back by {hold}"
+    return (f"Settled up to {format_time(edge_ms)}" if edge_ms >= 0 else "Nothing is settled yet") + held
+
+
+def _page_of(services: Services, report: Report, root: str, settled: str) -> bytes:
     # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
     from monitor.reports.page import window_page  # noqa: PLC0415
 
-    return window_page(report, evaluator.scores(report), root)
-
-
-def _parse_time(text: str, name: str) -> int:
-    """Milliseconds since the epoch of a query parameter: RFC 3339, or integer milliseconds. Raises Problem (422)."""
-    if _MILLISECONDS.fullmatch(text):
-        return int(text)
+    notes = [settled]
     try:
-        # In a query a plus sign means a space, and few write %2B: 10:00:00+01:00 arrives as 10:00:00 01:00.
-        return read_time(_SPACED_OFFSET.sub("+", text), text, name)
-    except Rejected as error:
-        raise Problem(422, "invalid-parameter", error.detail) from None
+        points, _ = services.history.read(report.key, to_ms=report.to_ms, max_points=_POINTS_OF_FIGURE)
+    except StoreError as error:
+        # The report itself needs no store.
+        points = NO_POINTS
+        notes.append(f"no figure over time: {error}")
+    past = reports_of(report.key, points)
+    return window_page(report, services.evaluator.scores(report), root, past, notes)

@@ -15,15 +15,19 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
-from monitor.reports.evaluation.report import MeasureResult
+from monitor.reports.evaluation.report import MeasureResult, Verdict
 from monitor.reports.figures.cells import Results
 from monitor.reports.figures.style import (
     CHANCE,
+    GREEN,
     GREY,
     HAPPENED,
     INK,
+    PALE,
+    PINK,
     PREDICTED,
     SMALL_SIZE,
+    YELLOW,
     dress,
     frame,
     legend,
@@ -47,6 +51,19 @@ _DATES: Final = {
     1.0 / 86_400.0: "%H:%M:%S\n%-d %b",
 }
 """Days between ticks -> their labels, each of which can be read by itself."""
+_VERDICTS: Final = {
+    Verdict.CALIBRATED: GREEN,
+    Verdict.PRIOR_SHIFT: YELLOW,
+    Verdict.SHAPE: PINK,
+    Verdict.BOTH: INK,
+    Verdict.INSUFFICIENT: PALE,
+}
+"""Verdict -> its colour."""
+_STRIP_CAPTION: Final = " The strip at the top shows the verdict of each window."
+_STRIP: Final = 0.22
+"""Inches for the strip of verdicts."""
+_FEW: Final = 60
+"""Moments whose markers do not touch each other."""
 _PANEL: Final = 1.75
 _GAP: Final = 1.6
 """Times the usual step between windows: more is a gap."""
@@ -76,6 +93,8 @@ class Moment:
         The share that came true, and the mean of the predictions.
     start
         When the window or span begins; ``time`` if left out.
+    verdict
+        What was wrong with the model; None where that is not known.
     """
 
     time: datetime
@@ -83,6 +102,7 @@ class Moment:
     prevalence: float | None = None
     mean_prediction: float | None = None
     start: datetime | None = None
+    verdict: Verdict | None = None
 
 
 def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure:
@@ -105,21 +125,23 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
     ordered = sorted(moments, key=lambda moment: moment.time)
     titles = list(dict.fromkeys(title for moment in ordered for title in moment.results))
     lines = -(-len(titles) // 2)
-    height = 3.6 + _PANEL * lines + (0.35 * lines if lines else 0.0)
+    verdicts = [verdict for verdict in _VERDICTS if any(moment.verdict is verdict for moment in ordered)]
+    above = 0.25 + (_STRIP + 0.2 * -(-len(verdicts) // 3) if verdicts else 0.0)
+    height = 3.35 + above + _PANEL * lines + (0.35 * lines if lines else 0.0)
     figure = new_figure(height)
     grid = frame(
         figure,
         height,
         _title(ordered, titles, what),
-        CAPTION.format(what=what),
+        CAPTION.format(what=what) + (_STRIP_CAPTION if verdicts else ""),
         rows=(1.1, *[1.0] * lines),
         columns=(1.0, 1.0),
         gap=0.75,
-        above=0.25,
+        above=above,
     )
     x = _Times.of([moment.time for moment in ordered])
     first = figure.add_subplot(grid[0, :])
-    _draw_prevalence(first, ordered, x)
+    _draw_prevalence(first, ordered, x, verdicts)
     for number, title in enumerate(titles):
         axes = figure.add_subplot(grid[1 + number // 2, number % 2], sharex=first)
         _draw_measure(axes, title, [moment.results.get(title) for moment in ordered], x)
@@ -139,19 +161,24 @@ class _Times(NamedTuple):
         gaps = np.flatnonzero(steps > _GAP * np.median(steps)) + 1 if steps.size else np.zeros(0, np.intp)
         return cls(np.insert(days, gaps, 0.5 * (days[gaps] + days[gaps - 1])), gaps)
 
+    @property
+    def scale(self) -> float:
+        """Size of markers, 1 or less: many small ones are told apart where large ones are not."""
+        return min(1.0, max(0.4, _FEW / self.x.size))
+
     def spread(self, values: Sequence[float | None]) -> Floats:
         """Place values on the axis; nan in gaps, and where there is no finite value."""
         filled = [np.nan if value is None or math.isinf(value) else value for value in values]
         return np.insert(np.array(filled), self.gaps, np.nan)
 
 
-def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> None:
+def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times, verdicts: Sequence[Verdict]) -> None:
     dress(axes)
     for values, color, style in (
         ([moment.prevalence for moment in moments], HAPPENED, "-"),
         ([moment.mean_prediction for moment in moments], PREDICTED, "--"),
     ):
-        axes.plot(times.x, times.spread(values), color=color, ls=style, lw=1.8, marker="o", ms=3.0)
+        axes.plot(times.x, times.spread(values), color=color, ls=style, lw=1.8, marker="o", ms=3.0 * times.scale)
     rates = [rate for moment in moments for rate in (moment.prevalence, moment.mean_prediction) if rate is not None]
     axes.set_ylim(0.0, 1.15 * max(rates, default=1.0) or 1.0)
     axes.yaxis.set_major_formatter(lambda value, _: tick(value))
@@ -162,9 +189,27 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times) -> No
             Line2D([], [], color=HAPPENED, lw=1.8, marker="o", ms=3.0, label="share that came true"),
             Line2D([], [], color=PREDICTED, lw=1.8, ls="--", marker="o", ms=3.0, label="mean prediction"),
             Patch(color=CHANCE, label="what chance gives"),
+            *(Patch(color=_VERDICTS[verdict], label=verdict.words) for verdict in verdicts),
         ],
         columns=3,
+        above=_STRIP if verdicts else 0.0,
     )
+    if verdicts:
+        _draw_verdicts(axes, moments, times)
+
+
+def _draw_verdicts(axes: Axes, moments: Sequence[Moment], times: _Times) -> None:
+    """Draw the verdict of each moment as a strip above the axes: it reaches back to the moment before."""
+    points = np.delete(times.x, times.gaps + np.arange(times.gaps.size))
+    steps = np.diff(points)
+    usual = float(np.median(steps)) if steps.size else 1.0 / 48.0
+    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
+    strip = axes.inset_axes((0.0, 1.0 + 0.3 * _STRIP / height, 1.0, 0.5 * _STRIP / height), sharex=axes)
+    strip.axis("off")
+    for number, moment in enumerate(moments):
+        if moment.verdict is not None:
+            width = min(float(steps[number - 1]), usual) if number else usual
+            strip.barh(0.0, width, left=points[number] - width, color=_VERDICTS[moment.verdict], lw=0.0)
 
 
 def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None], times: _Times) -> None:
@@ -178,13 +223,13 @@ def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None
     axes.fill_between(times.x, null_lower, chance, color=CHANCE, lw=0.0)
     axes.fill_between(times.x, lower, upper, color=PREDICTED, alpha=0.2, lw=0.0)
     # A window between two gaps has no width to fill.
-    axes.plot(times.x, chance, ls="none", marker="_", ms=5.0, color=GREY)
-    axes.vlines(times.x, lower, upper, color=PREDICTED, alpha=0.3, lw=1.0)
+    axes.plot(times.x, chance, ls="none", marker="_", ms=5.0 * times.scale, color=GREY)
+    axes.vlines(times.x, lower, upper, color=PREDICTED, alpha=0.3, lw=times.scale)
     axes.plot(times.x, value, color=INK, lw=1.4)
     # A comparison with nan is false, so what is not known is not beyond.
     beyond = (value > chance) | (value < null_lower)
-    axes.plot(times.x[~beyond], value[~beyond], ls="none", marker="o", ms=3.5, color=INK)
-    axes.plot(times.x[beyond], value[beyond], ls="none", marker="o", ms=4.5, color=HAPPENED)
+    axes.plot(times.x[~beyond], value[~beyond], ls="none", marker="o", ms=3.5 * times.scale, color=INK)
+    axes.plot(times.x[beyond], value[beyond], ls="none", marker="o", ms=4.5 * times.scale, color=HAPPENED)
     lowest = np.fmin(np.fmin(value, lower), null_lower)
     axes.set_ylim(bottom=1.1 * float(np.min(lowest, initial=0.0, where=np.isfinite(lowest))))
     axes.yaxis.set_major_formatter(lambda tick, _: f"{tick:g}%" if unit == "percent" else f"{tick:g}")

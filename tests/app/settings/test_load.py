@@ -63,6 +63,8 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
             ),
         ),
         ("models: {defaults: {horizon: 0}}", "monitor.yaml:1: models.defaults.horizon must be at least 1s, got 0"),
+        ("history: {retention: 0}", "monitor.yaml:1: history.retention must be at least 24h, got 0"),
+        ("history: {retention: null}", "monitor.yaml:1: history.retention must be a duration"),
         (
             "models:\n  declared:\n    churn:\n      horizn: 3d",
             "monitor.yaml:4: unknown setting models.declared.churn.horizn; did you mean models.declared.churn.horizon?",

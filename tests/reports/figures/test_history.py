@@ -3,9 +3,11 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from matplotlib.dates import date2num
+from matplotlib.patches import Rectangle
 
 from monitor.errors import NotEnoughData
-from monitor.reports.evaluation.report import MeasureResult
+from monitor.reports.evaluation.report import MeasureResult, Verdict
 from monitor.reports.figures.history import Moment, SignedResult, history_figure
 from monitor.reports.figures.output import to_svg
 from tests.reports.figures.tables import check_layout, texts
@@ -86,6 +88,38 @@ def test_what_is_beyond_chance_is_marked_and_what_is_not_known_is_not() -> None:
     figure = history_figure([moment(0, 0.01), moment(1, 0.03), moment(2, 0.05, None)])
     beyond = figure.axes[2].lines[-1]
     assert np.asarray(beyond.get_ydata()).tolist() == [0.03]
+
+
+def test_verdicts_are_a_strip_that_changes_where_they_do_and_ends_in_gaps() -> None:
+    said = {0: Verdict.CALIBRATED, 1: Verdict.CALIBRATED, 3: Verdict.PRIOR_SHIFT, 7: Verdict.SHAPE}
+    moments = [replace(moment(hour, 0.01), verdict=said.get(hour)) for hour in (0, 1, 2, 3, 7)]
+    figure = history_figure(moments)
+    check_layout(figure)
+    (strip,) = figure.axes[0].child_axes
+    hours = [
+        (round(24 * (bar.get_x() + bar.get_width() - date2num(START))), round(24 * bar.get_width(), 6))
+        for bar in strip.patches
+        if isinstance(bar, Rectangle)
+    ]
+    assert hours == [(0, 1.0), (1, 1.0), (3, 1.0), (7, 1.0)]
+    assert len({str(bar.get_facecolor()) for bar in strip.patches}) == 3
+    legend = figure.axes[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()][3:] == ["calibrated", "prior shift", "shape miscalibration"]
+    assert any("the verdict of each window" in each for each in texts(figure))
+
+
+def test_without_verdicts_there_is_no_strip() -> None:
+    figure = history_figure([moment(0, 0.01)])
+    assert figure.axes[0].child_axes == []
+    assert not any("verdict" in each for each in texts(figure))
+
+
+def test_many_moments_have_small_markers() -> None:
+    sizes = [
+        history_figure([moment(hour, 0.01) for hour in range(n)]).axes[2].lines[-1].get_markersize() for n in (9, 250)
+    ]
+    assert sizes == [4.5, 1.8]
 
 
 def test_an_infinite_value_is_a_gap() -> None:

@@ -44,6 +44,12 @@ def upgrade() -> None:
         sa.Column("cells", sa.LargeBinary, nullable=False),
         sa.Column("sketches", sa.LargeBinary),
     )
+    op.add_column("partitions", sa.Column("read_to_ms", sa.BigInteger, nullable=False, server_default="-1"))
+    op.add_column("partitions", sa.Column("saved_ms", sa.BigInteger, nullable=False, server_default="0"))
+    op.execute(
+        "UPDATE partitions SET read_to_ms = coalesce((SELECT max(prediction_watermark_ms) FROM models"
+        " WHERE models.partition = partitions.partition), -1)"
+    )
     op.add_column("models", sa.Column("closed_to_ms", sa.BigInteger, nullable=False, server_default="-1"))
     op.add_column("models", sa.Column("awaits_outcomes", sa.Integer, nullable=False, server_default="1"))
     _convert(op.get_bind())

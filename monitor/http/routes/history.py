@@ -1,0 +1,165 @@
+"""GET /v1/models/{model}/history: what was measured in earlier windows."""
+
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from monitor.access.model import Role
+from monitor.durations import format_duration, parse_duration, to_ms
+from monitor.errors import InputError
+from monitor.events.model import ALL, SeriesKey
+from monitor.events.times import format_time
+from monitor.http.authorization import Of, needs
+from monitor.http.problems import Problem
+from monitor.http.request_parsing import Parameters, parse_time
+from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
+from monitor.http.schemas import HistoryBody
+from monitor.http.services import Services, ServicesOf
+from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.store.history import FIELDS, MINUTE_MS
+from monitor.windows.history import CANONICAL, fitting_step, reports_of
+from monitor.windows.lookup import check_series, listed, no_window
+
+router: Final = APIRouter(tags=["reports"])
+
+MAX_VALUES: Final = 10_000
+"""Values of measures in one answer."""
+
+
+_COUNTS: Final = ("n", "positives", "prevalence", "mean_prediction", "predictions")
+
+
+class HistoryQuery(Parameters):
+    """The part of the history that is requested."""
+
+    measure: Annotated[str, Field(description="only this measure; all if left out", examples=["smce"])] = ""
+    window: Annotated[str, Field(description="the first of those declared if left out", examples=["24h"])] = ""
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            description="windows that end there or later: RFC 3339, or milliseconds since the epoch; "
+            "the oldest that are kept if left out",
+            examples=["2026-11-20T10:00:00Z"],
+        ),
+    ] = ""
+    to: Annotated[
+        str,
+        Field(
+            description="windows that end there or earlier; the newest if left out", examples=["2026-11-21T10:00:00Z"]
+        ),
+    ] = ""
+    step: Annotated[
+        str,
+        Field(
+            description="the last window that ends in each step, such as 15m or 6h, at least 1m; the shortest with "
+            f"which the answer has at most {MAX_VALUES} values if left out",
+            examples=["1h"],
+        ),
+    ] = ""
+    version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
+    segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
+
+
+@router.get(
+    "/v1/models/{model:path}/history",
+    dependencies=[needs(Role.READ, Of.MODEL)],
+    summary="Earlier reports of one series",
+    description="What was measured in each window of one series, ascending by the window's end: counts, measures with "
+    "intervals and levels, and the verdict. It is kept for `history.retention`, the older the sparser. "
+    "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
+    response_model=HistoryBody,
+    response_description="The points; none where nothing was measured in that time",
+    responses=NOT_MODIFIED | problems(404, 422, 503),
+)
+async def history(
+    request: Request, services: ServicesOf, model: str, query: Annotated[HistoryQuery, Query()]
+) -> Response:
+    from_ms = parse_time(query.from_, "from") if query.from_ else None
+    to_ms = parse_time(query.to, "to") if query.to else None
+    step_ms = _parse_step(query.step) if query.step else None
+    if from_ms is not None and to_ms is not None and from_ms > to_ms:
+        raise Problem(422, "invalid-parameter", f"from must not be later than to, got {query.from_} and {query.to}")
+
+    def read() -> Response:
+        measures = _measures(services, query.measure)
+        key = _key(services, model, query)
+        max_points = MAX_VALUES // len(measures)
+        points, used_ms = services.history.read(
+            key, from_ms=from_ms, to_ms=to_ms, step_ms=step_ms, max_points=max_points
+        )
+        if points.to_ms.size > max_points:
+            fitting = _duration(fitting_step(points, max_points))
+            raise Problem(
+                422,
+                "invalid-parameter",
+                f"step={_duration(used_ms)} makes {points.to_ms.size * len(measures):,} values, and an answer has at "
+                f"most {MAX_VALUES:,}: set step={fitting}, or name one measure or a shorter time",
+            )
+        body = {
+            **key.series._asdict(),
+            "window": key.window,
+            "step": _duration(used_ms),
+            "points": [_to_dict(report) for report in reports_of(key, points, measures)],
+        }
+        return tagged_response(request, tagged(body))
+
+    return await services.lookups.run(read)
+
+
+def _key(services: Services, model: str, query: HistoryQuery) -> ReportKey:
+    """The series and window of a request. Raises UnknownSeries where nothing is measured and nothing was."""
+    windows = [window.name for window in services.evaluator.windows]
+    window = query.window or windows[0]
+    if window not in windows:
+        raise no_window(window, windows)
+    snapshot = services.latest().snapshot
+    version = query.version or snapshot.current_versions.get(model, "")
+    key = ReportKey(SeriesKey(model, version, query.segment or ALL), window)
+    if key in snapshot.reports:
+        return key
+    # Not measured any more, or not yet since the start.
+    kept = services.history.series(model)
+    measured = {key.series for key in (*snapshot.reports, *snapshot.failures)}
+    newest = kept[-1].version if kept else ""
+    return ReportKey(check_series({*kept, *measured}, model, version or newest, key.series.segment), window)
+
+
+def _measures(services: Services, name: str) -> list[str]:
+    measures = [*services.evaluator.measures, *CANONICAL]
+    if name and name not in measures:
+        raise InputError(f"no measure {name!r} in windows; measures are {listed(measures)}")
+    return [name] if name else measures
+
+
+def _parse_step(text: str) -> int:
+    try:
+        step_ms = to_ms(parse_duration(text))
+    except ValueError as error:
+        raise Problem(422, "invalid-parameter", f"step {error}, got {text[:80]!r}") from None
+    if step_ms < MINUTE_MS:
+        raise Problem(422, "invalid-parameter", f"step must be at least 1m, got {text}: no more is kept")
+    return step_ms
+
+
+def _duration(milliseconds: int) -> str:
+    return format_duration(timedelta(milliseconds=milliseconds))
+
+
+def _to_dict(report: Report) -> dict[str, Any]:
+    diagnosis, times = report.diagnosis, (report.from_ms, report.to_ms)
+    first, last = (None if time_ms is None else format_time(time_ms) for time_ms in times)
+    return {
+        "from": first,
+        "to": last,
+        **{name: getattr(report, name) for name in _COUNTS},
+        "verdict": None if diagnosis is None else diagnosis.verdict,
+        "severity": None if diagnosis is None else diagnosis.severity,
+        "measures": {
+            name: {"unit": result.unit, **{field: getattr(result, field) for field in FIELDS}}
+            for name, result in report.measures.items()
+        },
+    }

@@ -1,0 +1,120 @@
+"""The settled edge of a model: up to where its predictions are final, and what holds it back."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from monitor.events.model import ModelPolicy
+from monitor.events.times import format_time
+from monitor.store.base import ModelClock, PartitionClock
+
+_NEVER: Final = -1
+_SAVED_WITHIN_MS: Final = 60_000
+"""A partition that is read saves a checkpoint more often than this."""
+_TOLERANCE_MS: Final = 60_000
+"""Ends of logs and checkpoints are some seconds old."""
+
+
+class Reason(StrEnum):
+    """Why a partition holds a model back."""
+
+    NOT_READ = "not_read"
+    """No replica saves checkpoints of the partition."""
+    BEHIND = "behind"
+    """The partition is read only up to an earlier time."""
+    OUTCOMES_SILENT = "outcomes_silent"
+    """Predictions came, and no outcomes."""
+    IDLE = "idle"
+    """The model is idle in the partition, and its logs have not been read to their ends since."""
+
+
+class Hold(NamedTuple):
+    """The partition that holds a model back."""
+
+    partition: int
+    reason: Reason
+    since_ms: int
+    """Event time, of ``not_read`` wall-clock time; -1 if there is none."""
+
+    def __str__(self) -> str:
+        return f"partition {self.partition}: {self.detail}"
+
+    @property
+    def detail(self) -> str:
+        """The reason in words."""
+        since = format_time(self.since_ms) if self.since_ms >= 0 else None
+        if self.reason is Reason.NOT_READ:
+            return f"not read since {since}: no replica holds it, or the log has it no longer"
+        if self.reason is Reason.BEHIND:
+            return f"read up to {since}, and records are left" if since else "nothing was read from it yet"
+        if self.reason is Reason.OUTCOMES_SILENT:
+            return f"outcome log silent since {since}" if since else "no outcome came yet"
+        return f"no event of the model since {since}, and its logs have not been read to their ends"
+
+
+class SettledEdge(NamedTuple):
+    """Up to where a model is settled."""
+
+    to_ms: int
+    """Predictions before this time are settled in all partitions; -1 if none are."""
+    held_back_by: Hold | None = None
+    """None where it is as near to the newest event as horizon and lateness let it be."""
+
+
+def settled_edge(
+    clocks: Mapping[int, ModelClock],
+    partitions: Mapping[int, PartitionClock],
+    policy: ModelPolicy,
+    pane_ms: int,
+    now_ms: int,
+) -> SettledEdge:
+    """The settled edge of a model.
+
+    It is the smallest time up to which a partition has closed the model. A partition that has not met the model holds
+    it back by how far it is read, less the wait: its events may be among what is left to read.
+
+    Parameters
+    ----------
+    clocks
+        Partition -> how far it is with the model, of those that have met it.
+    partitions
+        All partitions.
+    policy
+        Of the model.
+    pane_ms
+        Width of the narrowest panes.
+    now_ms
+        Wall-clock time, for the reason only.
+    """
+    wait_ms = policy.wait_ms(max((clock.awaits_outcomes for clock in clocks.values()), default=1))
+    closed = [(clock.closed_to_ms, number) for number, clock in clocks.items()]
+    for number in partitions.keys() - clocks.keys():
+        read_ms = partitions[number].read_to_ms - wait_ms
+        closed.append((max(read_ms - read_ms % pane_ms, _NEVER), number))
+    if not closed:
+        return SettledEdge(_NEVER)
+    edge_ms, first = min(closed)
+    newest_ms = max((clock.prediction_watermark_ms for clock in clocks.values()), default=_NEVER)
+    # Where it is idle or was not met, a partition may be behind by the lateness.
+    if edge_ms + pane_ms + policy.lateness_ms + _TOLERANCE_MS >= newest_ms - wait_ms:
+        return SettledEdge(edge_ms)
+    due_ms = newest_ms - policy.lateness_ms - _TOLERANCE_MS
+    return SettledEdge(edge_ms, _hold(first, clocks.get(first), partitions.get(first), due_ms, now_ms))
+
+
+def _hold(
+    number: int,
+    clock: ModelClock | None,
+    partition: PartitionClock | None,
+    due_ms: int,
+    now_ms: int,
+) -> Hold:
+    """Find why; ``due_ms`` is the event time that a partition has passed if nothing is wrong."""
+    if partition is not None and now_ms - partition.saved_ms > _SAVED_WITHIN_MS:
+        return Hold(number, Reason.NOT_READ, partition.saved_ms)
+    read_to_ms = _NEVER if partition is None else partition.read_to_ms
+    if clock is None or read_to_ms < due_ms:
+        return Hold(number, Reason.BEHIND, read_to_ms)
+    if clock.awaits_outcomes and clock.outcome_watermark_ms < min(due_ms, clock.prediction_watermark_ms):
+        return Hold(number, Reason.OUTCOMES_SILENT, clock.outcome_watermark_ms)
+    return Hold(number, Reason.IDLE, clock.prediction_watermark_ms)

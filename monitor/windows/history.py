@@ -1,0 +1,181 @@
+"""The history of reports: what is saved of each evaluation, and read again as figures over time."""
+
+from collections.abc import Collection, Iterable, Sequence
+from math import isnan
+from typing import Any, Final
+
+import numpy as np
+
+from monitor.classes import CLASS_MEASURES
+from monitor.events.model import SeriesKey
+from monitor.measures import MEASURES
+from monitor.measures.base import MeanLoss, Unit
+from monitor.reports.evaluation.report import (
+    Diagnosis,
+    MeasureResult,
+    Report,
+    ReportKey,
+    ScoreResult,
+    Severity,
+    Verdict,
+)
+from monitor.store import history
+from monitor.store.database import Database
+from monitor.store.history import FIELDS, MINUTE_MS, Points
+
+CANONICAL: Final = ("skce",)
+"""Measures of whole probability vectors that windows may have."""
+
+STEPS_MS: Final = tuple(MINUTE_MS * minutes for minutes in (1, 5, 15, 60, 180, 360, 720, 1440, 10080))
+"""Steps that are chosen where a request names none; each divides the next."""
+
+
+class History:
+    """Reads the history of a store. Any thread.
+
+    Parameters
+    ----------
+    database
+        The database of the store.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def series(self, model: str) -> Sequence[SeriesKey]:
+        """The series of a model that have a history, the one with the newest points last."""
+        with self._database.reading() as connection:
+            return history.series_of(connection, model)
+
+    def read(
+        self,
+        key: ReportKey,
+        *,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        step_ms: int | None = None,
+        max_points: int,
+    ) -> tuple[Points, int]:
+        """The points of a series and window that end in [from, to], and the step between them.
+
+        Parameters
+        ----------
+        step_ms
+            Of each step (k * step, (k + 1) * step] the last point is returned; if left out, the shortest of STEPS_MS
+            with which there are at most ``max_points``.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        with self._database.reading() as connection:
+            points = history.read(connection, key.series, from_ms, to_ms)
+        points = points.take(points.window == key.window)
+        if step_ms is None:
+            step_ms = fitting_step(points, max_points)
+        return points.thinned(step_ms), step_ms
+
+
+def fitting_step(points: Points, max_points: int) -> int:
+    """The shortest of STEPS_MS with which there are at most so many points; the longest if there is none."""
+    return next((step for step in STEPS_MS if points.thinned(step).to_ms.size <= max_points), STEPS_MS[-1])
+
+
+def points_of(reports: Iterable[Report]) -> dict[SeriesKey, Points]:
+    """Series -> the points of reports on it. Reports on windows that hold nothing have none.
+
+    Intervals, levels and verdicts that are of earlier predictions are left out: they will be saved once they are
+    renewed, under the end of the window of which they are.
+    """
+    by_series: dict[SeriesKey, list[Report]] = {}
+    for report in reports:
+        if report.predictions:
+            by_series.setdefault(report.key.series, []).append(report)
+    return {series: _points(found) for series, found in by_series.items()}
+
+
+def _points(reports: Iterable[Report]) -> Points:
+    rows, measures = [], []
+    for report in reports:
+        outdated = report.intervals_outdated_since_ms is not None
+        diagnosis = None if outdated else report.diagnosis
+        mean = np.nan if report.mean_prediction is None else report.mean_prediction
+        verdict = "" if diagnosis is None else diagnosis.verdict.value
+        severity = "" if diagnosis is None or diagnosis.severity is None else diagnosis.severity.value
+        counts = (report.n, report.positives, report.predictions)
+        rows.append((report.window, report.to_ms, report.from_ms, *counts, mean, verdict, severity))
+        measures.append(
+            {
+                name: [result.value, *_uncertainty(None if outdated else result)]
+                for name, result in {**report.measures, **report.canonical}.items()
+            }
+        )
+    return Points.of_rows(rows, measures)
+
+
+def _uncertainty(result: MeasureResult | None) -> list[float]:
+    values = [None if result is None else getattr(result, field) for field in FIELDS[1:]]
+    return [np.nan if value is None else value for value in values]
+
+
+def reports_of(key: ReportKey, points: Points, measures: Collection[str] | None = None) -> list[Report]:
+    """Reports with what is kept of them, of the points of a series and window; with all measures if left out.
+
+    Numbers have seven digits. The diagnosis has a verdict and a severity; it is None, as intervals and levels are,
+    where these were not computed for the window.
+    """
+    of_measures = {
+        name: _seven_digits(fields).tolist()
+        for name, fields in points.measures.items()
+        if measures is None or name in measures
+    }
+    counts = (points.from_ms, points.to_ms, points.n, points.positives, points.predictions)
+    means = _seven_digits(points.mean_prediction)
+    verdicts = zip(points.verdict.tolist(), points.severity.tolist(), strict=True)
+    return [
+        Report(
+            *key.series,
+            key.window,
+            from_ms,
+            to_ms,
+            n,
+            positives,
+            predictions,
+            prevalence=positives / n if n else None,
+            mean_prediction=_known(mean),
+            measures={
+                name: _result(name, fields[at]) for name, fields in of_measures.items() if not isnan(fields[at][0])
+            },
+            diagnosis=Diagnosis(Verdict(verdict), "", severity=Severity(severity) if severity else None)
+            if verdict
+            else None,
+        )
+        for at, ((from_ms, to_ms, n, positives, predictions), mean, (verdict, severity)) in enumerate(
+            zip(np.stack(counts, axis=1).tolist(), means.tolist(), verdicts, strict=True)
+        )
+    ]
+
+
+def _result(name: str, fields: Sequence[float]) -> MeasureResult:
+    value, *uncertainty = fields
+    kind = ScoreResult if isinstance(MEASURES.get(name), MeanLoss) else MeasureResult
+    return kind(value, unit_of(name), *map(_known, uncertainty))
+
+
+def unit_of(measure: str) -> Unit:
+    """The unit of a measure of windows."""
+    return MEASURES[measure].unit if measure in MEASURES else CLASS_MEASURES[measure].unit
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else value
+
+
+def _seven_digits(values: Any) -> Any:
+    """Single-precision numbers as doubles of seven digits, which are all that they hold: 0.1, not 0.100000001."""
+    doubles = np.asarray(values, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        digits = 6 - np.floor(np.log10(np.abs(doubles)))
+        scale = np.where(np.isfinite(digits), 10.0 ** np.clip(digits, -300, 300), 1.0)
+        return np.round(doubles * scale) / scale
