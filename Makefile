@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 AUDIT := .cache/audit
 
-.PHONY: help demo test check audit format bench simulate lore image-check kernels clean
+.PHONY: help demo test check audit format bench soak soak-short simulate lore image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,12 @@ test: $(DEV_STAMP) ## every test, against real parts
 
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
+
+soak: $(DEV_STAMP) ## 100 million events of 200 models through a real broker, with a kill every minute; an hour and more
+	$(BIN)/python -m tests.soak
+
+soak-short: $(DEV_STAMP) ## the same in ten minutes, with 15 million events
+	$(BIN)/python -m tests.soak --events 15000000 --minutes 10
 
 simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; hours of processor time
 	$(BIN)/python -m tests.simulations.long_form

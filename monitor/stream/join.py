@@ -234,6 +234,8 @@ class Join:
         )
         accepted = _first(accepted, written)
         if not self._vectors.rows:
+            # Copies: there was space for several times as many rows.
+            accepted = Accepted._make(column.copy() for column in accepted)
             return Joined(accepted.rows, accepted.model, accepted.bucket_time_ms, accepted.event)
         rows, origin = _journal_rows(accepted, self._vectors.reserve(0))
         return Joined(rows, accepted.model[origin], accepted.bucket_time_ms[origin], accepted.event[origin])
@@ -357,7 +359,7 @@ class Join:
             columns = np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros((size, 2), np.int64)
             if join_loops.count_predictions(predictions, whole, pane_ms, *columns):
                 break
-            self._count_slots *= 4
+            self._count_slots *= 2
         used = np.flatnonzero(columns[2][:, 0] + columns[2][:, 1])
         counted, pane, counts = (column[used] for column in columns)
         values = np.zeros((counted.size, COLUMNS), np.int64)

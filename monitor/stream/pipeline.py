@@ -24,6 +24,7 @@ from monitor.errors import (
 )
 from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
+from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, ModelClock
@@ -41,8 +42,12 @@ _SOURCE_FAILURES: Final = (SourceUnavailable, SourceMisconfigured)
 
 _NOTHING: Final = np.zeros(0, np.int64)
 
-_ROWS_BETWEEN_CHECKPOINTS: Final = 600_000
-"""A checkpoint is saved early once this many rows of the journal are unsaved: some 40 MB."""
+_ROWS_BETWEEN_CHECKPOINTS: Final = 500_000
+"""A checkpoint is saved early once this many rows of the journal are unsaved: some 30 MB."""
+
+_ROWS_IN_A_SAVE: Final = 100_000
+"""Partitions with more rows than this together are saved one after the other: sorted and encoded, each row takes
+several times as much memory as it did before."""
 
 _READING_SHARE: Final = 4.0
 """Between two checkpoints is at least this many times as long as the last one took, so that of a long backlog over many
@@ -281,6 +286,7 @@ class Pipeline:
         self._fenced = ""
         self._source.start(number, partition.offsets)
         self._paused = frozenset(paused for paused in self._paused if paused.partition != number)
+        return_free_memory()
         _log.info("partition restored", partition=number, epoch=epoch, predictions=partition.join.predictions)
 
     def _release(self, numbers: frozenset[int]) -> None:
@@ -323,6 +329,8 @@ class Pipeline:
             self._save()
             self._last_checkpoint = self._clock.monotonic()
             self._pause_seconds = min(_READING_SHARE * (self._last_checkpoint - began), _LONGEST_SECONDS)
+            if rows >= _ROWS_IN_A_SAVE:
+                return_free_memory()
 
     def _begin_checkpoint(self, *, summarise: bool = False) -> None:
         with suppress(StoreUnavailable):  # the save says so
@@ -332,11 +340,17 @@ class Pipeline:
                 partition.elsewhere = self._clocks
         now = self._clock.monotonic()
         summarise |= now - self._last_summary >= self._settings.summary_seconds
-        self._unsaved = [
-            self._checkpoint(number, summarise=summarise)
-            for number, part in self._partitions.items()
-            if summarise or part.changed(self._silence(number))
-        ]
+        rows = 0
+        for number, partition in tuple(self._partitions.items()):  # a save may find that one was claimed by another
+            if not (summarise or partition.changed(self._silence(number))):
+                continue
+            rows += partition.unsaved_rows
+            self._unsaved.append(self._checkpoint(number, summarise=summarise))
+            if rows >= _ROWS_IN_A_SAVE:
+                self._save()
+                if self._unsaved:
+                    break  # the others are saved once these are
+                rows = 0
         if summarise:
             self._last_summary = now
 

@@ -238,12 +238,10 @@ class Sampler:
             parts = []
             for cell in cells:
                 new, cell.unsaved = cell.unsaved, []
-                if whole:
-                    new = cell.saved = [Candidates.joined([*cell.saved, *new])]
-                else:
-                    new = [Candidates.joined(new)] if new else []
-                    cell.saved += new
-                parts += new
+                if new:
+                    # In one part: there are many cells, and the objects of each part take more than its few rows.
+                    cell.saved = [Candidates.joined([*cell.saved, *new])]
+                parts += cell.saved if whole else new
             result.append(CandidateBatch(bucket, Candidates.joined(parts).to_bytes(), whole))
         if self._new_thresholds:
             self._full = self._index_full_cells()

@@ -1,4 +1,4 @@
-"""What a sample costs the way of an event (decode, join, closings, checkpoints), beside the same without it."""
+"""What a sample costs the way of an event: decode, join, closings and checkpoints, with it and without."""
 
 import itertools
 import time

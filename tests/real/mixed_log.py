@@ -6,7 +6,7 @@ event, from the same log.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Final
@@ -80,6 +80,8 @@ class MixedLog:
         Whose events it holds.
     features
         Whether most predictions have features.
+    settled
+        Whether it ends with events by which all others are settled, in every partition.
     """
 
     size: int
@@ -87,6 +89,7 @@ class MixedLog:
     seed: int = 1
     models: tuple[str, ...] = MODELS
     features: bool = False
+    settled: bool = False
     lines: list[LogLine] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,6 +154,18 @@ class MixedLog:
                 written.append((arrives, LogLine(topic, at % self.partitions, line.key, bad, None)))
         written.sort(key=lambda pair: pair[0])
         self.lines = [line for _, line in written]
+        if self.settled:
+            self.lines += self._last_lines()
+
+    def _last_lines(self) -> Iterator[LogLine]:
+        """Predictions and outcomes of every model: so many that every partition has some, wherever ids hash to."""
+        time_ms = START_MS + SPAN_MS + POLICY.retention_ms
+        for model in self.models:
+            for number in range(12 * self.partitions):
+                identifier = f"last-{number}"
+                prediction = NaiveEvent(Kind.PREDICTION, model, identifier, time_ms, 0.5, version="2")
+                yield self._line(prediction)
+                yield self._line(NaiveEvent(Kind.OUTCOME, model, identifier, time_ms, y=1))
 
     def _line(self, event: NaiveEvent) -> LogLine:
         partition = hash_of(event.id) % self.partitions
