@@ -165,8 +165,10 @@ class Soak:
             self.broker.create_topic(topic, PARTITIONS, retention_bytes=str(1 << 30), segment_bytes=str(1 << 27))
         self._write_settings()
         self._store = SqlStore.open(f"sqlite:///{self.folder / 'state.db'}")
-        self._began = self._read_at = self._shown_at = self._killed_at = time.monotonic()
-        self._read_when_killed = 0
+        self._began = self._read_at = self._shown_at = time.monotonic()
+        self._works_since: float | None = None
+        """When the service had first saved something."""
+        self._read_at_start = 0
         self._served = Served(self.folder)
 
     def run(self) -> list[str]:
@@ -267,11 +269,12 @@ class Soak:
         if now - self._shown_at >= ROW_SECONDS:
             self._shown_at += ROW_SECONDS
             self._show()
-        # A service that has saved nothing since it was started is on a machine too slow for this: it is left alone.
-        if now - self._killed_at >= self.options.kill_seconds and self._read() > self._read_when_killed:
-            self._killed_at, self._read_when_killed = now, self._read()
+        if self._works_since is None:
+            self._works_since = now if self._read() > self._read_at_start else None
+        elif now - self._works_since >= self.options.kill_seconds:
             self._served.kill()
             self.kills += 1
+            self._works_since, self._read_at_start = None, self._read()
             self._served = Served(self.folder)
 
     def _end(self) -> None:
@@ -345,7 +348,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--events", type=int, default=100_000_000, help="messages to publish (default: 100 million)")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to publish them (default: 60)")
     parser.add_argument("--models", type=int, default=200, help="models, 1000 at most (default: 200)")
-    parser.add_argument("--kill-seconds", type=float, default=60.0, help="time between two kills (default: 60)")
+    parser.add_argument(
+        "--kill-seconds",
+        type=float,
+        default=60.0,
+        help="how long a service may save events until it is killed (default: 60)",
+    )
     parser.add_argument("--window-seconds", type=int, default=60, help="length of the window (default: 60)")
     options = Options(**vars(parser.parse_args(arguments)))
     # Ends as an interrupt does, and the service with it.
