@@ -18,7 +18,6 @@ from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
-from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.sources.base import LogStart, Message, Source, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
@@ -132,7 +131,6 @@ def make_evaluator(
     *,
     refresh: Callable[[], None] = lambda: None,
     snapshots: Snapshots | None = None,
-    record: Callable[[Mapping[ReportKey, Report]], None] = lambda _: None,
 ) -> Evaluator:
     """The evaluator of all windows."""
     evaluation = settings.evaluation
@@ -151,7 +149,6 @@ def make_evaluator(
         max_series=evaluation.max_series,
         refresh=refresh,
         snapshots=snapshots,
-        record=record,
         clock=clock,
     )
 

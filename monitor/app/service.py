@@ -115,14 +115,8 @@ class Service:
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
             self.snapshots = SharedSnapshots(evaluations, self.leases, clock=self._clock)
-            history = History(self.store.database, self._clock)
             self.evaluator = make_evaluator(
-                settings,
-                panes,
-                self._clock,
-                refresh=self._refresh,
-                snapshots=self.snapshots,
-                record=history.record,
+                settings, panes, self._clock, refresh=self._refresh, snapshots=self.snapshots
             )
             self.recalibration = Recalibration(
                 settings,
@@ -166,7 +160,7 @@ class Service:
                 create_api(
                     Services(
                         evaluator=self.evaluator,
-                        history=history,
+                        history=History(self.store.database),
                         status=lambda: self.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,

@@ -120,7 +120,14 @@ class Family(NamedTuple):
     rows: Rows
 
 
-Families = Callable[[], Iterable[Family]]
+class WrittenFamily(NamedTuple):
+    """A series and its samples as text, which an earlier scrape may have written: see :mod:`monitor.metrics.text`."""
+
+    series: Series[Any]
+    text: Sequence[str]
+
+
+Families = Callable[[], Iterable[Family | WrittenFamily]]
 """Collects some of the families; called at each scrape."""
 
 

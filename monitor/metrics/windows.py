@@ -1,8 +1,9 @@
 """The series of the latest snapshot: windows, their diagnosis, and the evaluation itself."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from threading import Lock
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from monitor.events.model import ALL
 from monitor.measures.base import Measure
@@ -17,8 +18,10 @@ from monitor.metrics.series import (
     Rows,
     Series,
     Value,
+    WrittenFamily,
     read_families,
 )
+from monitor.metrics.text import SampleWriter
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.report import Diagnosis, ReliabilityBin, Report, Verdict
 from monitor.windows.maturity import AgeCohort
@@ -28,8 +31,8 @@ MAX_SERIES: Final = 150_000
 """Default cap on time series about windows: what a thousand windows with all measures and bins need, and more."""
 
 
-def _window(name: str, meaning: str, read: Callable[[Report], Value]) -> Series[Report]:
-    return Series(name, meaning, read, REPORT_LABELS)
+def _window(name: str, meaning: str, read: Callable[[Report], Value], level: Level = Level.VALUES) -> Series[Report]:
+    return Series(name, meaning, read, REPORT_LABELS, level)
 
 
 def _diagnosis(
@@ -120,6 +123,7 @@ DIAGNOSIS: Final = (
         "calibration_error_after_offset",
         "smCE of the predictions after their best offset: what an update of the intercept leaves.",
         lambda diagnosis: diagnosis.error_after_offset,
+        Level.INTERVALS,
         is_ratio=True,
     ),
     _diagnosis(
@@ -170,6 +174,7 @@ WINDOWS: Final = (
         "calibration_window_end_timestamp_seconds",
         "Prediction time at which the window ends, seconds since the epoch.",
         lambda report: None if report.to_ms is None else report.to_ms / 1000,
+        Level.INTERVALS,
     ),
 )
 WATERMARK: Final = Series[int](
@@ -401,27 +406,33 @@ class WindowFamilies:
         self._series = (*measure_series(measures), *CANONICAL, *DIAGNOSIS, *WINDOWS, *(RELIABILITY if bins else ()))
         self._levels = levels or LevelSwitch()
         self._max_series = max_series
+        self._whole, self._capped = _ModelTexts(self._families), _ModelTexts(self._families)
         self._lock = Lock()
         self._dropped_total = 0
         self._dropped_in = -1
 
-    def __call__(self) -> Iterator[Family]:
+    def __call__(self) -> Iterator[Family | WrittenFamily]:
         """Read the latest snapshot."""
         # Every replica chooses the level by all models, whoever exports them.
         level = self._levels.choose(len(self._evaluations.latest.watermarks_ms))
         snapshot = self._exported()
         reports = list(snapshot.reports.values())
-        families = self._families(reports, snapshot.coverage, level)
-        total = exported = _count_rows(families)
+        texts = self._whole.write(reports, snapshot.coverage, level)
+        total = exported = sum(text.rows for text in texts)
         if total > self._max_series:
-            families = self._families(self._within_cap(reports, snapshot.coverage, level), snapshot.coverage, level)
-            exported = _count_rows(families)
-        yield from families
+            kept = self._within_cap(reports, snapshot.coverage, level)
+            texts = self._capped.write(kept, snapshot.coverage, level)
+            exported = sum(text.rows for text in texts)
+        for at, series in enumerate(self._exported_series(level)):
+            yield WrittenFamily(series, [text.by_series[at] for text in texts])
         yield from read_families([WATERMARK], [((model,), at_ms) for model, at_ms in snapshot.watermarks_ms.items()])
         yield from read_families([SETTLED], [((model,), edge_ms) for model, edge_ms in snapshot.edges_ms.items()])
         dropped_total = self._count_dropped(snapshot.number, total - exported)
         scrape = _Scrape(self._evaluations, snapshot, level, exported, dropped_total)
         yield from read_families(EVALUATION, [((), scrape)])
+
+    def _exported_series(self, level: Level) -> list[Series[Any]]:
+        return [*(series for series in self._series if series.level <= level), *COVERAGE]
 
     def _families(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[Family]:
         """The families about reports, and the coverage of versions that have a report of all their predictions."""
@@ -453,6 +464,63 @@ class WindowFamilies:
                 self._dropped_in = number
                 self._dropped_total += dropped
             return self._dropped_total
+
+
+class _ModelText(NamedTuple):
+    """The samples of a model as text, and what they were written from."""
+
+    reports: Sequence[Report]
+    coverage: Coverage
+    level: Level
+    by_series: Sequence[str]
+    """The lines of each exported series."""
+    rows: int
+
+
+class _ModelTexts:
+    """Writes the samples of models, each anew only where its reports have changed.
+
+    Prometheus wants the samples of one series together, over all models: each scrape joins those of the models.
+
+    Parameters
+    ----------
+    families
+        Reads the families of reports and coverage, at a level.
+    """
+
+    def __init__(self, families: Callable[[Sequence[Report], Coverage, Level], Sequence[Family]]) -> None:
+        self._families = families
+        self._texts: dict[str, _ModelText] = {}
+
+    def write(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[_ModelText]:
+        """The texts of the reports' models, in their order; texts of other models are dropped."""
+        coverages: dict[str, dict[tuple[str, str], Sequence[AgeCohort]]] = {}
+        for version, cohorts in coverage.items():
+            coverages.setdefault(version[0], {})[version] = cohorts
+        by_model = groupby(sorted(reports, key=_model), key=_model)
+        # A dictionary of its own: another scrape may be reading the old one.
+        texts = {model: self._written(model, list(part), coverages.get(model, {}), level) for model, part in by_model}
+        self._texts = texts
+        return list(texts.values())
+
+    def _written(self, model: str, reports: Sequence[Report], coverage: Coverage, level: Level) -> _ModelText:
+        before = self._texts.get(model)
+        if (
+            before is not None
+            and (before.level, before.coverage) == (level, coverage)
+            and len(before.reports) == len(reports)
+            # Reports never change, and what has not changed is the same object: to compare values takes longer.
+            and all(one is other for one, other in zip(before.reports, reports, strict=True))
+        ):
+            return before
+        families = self._families(reports, coverage, level)
+        writer = SampleWriter()
+        by_series = ["".join(writer.write(family.series, family.rows)) for family in families]
+        return _ModelText(reports, coverage, level, by_series, _count_rows(families))
+
+
+def _model(report: Report) -> str:
+    return report.model
 
 
 def _count_rows(families: Iterable[Family]) -> int:

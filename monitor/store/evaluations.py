@@ -1,5 +1,7 @@
 """Replicas, the leases of models, and the latest evaluation of each model, in SQLite or PostgreSQL.
 
+An evaluation and what it adds to the history are saved together, under the lease.
+
 A model is evaluated by the replica that has its lease. A lease ends unless it is renewed, and every new one has a
 higher epoch: what a replica saves under an earlier one is refused. Times are those of the database, so that no
 replica's clock matters (SQLite, where all replicas are on one machine, has the machine's).
@@ -7,11 +9,15 @@ replica's clock matters (SQLite, where all replicas are on one machine, has the 
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
+from monitor.events.model import SeriesKey
+from monitor.store import history
 from monitor.store.database import Database
+from monitor.store.history import Points
 from monitor.store.schema import EVALUATED_REPORTS, EVALUATIONS, REPLICAS
 
 LEASE_MS: Final = 9_000
@@ -51,6 +57,8 @@ class Evaluation(NamedTuple):
     summary: bytes
     reports: bytes | None
     """None where they are the same as those that are stored."""
+    points: Mapping[SeriesKey, Points] = MappingProxyType({})
+    """Series -> what is added to its history."""
 
 
 class EvaluationState(NamedTuple):
@@ -174,6 +182,7 @@ class EvaluationStore:
                     .values(number=of.number + 1, evaluated_ms=sa.bindparam("at_ms"), summary=sa.bindparam("content")),
                     [{"of_model": one.model, "at_ms": one.evaluated_ms, "content": one.summary} for one in saved],
                 )
+            history.append(connection, {series: points for one in saved for series, points in one.points.items()})
             reports = [{"of_model": one.model, "content": one.reports} for one in saved if one.reports is not None]
             if reports:
                 number = sa.select(of.number).where(of.model == sa.bindparam("of_model")).scalar_subquery()

@@ -7,7 +7,6 @@ thins out as they grow old. Age is counted behind the newest day of the model, i
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -256,7 +255,7 @@ def series_of(connection: sa.Connection, model: str) -> Sequence[SeriesKey]:
 
 
 def compact(database: Database, retention_ms: int) -> int:
-    """Merge the parts of each day, thin old days out, and remove those older than the retention; returns how many.
+    """Merge the parts of each day, thin old days out, and remove those older than the retention; returns how many went.
 
     Several processes may do so at once.
 
@@ -267,29 +266,37 @@ def compact(database: Database, retention_ms: int) -> int:
     DamagedStore, IncompatibleStore
         Points cannot be read.
     """
-    table = HISTORY.c
-    days = [*(table[name] for name in SeriesKey._fields), table.day_ms]
     with database.reading() as connection:
-        rows = connection.execute(
-            sa.select(*days, sa.func.min(table.step_ms), sa.func.count()).group_by(*days).order_by(*days)
-        ).all()
-    expired = 0
-    for model, of_model in groupby(rows, lambda row: row[0]):
-        kept = list(of_model)
-        newest_ms = max(row.day_ms for row in kept)
-        if any(newest_ms - row.day_ms > retention_ms for row in kept):
-            expired += _expire(database, model, newest_ms - retention_ms)
-        for *series, day_ms, step_ms, parts in kept:
-            wanted_ms = step_of(newest_ms - day_ms)
-            is_over = day_ms < newest_ms and (parts > 1 or step_ms < wanted_ms)
-            if newest_ms - day_ms <= retention_ms and (is_over or parts > MAX_BATCHES):
-                _merge(database, SeriesKey(*series), day_ms, wanted_ms, whole=is_over)
-    return expired
+        work = connection.execute(_work(retention_ms)).all()
+    # Older than the retention of its model.
+    old = [row for row in work if row.age_ms > retention_ms]
+    for model, newest_ms in {row.model: row.day_ms + row.age_ms for row in old}.items():
+        with database.writing() as connection:
+            is_old = HISTORY.c.day_ms < newest_ms - retention_ms
+            connection.execute(sa.delete(HISTORY).where(HISTORY.c.model == model, is_old))
+    for row in work:
+        if row.age_ms <= retention_ms:
+            series = SeriesKey(row.model, row.version, row.segment)
+            _merge(database, series, row.day_ms, row.wanted_ms, whole=row.age_ms > 0)
+    return len(old)
 
 
-def step_of(age_ms: int) -> int:
-    """How far apart the points of a day of that age are at least."""
-    return next((step_ms for longest_ms, step_ms in _LEVELS if age_ms <= longest_ms), _OLDEST_STEP_MS)
+def _work(retention_ms: int) -> sa.Select[Any]:
+    """The days of series that are to be removed, thinned out or merged, with their age and step."""
+    of = HISTORY.c
+    newest = sa.select(of.model, sa.func.max(of.day_ms).label("newest_ms")).group_by(of.model).subquery()
+    age_ms = newest.c.newest_ms - of.day_ms
+    wanted_ms = sa.case(*((age_ms <= longest_ms, step_ms) for longest_ms, step_ms in _LEVELS), else_=_OLDEST_STEP_MS)
+    parts = sa.func.count()
+    is_over = (age_ms > 0) & ((parts > 1) | (sa.func.min(of.step_ms) < wanted_ms))
+    days = (of.model, of.version, of.segment, of.day_ms)
+    return (
+        sa.select(*days, age_ms.label("age_ms"), wanted_ms.label("wanted_ms"))
+        .join_from(HISTORY, newest, of.model == newest.c.model)
+        .group_by(*days, newest.c.newest_ms)
+        .having((age_ms > retention_ms) | is_over | (parts > MAX_BATCHES))
+        .order_by(*days)
+    )
 
 
 def _merge(database: Database, series: SeriesKey, day_ms: int, step_ms: int, *, whole: bool) -> None:
@@ -311,12 +318,6 @@ def _merge(database: Database, series: SeriesKey, day_ms: int, step_ms: int, *, 
         # It has the number of the last one: what is saved from now on is newer.
         update = sa.update(HISTORY).where(HISTORY.c.number == last)
         connection.execute(update.values(points=data, size=len(data), step_ms=step_ms))
-
-
-def _expire(database: Database, model: str, before_ms: int) -> int:
-    with database.writing() as connection:
-        old = (HISTORY.c.model == model, HISTORY.c.day_ms < before_ms)
-        return int(connection.execute(sa.delete(HISTORY).where(*old)).rowcount)
 
 
 def _of_series(series: SeriesKey) -> tuple[sa.ColumnElement[bool], ...]:

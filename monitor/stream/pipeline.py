@@ -33,7 +33,7 @@ from monitor.stream.dead_letter_log import DeadLetterLog
 from monitor.stream.join import Ends, Silence
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
-from monitor.stream.topic_progress import Alignment, AtEnd
+from monitor.stream.topic_progress import GRACE_SECONDS, Alignment, AtEnd
 
 _log = structlog.get_logger(__name__)
 
@@ -168,6 +168,7 @@ class Pipeline:
         self._pause_seconds = 0.0
         """How long to read before the next checkpoint, by what the last one took."""
         self._last_summary = -math.inf
+        self._ends_noted = clock.monotonic()
         self._block = Counter[str]()
         self._fenced = ""
         self._stopping = threading.Event()
@@ -370,6 +371,11 @@ class Pipeline:
     def _note_ends(self) -> None:
         """Note the partitions whose logs are read to their ends."""
         lag, now = self._lag(), self._clock.monotonic()
+        if now - self._ends_noted >= GRACE_SECONDS:
+            for number in self._partitions:
+                self._outcomes_at_end[number].interrupt()
+                self._all_at_end[number].interrupt()
+        self._ends_noted = now
 
         def at_end(topic: str) -> bool:
             # The end of a paused log is not updated.

@@ -102,8 +102,6 @@ class Evaluator:
         Brings the panes up to date, before each evaluation.
     snapshots
         Says which models are evaluated here, and takes the result; all of them, and for nobody else, if left out.
-    record
-        Gets all reports at the end of each evaluation.
 
     Raises
     ------
@@ -124,7 +122,6 @@ class Evaluator:
         max_series: int = 1000,
         refresh: Callable[[], None] = lambda: None,
         snapshots: Snapshots | None = None,
-        record: Callable[[Mapping[ReportKey, Report]], None] = lambda _: None,
         clock: Clock | None = None,
     ) -> None:
         _check(windows, interval_seconds, draws, max_series)
@@ -142,7 +139,6 @@ class Evaluator:
         self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._max_series = max_series
         self._refresh = refresh
-        self._record = record
         self._clock = clock or SystemClock()
         self._coverage = CoverageByAge(panes, windows)
         self._snapshots = snapshots or LocalSnapshots()
@@ -210,7 +206,6 @@ class Evaluator:
             self._refresh()
             self._publish_values(started)
             self._renew(started + max(self._interval_seconds, 2 * self._own.duration_seconds))
-            self._record(self._own.reports)
             return self.latest
 
     def report(

@@ -1,19 +1,15 @@
-"""The history of reports: what each evaluation published is saved, and read as figures over time."""
+"""The history of reports: what is saved of each evaluation, and read again as figures over time."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import isnan
 from typing import Any, Final
 
 import numpy as np
-import structlog
 
 from monitor.classes import CLASS_MEASURES
-from monitor.clock import Clock
-from monitor.errors import StoreError
 from monitor.events.model import SeriesKey
 from monitor.measures import MEASURES
 from monitor.measures.base import MeanLoss, Unit
-from monitor.outage_log import Outage
 from monitor.reports.evaluation.report import (
     Diagnosis,
     MeasureResult,
@@ -33,48 +29,18 @@ CANONICAL: Final = ("skce",)
 STEPS_MS: Final = tuple(MINUTE_MS * minutes for minutes in (1, 5, 15, 60, 180, 360, 720, 1440, 10080))
 """Steps that are chosen where a request names none; each divides the next."""
 
-_log = structlog.get_logger(__name__)
-
 
 class History:
-    """Saves what evaluations publish, and reads it again.
-
-    One thread calls :meth:`record`; the other methods may be called from any.
+    """Reads the history of a store. Any thread.
 
     Parameters
     ----------
     database
         The database of the store.
-    clock
-        Measures how long the store is away.
     """
 
-    def __init__(self, database: Database, clock: Clock) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._recorded: Mapping[ReportKey, Report] = {}
-        self._outage = Outage(_log, "the history cannot be saved", "the history is saved again", clock)
-
-    def record(self, reports: Mapping[ReportKey, Report]) -> None:
-        """Save the reports that have changed since the last call. If the store is away, the next call does.
-
-        Parameters
-        ----------
-        reports
-            All reports that the caller evaluates, as published.
-        """
-        changed: dict[SeriesKey, list[Report]] = {}
-        for key, report in reports.items():
-            if self._recorded.get(key) is not report and report.predictions:
-                changed.setdefault(key.series, []).append(report)
-        try:
-            if changed:
-                with self._database.writing() as connection:
-                    history.append(connection, {series: points_of(found) for series, found in changed.items()})
-        except StoreError as error:
-            self._outage.failed(error)
-            return
-        self._outage.over()
-        self._recorded = dict(reports)
 
     def series(self, model: str) -> Sequence[SeriesKey]:
         """The series of a model that have a history, the one with the newest points last."""
@@ -116,8 +82,20 @@ def fitting_step(points: Points, max_points: int) -> int:
     return next((step for step in STEPS_MS if points.thinned(step).to_ms.size <= max_points), STEPS_MS[-1])
 
 
-def points_of(reports: Iterable[Report]) -> Points:
-    """Points of reports of one series, without intervals, levels and verdicts of earlier predictions."""
+def points_of(reports: Iterable[Report]) -> dict[SeriesKey, Points]:
+    """Series -> the points of reports on it. Reports on windows that hold nothing have none.
+
+    Intervals, levels and verdicts that are of earlier predictions are left out: they will be saved once they are
+    renewed, under the end of the window of which they are.
+    """
+    by_series: dict[SeriesKey, list[Report]] = {}
+    for report in reports:
+        if report.predictions:
+            by_series.setdefault(report.key.series, []).append(report)
+    return {series: _points(found) for series, found in by_series.items()}
+
+
+def _points(reports: Iterable[Report]) -> Points:
     rows, measures = [], []
     for report in reports:
         outdated = report.intervals_outdated_since_ms is not None

@@ -9,6 +9,7 @@ import numpy as np
 
 from monitor.errors import IncompatibleStore
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult
+from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
 from monitor.windows.snapshot import Snapshot
 
@@ -23,6 +24,7 @@ class ModelSnapshot:
     evaluated_ms: int
     watermark_ms: int
     edge_ms: int
+    hold: Hold | None
     current_version: str
     reports: Mapping[ReportKey, Report]
     failures: Mapping[ReportKey, str]
@@ -56,6 +58,7 @@ def split(snapshot: Snapshot) -> dict[str, ModelSnapshot]:
             snapshot.evaluated_at_ms.get(model, snapshot.evaluated_ms),
             watermark_ms,
             snapshot.edges_ms[model],
+            snapshot.holds.get(model),
             snapshot.current_versions[model],
             reports[model],
             failures[model],
@@ -74,6 +77,7 @@ def join(own: Snapshot, parts: Mapping[str, ModelSnapshot], epochs: Mapping[str,
         duration_seconds=own.duration_seconds,
         watermarks_ms={model: parts[model].watermark_ms for model in models},
         edges_ms={model: parts[model].edge_ms for model in models},
+        holds={model: hold for model in models if (hold := parts[model].hold) is not None},
         current_versions={model: parts[model].current_version for model in models},
         reports={key: report for model in models for key, report in parts[model].reports.items()},
         failures={key: failure for model in models for key, failure in parts[model].failures.items()},
@@ -93,6 +97,7 @@ class _StoredSummary(msgspec.Struct):
     format: int
     watermark_ms: int
     edge_ms: int
+    hold: Hold | None
     current_version: str
     failures: list[tuple[ReportKey, str]]
     coverage: list[tuple[tuple[str, str], tuple[AgeCohort, ...]]]
@@ -126,6 +131,7 @@ def encode_summary(part: ModelSnapshot) -> bytes:
             FORMAT,
             part.watermark_ms,
             part.edge_ms,
+            part.hold,
             part.current_version,
             list(part.failures.items()),
             [(version, tuple(cohorts)) for version, cohorts in part.coverage.items()],
@@ -157,6 +163,7 @@ def decode_summary(content: bytes, evaluated_ms: int, reports: Mapping[ReportKey
         evaluated_ms,
         stored.watermark_ms,
         stored.edge_ms,
+        stored.hold,
         stored.current_version,
         reports,
         dict(stored.failures),

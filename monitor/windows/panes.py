@@ -125,17 +125,43 @@ class ClosedPanes:
         return _UNKNOWN if known is None else known.clocks.get(partition, _UNKNOWN)
 
     def advance(self, partition: int, model: str, clock: ModelClock, closings: Iterable[Closing]) -> None:
-        """Add the closings of a partition and model up to ``clock.closed_to_ms``; later ones are for the next time.
+        """Add the closings of a partition and model that end after the last ones.
 
-        Of a closing that begins before the last one ended, because closings were merged, only the rest is added.
+        Of a closing that begins before those ended, because closings were merged, only the rest is added. The closings
+        may reach further than the clock, if it was read before them.
         """
         with self._lock:
-            known = self._models.setdefault(model, _Model(self._kept_ms))
-            done_ms = known.clocks.get(partition, _UNKNOWN).closed_to_ms
-            for closing in closings:
-                if closing.to_ms <= clock.closed_to_ms:
-                    self._add(known, closing, done_ms)
-            known.clocks[partition] = clock
+            self._advance(self._models.setdefault(model, _Model(self._kept_ms)), partition, clock, closings)
+
+    def _advance(self, model: _Model, partition: int, clock: ModelClock, closings: Iterable[Closing]) -> None:
+        done_ms = model.clocks.get(partition, _UNKNOWN).closed_to_ms
+        closed_to_ms = clock.closed_to_ms
+        for closing in closings:
+            self._add(model, closing, done_ms)
+            closed_to_ms = max(closed_to_ms, closing.to_ms)
+        model.clocks[partition] = clock._replace(closed_to_ms=closed_to_ms)
+
+    def is_widened(self, partition: int, model: str, closings: Iterable[Closing]) -> bool:
+        """Whether one of these closings has a pane of which a part alone was added, while panes were narrower."""
+        done_ms = self.clock(partition, model).closed_to_ms
+        return any(part.from_ms < done_ms < part.to_ms and done_ms % part.pane_ms for part in closings)
+
+    def restart(
+        self,
+        model: str,
+        clocks: Mapping[int, ModelClock],
+        closings: Mapping[int, Iterable[Closing]],
+        now_ms: int,
+    ) -> None:
+        """Replace what was added of a model by all closings of all its partitions."""
+        with self._lock:
+            earlier, known = self._models[model], _Model(self._kept_ms)
+            known.series, known.edge_ms, known.late = earlier.series, earlier.edge_ms, earlier.late + 1
+            known.kept_from_ms = earlier.kept_from_ms
+            for partition, clock in clocks.items():
+                self._advance(known, partition, clock, closings.get(partition, ()))
+            self._settle(model, known, now_ms)
+            self._models[model] = known
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Add what a checkpoint publishes, without a store in between."""
@@ -174,15 +200,18 @@ class ClosedPanes:
         ``now_ms`` is the wall-clock time, which says for how long a partition has not been read.
         """
         with self._lock:
-            known, policy = self._models[model], self._policy(model) or _UNDECLARED
-            known.settled = settled_edge(known.clocks, self._partitions, policy, min(self._kept_ms), now_ms)
-            known.edge_ms = max(known.edge_ms, known.settled.to_ms)
-            for slide_ms, level in known.levels.items():
-                before_ms = known.edge_ms - self._kept_ms[slide_ms]
-                before_ms -= before_ms % slide_ms
-                if before_ms > known.kept_from_ms[slide_ms]:
-                    level.expire(before_ms)
-                    known.kept_from_ms[slide_ms] = before_ms
+            self._settle(model, self._models[model], now_ms)
+
+    def _settle(self, model: str, known: _Model, now_ms: int) -> None:
+        policy = self._policy(model) or _UNDECLARED
+        known.settled = settled_edge(known.clocks, self._partitions, policy, min(self._kept_ms), now_ms)
+        known.edge_ms = max(known.edge_ms, known.settled.to_ms)
+        for slide_ms, level in known.levels.items():
+            before_ms = known.edge_ms - self._kept_ms[slide_ms]
+            before_ms -= before_ms % slide_ms
+            if before_ms > known.kept_from_ms[slide_ms]:
+                level.expire(before_ms)
+                known.kept_from_ms[slide_ms] = before_ms
 
     def show_unsettled(self, partition: int, panes: Panes) -> None:
         """Replace the summary of what a partition has not settled."""
@@ -348,6 +377,10 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
             if clock.closed_to_ms > panes.clock(partition, model).closed_to_ms
         }
         found = store.read_closings(model, new) if new else {}
+        if any(panes.is_widened(partition, model, closings) for partition, closings in found.items()):
+            # This process has been away, or a log of days is being read.
+            panes.restart(model, clocks, store.read_closings(model, dict.fromkeys(clocks, -1)), now_ms)
+            continue
         for partition, clock in clocks.items():
             panes.advance(partition, model, clock, found.get(partition, ()))
         panes.settle(model, now_ms)

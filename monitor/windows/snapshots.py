@@ -11,6 +11,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import IncompatibleStore, StoreUnavailable
 from monitor.outage_log import Outage
 from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore
+from monitor.windows.history import points_of
 from monitor.windows.leases import Leases
 from monitor.windows.model_snapshot import (
     ModelSnapshot,
@@ -150,15 +151,15 @@ class SharedSnapshots:
         changed, same = [], {}
         for model, part in parts.items():
             before = self._known.get(model)
-            if before is None or before.epoch != own.epochs[model]:
-                changed.append(
-                    Evaluation(model, part.evaluated_ms, encode_summary(part), encode_reports(part.reports.values()))
-                )
-            elif not part.same_reports(before.part) or not part.same_summary(before.part):
-                reports = None if part.same_reports(before.part) else encode_reports(part.reports.values())
-                changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports))
-            else:
+            known = before.part if before is not None and before.epoch == own.epochs[model] else None
+            if known is not None and part.same_reports(known) and part.same_summary(known):
                 same[model] = part.evaluated_ms
+                continue
+            new = [
+                report for key, report in part.reports.items() if known is None or report is not known.reports.get(key)
+            ]
+            reports = None if known is not None and part.same_reports(known) else encode_reports(part.reports.values())
+            changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new)))
         lost = self._store.save(self._leases.replica, own.epochs, changed, same)
         self._saved = own
         self._leases.drop(lost, own.epochs)

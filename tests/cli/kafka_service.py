@@ -76,7 +76,7 @@ class Log:
 
     def __init__(self, folder: Path, size: int, partitions: int = 4, seed: int = 1) -> None:
         self._folder = folder
-        self.mixed = MixedLog(size, partitions, seed)
+        self.mixed = MixedLog(size, partitions, seed, settled=True)
         self.lines = self.mixed.lines
 
     def write(self, broker: KafkaBroker, suffix: str, until: int | None = None) -> None:

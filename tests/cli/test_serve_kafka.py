@@ -108,7 +108,7 @@ def test_events_of_a_file_and_of_requests_go_through_kafka(kafka_broker: KafkaBr
     for topic in topics(suffix):
         kafka_broker.create_topic(topic, 4)
     write_settings(tmp_path, kafka_broker, suffix)
-    events = [line for line in MixedLog(6_000, seed=2).lines if line.event is not None]
+    events = [line for line in MixedLog(6_000, seed=2, settled=True).lines if line.event is not None]
     half = len(events) // 2
     (tmp_path / "half.jsonl").write_bytes(ndjson(line.value for line in events[:half]))
     replayed = inside("replay", "half.jsonl", cwd=tmp_path)

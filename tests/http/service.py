@@ -120,7 +120,7 @@ class Service:
         )
         given: dict[str, Any] = {
             "evaluator": self.evaluator,
-            "history": self.history or History(nobodys().database.database, self.clock),
+            "history": self.history or History(nobodys().database.database),
             "status": lambda: self.pipeline.status,
             "policy": self.policies.get,
             "writer": self.log,

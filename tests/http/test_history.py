@@ -13,7 +13,7 @@ from monitor.events.model import SeriesKey
 from monitor.store import history as stored
 from monitor.store.history import FIELDS, Points
 from monitor.store.sql import SqlStore
-from monitor.windows.history import History
+from monitor.windows.history import History, points_of
 from tests.http.service import BROWSER, Service, assert_problem
 from tests.snapshots import HOUR_MS, NOW_MS, report, snapshot
 
@@ -31,12 +31,14 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 def service(store: SqlStore) -> Service:
     """Two hours of a model, a point a minute; a version that is no longer measured; and models without any."""
     made = Service()
-    made.history = History(store.database, made.clock)
-    for minute in range(120, 0, -1):
-        earlier = report(window="24h", seed=minute, n=900 + minute)
-        made.history.record({earlier.key: replace(earlier, to_ms=NOW_MS - minute * MINUTE_MS)})
-    old = report(version="6", window="24h")
-    made.history.record({old.key: replace(old, to_ms=NOW_MS - 24 * HOUR_MS)})
+    made.history = History(store.database)
+    earlier = [
+        replace(report(window="24h", seed=minute, n=900 + minute), to_ms=NOW_MS - minute * MINUTE_MS)
+        for minute in range(1, 121)
+    ]
+    old = replace(report(version="6", window="24h"), to_ms=NOW_MS - 24 * HOUR_MS)
+    with store.database.writing() as connection:
+        stored.append(connection, points_of([*earlier, old]))
     made.show(snapshot([report(version="7", window="24h"), report(model="org/model", window="1h")]))
     return made
 
@@ -125,7 +127,7 @@ def test_what_there_is_not_is_not_found(service: Service, path: str, said: str) 
 
 def test_before_the_first_event_there_is_no_model(store: SqlStore) -> None:
     service = Service()
-    service.history = History(store.database, service.clock)
+    service.history = History(store.database)
     assert_problem(service.client().get(HISTORY), 404, "no model 'churn', and no other either yet")
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.series import Family
+from monitor.metrics.series import Family, Rows, WrittenFamily
 
 
 class ExpositionCollector:
@@ -22,9 +23,11 @@ class ExpositionCollector:
             yield from self._exposition.process.collect()
 
 
-def to_metric(family: Family) -> Metric:
+def to_metric(family: Family | WrittenFamily) -> Metric:
     """The family as prometheus_client's registries hold it."""
     series = family.series
+    if isinstance(family, WrittenFamily):
+        family = Family(series, _parsed(family))
     if series.kind == "info":
         info = InfoMetricFamily(series.name.removesuffix("_info"), series.meaning)
         for labels, _ in family.rows:
@@ -35,3 +38,12 @@ def to_metric(family: Family) -> Metric:
     for labels, value in family.rows:
         metric.add_metric(labels, value)
     return metric
+
+
+def _parsed(family: WrittenFamily) -> Rows:
+    """The rows of lines, as the library reads them."""
+    return [
+        (tuple(sample.labels[name] for name in family.series.labels), sample.value)
+        for metric in text_string_to_metric_families("".join(family.text))
+        for sample in metric.samples
+    ]

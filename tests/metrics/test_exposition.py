@@ -13,7 +13,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from monitor.events.model import Reason
 from monitor.metrics.exposition import Exposition, write_families
-from monitor.metrics.series import Family, Series
+from monitor.metrics.series import Family, LevelSwitch, Series, WrittenFamily
 from monitor.metrics.service import pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.reports.evaluation.report import Verdict
@@ -373,3 +373,50 @@ def test_promtool_would_say_something() -> None:
     said = check_metrics(b"# TYPE requests counter\nrequests 1\n")
     assert said.returncode != 0
     assert "_total" in said.stderr + said.stdout
+
+
+def test_what_is_kept_between_scrapes_is_what_a_first_scrape_writes(evaluations: Evaluations) -> None:
+    """Reports change, come and go, coverage and the level change: the text is that of an exposition made anew."""
+    levels = LevelSwitch()
+    kept = Exposition([WindowFamilies(evaluations, MEASURES, levels=levels, max_series=900)])
+    first, second, third = report(bins=2), report(model="fraud"), report(model="fraud", segment="region=eu")
+    many = [report(model=f"model {at}") for at in range(60)]
+    for number, (reports, coverage) in enumerate(
+        [
+            ([first, second], cohorts()),
+            ([first, third, second], cohorts()),
+            ([replace(first, n=7), second], cohorts(0.5)),
+            ([second], cohorts(0.5)),
+            ([first, *many], cohorts()),
+            ([first, *many[:3]], cohorts()),
+            ([], cohorts()),
+        ],
+        start=1,
+    ):
+        evaluations.show(snapshot(reports, number, coverage={("churn", "7"): coverage, ("fraud", "7"): coverage}))
+        anew = Exposition([WindowFamilies(evaluations, MEASURES, levels=levels, max_series=900)])
+        assert _windows(kept) == _windows(anew)
+        assert _windows(kept) == _windows(anew)
+
+
+def _windows(exposition: Exposition) -> list[str]:
+    """The samples about windows."""
+    return [line for line in exposition.render()[0].decode().splitlines() if "model=" in line]
+
+
+def test_a_model_is_written_again_only_where_a_report_of_it_changed(evaluations: Evaluations) -> None:
+    families = WindowFamilies(evaluations, MEASURES)
+
+    def texts() -> list[str]:
+        (written,) = [family for family in families() if family.series.name == "calibration_kce"]
+        assert isinstance(written, WrittenFamily)
+        return list(written.text)
+
+    churn, fraud = report(), report(model="fraud")
+    evaluations.show(snapshot([churn, fraud]))
+    before = texts()
+    evaluations.show(snapshot([churn, replace(fraud, n=1)], number=2))
+    after = texts()
+    assert after == before
+    assert after[0] is before[0]
+    assert after[1] is not before[1]

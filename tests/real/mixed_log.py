@@ -6,7 +6,7 @@ event, from the same log.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Final
@@ -80,6 +80,8 @@ class MixedLog:
         Whose events it holds.
     features
         Whether most predictions have features.
+    settled
+        Whether it ends with events by which all others are settled, in every partition.
     """
 
     size: int
@@ -87,6 +89,7 @@ class MixedLog:
     seed: int = 1
     models: tuple[str, ...] = MODELS
     features: bool = False
+    settled: bool = False
     lines: list[LogLine] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,6 +154,18 @@ class MixedLog:
                 written.append((arrives, LogLine(topic, at % self.partitions, line.key, bad, None)))
         written.sort(key=lambda pair: pair[0])
         self.lines = [line for _, line in written]
+        if self.settled:
+            self.lines += self._last_lines()
+
+    def _last_lines(self) -> Iterator[LogLine]:
+        """Predictions and outcomes of every model: so many that every partition has some, wherever ids hash to."""
+        time_ms = START_MS + SPAN_MS + POLICY.retention_ms
+        for model in self.models:
+            for number in range(12 * self.partitions):
+                identifier = f"last-{number}"
+                prediction = NaiveEvent(Kind.PREDICTION, model, identifier, time_ms, 0.5, version="2")
+                yield self._line(prediction)
+                yield self._line(NaiveEvent(Kind.OUTCOME, model, identifier, time_ms, y=1))
 
     def _line(self, event: NaiveEvent) -> LogLine:
         partition = hash_of(event.id) % self.partitions
@@ -184,9 +199,11 @@ class MixedLog:
         """What the log comes to."""
         joins = self.joins
         counted = Counter({("unknown", "dead_letter"): sum(line.event is None for line in self.lines)})
-        grouped: defaultdict[PaneId, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
+        partitions: list[dict[PaneId, GridTable]] = []
+        panes: dict[PaneId, GridTable] = {}
         for join in joins:
             counted.update(join.counts())
+            grouped: defaultdict[PaneId, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
             for known in join.predictions.values():
                 event = known.event
                 start = event.time_ms - event.time_ms % SLIDE_MS
@@ -194,14 +211,17 @@ class MixedLog:
                     scores, labels = grouped[start, series]
                     scores.append(score)
                     labels.append(label)
-        panes = {key: GridTable.from_events(scores, labels) for key, (scores, labels) in grouped.items()}
-        return Expected(dict(+counted), panes, sum(len(join.predictions) for join in joins))
+            of_partition = {key: GridTable.from_events(scores, labels) for key, (scores, labels) in grouped.items()}
+            partitions.append(of_partition)
+            for key, table in of_partition.items():
+                panes[key] = panes[key] + table if key in panes else table
+        return Expected(dict(+counted), panes, partitions, sum(len(join.predictions) for join in joins))
 
     @cache  # noqa: B019 - a log lives as long as its tests
-    def sketches(self, slide_ms: int) -> dict[PaneId, SkceSketch]:
+    def sketches(self, slide_ms: int, partition: int | None = None) -> dict[PaneId, SkceSketch]:
         """The sketch of every pane of that width that has answered predictions over several classes."""
         grouped: defaultdict[PaneId, list[tuple[list[float], int]]] = defaultdict(list)
-        for join in self.joins:
+        for join in self.joins if partition is None else [self.joins[partition]]:
             for known in join.predictions.values():
                 event = known.event
                 if event.vector and known.y >= 0:
@@ -222,10 +242,12 @@ def _width_ms(policy: ModelPolicy) -> int:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a log comes to: the fate of every event, every pane, and how many predictions were accepted."""
+    """What a log comes to: the result of every event, every pane, and how many predictions were accepted."""
 
     counters: dict[tuple[str, str], int]
     panes: dict[PaneId, GridTable]
+    partitions: list[dict[PaneId, GridTable]]
+    """The panes of each partition."""
     predictions: int
 
 

@@ -23,6 +23,8 @@ def produce(bootstrap: str, lines: Iterable[LogLine], suffix: str) -> None:
             "bootstrap.servers": bootstrap,
             "enable.idempotence": True,
             "linger.ms": 20,
+            # A broker that restarts meanwhile is no news.
+            "log_level": 0,
             "queue.buffering.max.messages": 2 * _BATCH,
         }
     )

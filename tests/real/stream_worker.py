@@ -1,14 +1,25 @@
-"""The stream as a process of its own, to be killed: Kafka to a store, until SIGTERM.
+"""The stream as a process of its own, to be killed and paused: Kafka to a store, until SIGTERM.
 
-``python -m tests.real.stream_worker BOOTSTRAP GROUP STORE_URL SUFFIX``
+It also reads the closings of all partitions as they come, as a replica does that evaluates, and writes what it has
+summed at the end.
+
+``python -m tests.real.stream_worker BOOTSTRAP GROUP STORE_URL SUFFIX RESULT_FILE``
 """
 
+import hashlib
+import json
 import signal
 import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
 
 from monitor.clock import SystemClock
+from monitor.errors import StoreUnavailable
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind
+from monitor.scores import GridTable
 from monitor.sources.base import Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
@@ -16,6 +27,7 @@ from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
 from monitor.stream.sampling import SampleSettings
+from monitor.windows.panes import ClosedPanes, read_closings
 from tests.real.mixed_log import (
     CLASSES,
     OF_CLASSES,
@@ -27,10 +39,20 @@ from tests.real.mixed_log import (
     policy_of,
 )
 
-DAY_MS = 86_400_000
-SPANS = 24
-SAMPLES = SampleSettings(size=lambda _: SPANS * SAMPLE_CAPACITY, span_ms=SAMPLE_SPAN_MS, kept_ms=SPANS * SAMPLE_SPAN_MS)
+DAY_MS: Final = 86_400_000
+WIDE_MS: Final = 5 * SLIDE_MS
+KEPT_MS: Final = {SLIDE_MS: DAY_MS // 48, WIDE_MS: DAY_MS}
+"""Panes of a minute become panes of five when they are half an hour old."""
+SESSION_SECONDS: Final = 6.0
+"""A member that was killed must not hold its partitions for long."""
+SPANS: Final = 24
+SAMPLES: Final = SampleSettings(
+    size=lambda _: SPANS * SAMPLE_CAPACITY, span_ms=SAMPLE_SPAN_MS, kept_ms=SPANS * SAMPLE_SPAN_MS
+)
 """So that each span keeps as many as the expectation of the log has."""
+PARTITIONS: Final = PartitionSettings(policy=policy_of, kept_ms=KEPT_MS, unsettled_cells=True, samples=SAMPLES)
+READY: Final = "SIGTERM ends this in order"
+_READ_SECONDS: Final = 2.0
 
 
 def topics(suffix: str) -> dict[str, Kind | None]:
@@ -45,34 +67,77 @@ def pipeline(
     kinds: dict[str, Kind | None],
     checkpoint_seconds: float = 0.5,
     *,
-    samples: SampleSettings = SAMPLES,
-    reads: type[KafkaSource] = KafkaSource,
+    partitions: PartitionSettings = PARTITIONS,
 ) -> Pipeline:
     """A pipeline that keeps every pane of the log, and its samples."""
-    # A member that was killed must not hold its partitions for long.
-    source = reads(
-        KafkaConnection((bootstrap,)), Topics(kinds), group_id=group, session_timeout_seconds=6, clock=SystemClock()
+    source = KafkaSource(
+        KafkaConnection((bootstrap,)),
+        Topics(kinds),
+        group_id=group,
+        session_timeout_seconds=SESSION_SECONDS,
+        clock=SystemClock(),
     )
     return Pipeline(
         source,
         store,
         Decoder(classes={OF_CLASSES: len(CLASSES)}),
-        partitions=PartitionSettings(
-            policy=policy_of, kept_ms={SLIDE_MS: DAY_MS}, unsettled_cells=True, samples=samples
-        ),
+        partitions=partitions,
         settings=PipelineSettings(kinds=kinds, checkpoint_seconds=checkpoint_seconds),
         clock=SystemClock(),
     )
 
 
+def digest(table: GridTable) -> str:
+    """A short name for the content of a table."""
+    return hashlib.sha256(table.cell.tobytes() + table.values.tobytes()).hexdigest()
+
+
+def summary(panes: ClosedPanes) -> dict[str, Any]:
+    """The settled edge of each model, and the content of each settled pane of each series and width that is kept."""
+    models = {series.model for series in panes.series()}
+    digests: dict[str, str] = {}
+    for series in panes.series():
+        edge_ms = panes.edge_ms(series.model)
+        for slide_ms in KEPT_MS:
+            kept_from_ms = panes.kept_from_ms(series, slide_ms)
+            for start_ms, _, _ in panes.counts(series, slide_ms, kept_from_ms, edge_ms - slide_ms + 1):
+                table = panes.sum(series, slide_ms, start_ms, start_ms + slide_ms)
+                digests[f"{slide_ms} {start_ms} {'/'.join(series)}"] = digest(table)
+    return {"edges": {model: panes.edge_ms(model) for model in sorted(models)}, "panes": digests}
+
+
+def open_store(url: str) -> SqlStore:
+    """Open a store as soon as it answers."""
+    while True:
+        try:
+            return SqlStore.open(url)
+        except StoreUnavailable:
+            threading.Event().wait(0.5)
+
+
 def main() -> None:
     """Run until SIGTERM."""
-    bootstrap, group, store_url, suffix = sys.argv[1:]
-    with SqlStore.open(store_url) as store:
+    bootstrap, group, store_url, suffix, result = sys.argv[1:]
+    stopping = threading.Event()
+    panes = ClosedPanes(KEPT_MS, policy_of)
+    with open_store(store_url) as store:
         runs = pipeline(bootstrap, group, store, topics(suffix))
+
+        def read() -> None:
+            while not stopping.wait(_READ_SECONDS):
+                with suppress(StoreUnavailable):
+                    read_closings(store, panes)
+
         signal.signal(signal.SIGTERM, lambda *_: runs.stop())
+        print(READY, flush=True)
+        reader = threading.Thread(target=read)
+        reader.start()
         runs.run()
-        print(runs.status.phase, runs.status.detail, flush=True)
+        stopping.set()
+        reader.join()
+        read_closings(store, panes)
+    found = {"phase": runs.status.phase, "detail": runs.status.detail, **summary(panes)}
+    Path(result).write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

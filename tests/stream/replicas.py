@@ -18,7 +18,8 @@ from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
-from monitor.events.model import ModelPolicy, RecordBatch
+from monitor.events.model import ALL, UNVERSIONED, ModelPolicy, RecordBatch, SeriesKey
+from monitor.scores import GridTable
 from monitor.sources.base import Polled, TopicPartition
 from monitor.sources.kafka import Membership
 from monitor.store.address import connect
@@ -28,22 +29,30 @@ from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
 from tests.patience import PATIENCE_SECONDS
+from tests.stream.published import Pane, PublishedPanes
 from tests.stream.support import START_MS, TOPIC, LogRecord
 
-POLICY: Final = ModelPolicy(horizon_ms=3_600_000, lateness_ms=3_600_000)
-PARTITIONS: Final = PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000})
+POLICY: Final = ModelPolicy(horizon_ms=200, lateness_ms=100)
+PANE_MS: Final = 100
+PARTITIONS: Final = PartitionSettings(policy=lambda _: POLICY, kept_ms={PANE_MS: 3_600_000})
 SETTINGS: Final = PipelineSettings(kinds={TOPIC: None}, poll_seconds=0.2, max_poll_records=4, checkpoint_seconds=0.3)
 MAX_POLL_SECONDS: Final = 5.0
 
 
 def events(pairs: int) -> list[LogRecord]:
-    """So many predictions, each followed by its outcome."""
+    """So many predictions, a pane of time apart, each followed by its outcome."""
     records: list[LogRecord] = []
     for number in range(pairs):
-        time_ms = START_MS + 100 * number
+        time_ms = START_MS + PANE_MS * number
         for value in (encode_prediction("m", number, time_ms, 0.5), encode_outcome("m", number, time_ms + 5, 1)):
             records.append(LogRecord(len(records), time_ms, value))
     return records
+
+
+def panes(pairs: int) -> PublishedPanes:
+    """What these come to: each is in a pane of its own."""
+    series = SeriesKey("m", UNVERSIONED, ALL)
+    return {(START_MS + PANE_MS * at, series): Pane(GridTable.from_events([0.5], [1])) for at in range(pairs)}
 
 
 class Group:
@@ -171,6 +180,8 @@ class Weather:
     """So many of the next transactions are committed, and look as if they had failed."""
     claims: list[tuple[int, int]] = field(default_factory=list)
     """(partition, generation of the claimant) of each claim, in the order of the database."""
+    saves: int = 0
+    """Saves that took place, as far as the replicas know."""
 
 
 class _LossyDatabase(Database):
@@ -218,6 +229,7 @@ class ReplicaStore(SqlStore):
         if checkpoints:
             self._reach()
             super().save(checkpoints)
+            self._weather.saves += 1
             self._replica.switch()
 
     def _reach(self) -> None:

@@ -28,8 +28,19 @@ from tests import patience
 from tests.patience import eventually
 from tests.real.kafka import KafkaBroker
 from tests.real.postgres import PostgresServer, suspended
-from tests.stream.replicas import MAX_POLL_SECONDS, PARTITIONS, Group, Replica, Weather, events
-from tests.stream.support import TOPIC, closings_in, tables_of
+from tests.stream.published import Unrevised, assert_closed
+from tests.stream.replicas import (
+    MAX_POLL_SECONDS,
+    PANE_MS,
+    PARTITIONS,
+    POLICY,
+    Group,
+    Replica,
+    Weather,
+    events,
+    panes,
+)
+from tests.stream.support import START_MS, TOPIC, closings_in, tables_of
 
 PAIRS = 12
 
@@ -57,12 +68,21 @@ class Attempt:
         self.weather = Weather()
         self.replicas: list[Replica] = []
         self._bench = bench
+        self._unrevised = Unrevised(bench.store, ["m"], numbers)
+        self._compared_at = 0
 
     def replica(self, name: str) -> Replica:
         """One more."""
         made = Replica(name, self.group, self._bench.url, self.weather)
         self.replicas.append(made)
         return made
+
+    def go(self, replica: Replica) -> None:
+        """Let a replica go on; what is published then holds what was published before."""
+        replica.go()
+        if self.weather.saves > self._compared_at + 2:
+            self._compared_at = self.weather.saves
+            self._unrevised.look()
 
     def kill(self) -> None:
         """End all."""
@@ -76,7 +96,7 @@ class Attempt:
         ends = {TopicPartition(TOPIC, number): 2 * PAIRS for number in self.numbers}
         for turn in itertools.count():
             for replica in self.replicas:
-                replica.go()
+                self.go(replica)
             self.clock.advance(0.2)
             if turn % 5 == 0 and ends.items() <= self._bench.store.saved_offsets().items():
                 break
@@ -90,6 +110,7 @@ class Attempt:
                 )
                 for replica in self.replicas
             ]
+        self._unrevised.look()
         for number in self.numbers:
             assert_counted_once(self._bench.store, number, PAIRS)
             generations = [generation for partition, generation in self.weather.claims if partition == number]
@@ -97,15 +118,18 @@ class Attempt:
 
 
 def assert_counted_once(store: SqlStore, number: int, pairs: int) -> None:
-    """What is saved of a partition, to the last count."""
+    """What is saved of a partition, to the last count, and what it has published."""
     held = Partition(number, 0, PARTITIONS, store.load(number))
     counts = {fate: count for fate, count in held.event_counters().items() if count}
     assert counts == {("prediction", "accepted"): pairs, ("outcome", "joined"): pairs}
-    open_panes = held.unsettled(cells=True)
-    tables = tables_of(*(closing.panes for closing in closings_in(store, "m", partition=number)), open_panes)
-    of_model = [table for (_, series), table in tables.items() if series.segment == "all"]
-    assert sum(table.predictions for table in of_model) == pairs
-    assert sum(table.labelled for table in of_model) == pairs
+    closings = closings_in(store, "m", partition=number)
+    expected = panes(pairs)
+    assert_closed(closings, expected)
+    # All but those of which an event may still come: the newest, and those of horizon and lateness before it.
+    wait_ms = POLICY.horizon_ms + POLICY.lateness_ms
+    assert closings[-1].to_ms == START_MS + (pairs - 1) * PANE_MS - wait_ms
+    tables = tables_of(*(closing.panes for closing in closings), held.unsettled(cells=True))
+    assert tables == {key: pane.table for key, pane in expected.items()}
 
 
 @pytest.fixture
@@ -146,7 +170,7 @@ def test_replicas_come_and_go_while_the_database_fails(bench: Bench, seed: int) 
     for at in range(chance.randrange(100, 400)):
         awake = [replica for replica in attempt.replicas if stopped.get(replica, 0) <= at]
         if awake:
-            chance.choice(awake).go()
+            attempt.go(chance.choice(awake))
         draw = chance.random()
         if draw < 0.03:
             attempt.weather.away = not attempt.weather.away

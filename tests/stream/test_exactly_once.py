@@ -1,130 +1,345 @@
 """A million mixed events through a real broker come to what obvious loops make of them, to the last count.
 
-And they do so however often the process is killed, the broker restarts, or partitions move.
+And they do so however often processes are killed and paused, partitions move, and the broker or the database restarts,
+hangs or stays away; in every store, for every reader. What was published once is never revised.
+
+In full length, with outages of a minute and every disturbance twenty times::
+
+    EXACTLY_ONCE_ROUNDS=200 EXACTLY_ONCE_OUTAGE_SECONDS=60 pytest -n0 tests/stream/test_exactly_once.py
 """
 
+import itertools
+import json
+import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final, Self
 
 import pytest
 import sqlalchemy as sa
 
-from monitor.scores import GridTable
-from monitor.sources.base import Polled
-from monitor.sources.kafka import KafkaSource
 from monitor.store.base import Bucket, PartitionState
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
-from monitor.stream.pipeline import Pipeline
+from monitor.stream.partition import Partition
 from monitor.stream.sample_candidates import Candidates
-from monitor.stream.status import Phase
 from monitor.windows.panes import ClosedPanes, read_closings
-from tests.patience import PATIENCE_SECONDS, eventually, joined
+from tests.patience import eventually, joined
+from tests.real.fleet import Fleet
 from tests.real.kafka import KafkaBroker
 from tests.real.mixed_log import (
     CLASSES,
     MODELS,
     OF_CLASSES,
+    POLICY,
     SAMPLE_CAPACITY,
     SLIDE_MS,
     SPAN_MS,
     START_MS,
+    LogLine,
     MixedLog,
     policy_of,
     unjoined_as_one,
 )
+from tests.real.postgres import PostgresServer, suspended
 from tests.real.produce import produce
-from tests.real.stream_worker import DAY_MS, pipeline, topics
-from tests.real.vanishing import broker_vanishes, collected
+from tests.real.stream_worker import KEPT_MS, PARTITIONS, READY, SESSION_SECONDS, WIDE_MS, digest, topics
 from tests.reference.naive_sample import naive_closed
+from tests.stream.published import Pane, PublishedPanes, Unrevised, assert_closed, widened, within
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
+ROUNDS: Final = int(os.environ.get("EXACTLY_ONCE_ROUNDS", "10"))
+"""Disturbances of a test."""
+OUTAGE_SECONDS: Final = float(os.environ.get("EXACTLY_ONCE_OUTAGE_SECONDS", "3"))
+"""How long a database is stopped, or hangs."""
+PAUSE_SECONDS: Final = SESSION_SECONDS + 2
+"""So long that the group expels a process that is paused."""
 
-SUFFIX = "mixed"
-EVENTS = 1_000_000
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800 + ROUNDS * 120)]
+
+EVENTS: Final = int(os.environ.get("EXACTLY_ONCE_EVENTS", "1_000_000"))
+NUMBERS: Final = range(12)
+NAMES: Final = (*MODELS, OF_CLASSES)
 
 
 @pytest.fixture(scope="module")
-def log(kafka_broker: KafkaBroker) -> MixedLog:
-    """The log, written to the broker."""
-    mixed = MixedLog(EVENTS, models=(*MODELS, OF_CLASSES), features=True)
-    # What it comes to is found before any consumer runs: the loops take so long that its heartbeats would starve.
+def log() -> MixedLog:
+    """The log, and what it comes to: found before any consumer runs, whose heartbeats would starve beside the loops."""
+    mixed = MixedLog(EVENTS, len(NUMBERS), models=NAMES, features=True)
     assert mixed.expected.panes
-    assert mixed.sketches(SLIDE_MS)
     assert mixed.samples
-    for topic in topics(SUFFIX):
-        kafka_broker.create_topic(topic, mixed.partitions)
-    produce(kafka_broker.bootstrap, mixed.lines, SUFFIX)
     return mixed
 
 
-@contextmanager
-def running(instance: Pipeline) -> Iterator[Pipeline]:
-    """Run a pipeline in a thread of its own, and stop it in order."""
-    thread = threading.Thread(target=instance.run)
-    thread.start()
-    try:
-        yield instance
-    finally:
-        instance.stop()
-        joined(thread)
+@pytest.fixture(scope="module")
+def published(log: MixedLog) -> list[dict[str, PublishedPanes]]:
+    """What each partition has to publish of each model, by obvious loops."""
+    result: list[dict[str, PublishedPanes]] = []
+    for number in NUMBERS:
+        sketches = log.sketches(SLIDE_MS, number)
+        of_models: defaultdict[str, PublishedPanes] = defaultdict(dict)
+        for (start, series), table in log.expected.partitions[number].items():
+            sketch = sketches.get((start, series))
+            of_models[series.model][start, series] = Pane(table, () if sketch is None else tuple(sketch.sums.tolist()))
+        result.append(dict(of_models))
+    return result
 
 
-def met(instance: Pipeline) -> int:
-    """Messages that have met their fate."""
-    assert instance.status.phase is not Phase.FAILED, instance.status.detail
-    return sum(instance.status.counters.values())
+class World:
+    """A log that is being written, processes that read it, their broker and their store."""
+
+    def __init__(
+        self, log: MixedLog, broker: KafkaBroker, url: str, folder: Path, *, database: PostgresServer | None = None
+    ) -> None:
+        self.log, self.broker, self.database, self.url, self.folder = log, broker, database, url, folder
+        self.suffix = folder.name
+        self._module = "tests.real.stream_worker"
+        self.store = SqlStore.open(url)
+        self.unrevised = Unrevised(self.store, NAMES, NUMBERS)
+        self.fleet = Fleet(folder, self._command, READY.encode())
+        self.results: list[Mapping[str, Any]] = []
+        """What each process that ended in order had summed."""
+        for topic in topics(self.suffix):
+            broker.create_topic(topic, log.partitions)
+
+    def _command(self, name: str) -> Sequence[str]:
+        group, result = self.suffix, self.folder / f"{name}.json"
+        return [sys.executable, "-m", self._module, self.broker.bootstrap, group, self.url, self.suffix, str(result)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.fleet.__exit__(None, None, None)
+        self.store.close()
+
+    def end(self, *names: str) -> None:
+        """End processes in order, and take up what they had summed."""
+        self.fleet.stop(*names)
+        for name in names:
+            result = json.loads((self.folder / f"{name}.json").read_text())
+            assert result["phase"] == "stopped", result["detail"]
+            self.results.append(result)
+
+    def saved(self) -> int:
+        """How far the saved offsets have come, over all partitions."""
+        self.fleet.check()
+        return sum(self.store.saved_offsets().values())
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """How many messages each partition of each topic has."""
+        return dict(Counter((f"{line.topic}-{self.suffix}", line.partition) for line in self.log.lines))
+
+    @contextmanager
+    def written(self, lines: Sequence[LogLine]) -> Iterator[None]:
+        """Write lines beside the block."""
+        writer = threading.Thread(target=produce, args=(self.broker.bootstrap, lines, self.suffix))
+        writer.start()
+        yield
+        joined(writer)
 
 
-def wait_for(log: MixedLog, instance: Pipeline) -> None:
-    """Wait until every message of the log has met its fate; however long that takes, as long as it goes on."""
-    while (before := met(instance)) != len(log.lines):
-        eventually(lambda before=before: met(instance) != before, shown=lambda: instance.status)  # type: ignore[misc]
+# ---------------------------------------------------------------------- what happens
 
 
-class Holding(KafkaSource):
-    """Brings some of the log, and then nothing until it is let go on: then the broker has been away meanwhile."""
-
-    let = threading.Event()
-    brought = 0
-
-    def poll(self, timeout_seconds: float, max_records: int) -> Polled:
-        if self.brought > EVENTS // 10:
-            assert self.let.wait(PATIENCE_SECONDS)
-        polled = super().poll(timeout_seconds, max_records)
-        self.brought += sum(len(batch.records) for batch in polled.batches)
-        return polled
+def a_process_is_killed(world: World, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0, 1))
+    world.fleet.kill(chance.choice(world.fleet.names))
+    world.fleet.start()
 
 
-def assert_as_expected(log: MixedLog, instance: Pipeline) -> None:
-    expected = log.expected
-    assert unjoined_as_one(instance.status.counters) == unjoined_as_one(expected.counters)
-    assert instance.status.pending + sum(instance.status.departed.values()) == expected.predictions
+def all_processes_are_killed(world: World, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0, 1))
+    names = world.fleet.names
+    for name in names:
+        world.fleet.kill(name)
+    for _ in names:
+        world.fleet.start()
 
 
-def assert_panes_as_expected(log: MixedLog, store: SqlStore) -> None:
-    """What the store holds of closings, and of what is not settled, is what obvious loops count."""
-    panes = ClosedPanes({SLIDE_MS: DAY_MS}, policy_of)
-    read_closings(store, panes)
-    assert set(panes.series()) == {key for _, key in log.expected.panes}
-    found: dict[tuple[int, object], GridTable] = {}
-    for key in panes.series():
-        for start, _, _ in panes.counts(key, SLIDE_MS, START_MS - SPAN_MS, START_MS + 2 * SPAN_MS):
-            found[start, key] = panes.sum(key, SLIDE_MS, start, start + SLIDE_MS)
-    assert found == log.expected.panes
-    for (start, key), sketch in log.sketches(SLIDE_MS).items():
-        kept = panes.sketch(key, SLIDE_MS, start, start + SLIDE_MS)
-        assert kept is not None
-        assert kept.sums.tobytes() == sketch.sums.tobytes()
+def a_process_is_paused(world: World, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0, 1))
+    with world.fleet.paused(chance.choice(world.fleet.names)):
+        time.sleep(PAUSE_SECONDS)
+
+
+def a_process_joins(world: World, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0, 1))
+    world.fleet.start()
+
+
+def a_process_leaves(world: World, chance: random.Random) -> None:
+    world.fleet.start()
+    time.sleep(chance.uniform(0, 3))
+    # The one that leaves may have just come, or own every partition.
+    world.end(chance.choice(world.fleet.names))
+
+
+def the_broker_restarts(world: World, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0, 1))
+    world.broker.restart()
+
+
+def the_broker_crashes(world: World, chance: random.Random) -> None:
+    time.sleep(chance.uniform(0, 1))
+    world.broker.kill()
+    world.broker.start()
+
+
+def the_database_crashes(world: World, chance: random.Random) -> None:
+    assert world.database is not None
+    time.sleep(chance.uniform(0, 1))
+    world.database.stop(signal.SIGQUIT)
+    world.database.start()
+
+
+def the_database_is_away(world: World, chance: random.Random) -> None:
+    assert world.database is not None
+    time.sleep(chance.uniform(0, 1))
+    world.database.stop()
+    time.sleep(OUTAGE_SECONDS)
+    world.database.start()
+
+
+def the_database_hangs(world: World, chance: random.Random) -> None:
+    assert world.database is not None
+    time.sleep(chance.uniform(0, 1))
+    with suspended(world.database):
+        time.sleep(OUTAGE_SECONDS)
+
+
+Disturbance = Callable[[World, random.Random], None]
+OF_ONE: Final[tuple[Disturbance, ...]] = (
+    a_process_is_killed,
+    the_broker_restarts,
+    a_process_is_paused,
+    a_process_is_killed,
+    the_broker_crashes,
+)
+OF_SEVERAL: Final[tuple[Disturbance, ...]] = (
+    a_process_is_killed,
+    a_process_is_paused,
+    a_process_joins,
+    a_process_leaves,
+    all_processes_are_killed,
+    the_broker_restarts,
+    the_broker_crashes,
+    the_database_crashes,
+    the_database_is_away,
+    the_database_hangs,
+)
+
+
+def disturb(world: World, disturbances: Sequence[Disturbance], *, rounds: int, processes: int, seed: int) -> None:
+    """Write the log part by part, each beside a disturbance; then let everything be read, and stop."""
+    chance = random.Random(seed)
+    order = list(itertools.islice(itertools.cycle(disturbances), rounds))
+    chance.shuffle(order)
+    for _ in range(processes):
+        world.fleet.start()
+    lines = world.log.lines
+    cuts = [len(lines) * at // rounds for at in range(rounds + 1)]
+    for at, (first, last, happens) in enumerate(zip(cuts[:-1], cuts[1:], order, strict=True)):
+        if at in {rounds * 2 // 3, rounds * 5 // 6}:
+            # All partitions are that far: then their old closings are widened.
+            wait_until_saved(world, first)
+        before = world.saved()
+        with world.written(lines[first:last]):
+            happens(world, chance)
+        eventually(lambda before=before: world.saved() > before, shown=lambda happens=happens: happens)  # type: ignore[misc]
+        world.unrevised.look()
+        while len(world.fleet.names) > processes + 1:
+            world.end(chance.choice(world.fleet.names))
+    wait_until_saved(world, len(lines))
+    assert world.store.saved_offsets() == world.ends()
+    world.unrevised.look()
+    world.end(*world.fleet.names)
+    assert world.unrevised.look() > 1_000
+
+
+def wait_until_saved(world: World, messages: int) -> None:
+    """Wait until so many messages are saved; however long that takes, as long as it goes on."""
+    while (before := world.saved()) != messages:
+        eventually(lambda before=before: world.saved() > before, shown=world.store.saved_offsets)  # type: ignore[misc]
+
+
+# ---------------------------------------------------------------------- what it comes to
+
+
+def assert_as_expected(world: World, published: Sequence[Mapping[str, PublishedPanes]]) -> None:
+    """Compare everything in the store, and everything that any process has summed, with obvious loops."""
+    log = world.log
+    counters, predictions = Counter[tuple[str, str]](), 0
+    for number in NUMBERS:
+        partition = Partition(number, 0, PARTITIONS, world.store.load(number))
+        counters.update(partition.event_counters())
+        predictions += partition.join.predictions + sum(partition.departed.values())
+    assert unjoined_as_one(counters) == unjoined_as_one(log.expected.counters)
+    assert predictions == log.expected.predictions
+    assert_closings_as_expected(world, published)
+    assert_windows_as_expected(world)
+    for result in world.results:
+        assert_summed_as_expected(log, result)
+    assert_samples_as_expected(log, world.store)
+
+
+def assert_closings_as_expected(world: World, published: Sequence[Mapping[str, PublishedPanes]]) -> None:
+    """The blobs of each partition and model are what obvious loops make of its part of the log."""
+    wait_ms = POLICY.horizon_ms + POLICY.lateness_ms
+    wide = 0
+    for model in NAMES:
+        closings = world.store.read_closings(model, dict.fromkeys(NUMBERS, -1))
+        for number in NUMBERS:
+            assert_closed(closings[number], published[number][model])
+            newest = world.log.joins[number].newest
+            settled_ms = min(newest[model, "prediction"], newest[model, "outcome"]) - wait_ms
+            assert closings[number][-1].to_ms >= settled_ms - settled_ms % SLIDE_MS
+            wide += any(part.pane_ms == WIDE_MS for part in closings[number])
+    # Old ones were merged and widened meanwhile.
+    assert wide == len(NAMES) * len(NUMBERS)
+
+
+def assert_windows_as_expected(world: World) -> None:
+    """Whoever reads the store now has every pane: closed, or not settled yet."""
+    panes = ClosedPanes(KEPT_MS, policy_of)
+    read_closings(world.store, panes)
+    assert set(panes.series()) == {series for _, series in world.log.expected.panes}
+    for slide_ms in KEPT_MS:
+        expected = widened({key: Pane(table) for key, table in world.log.expected.panes.items()}, slide_ms)
+        sketches = world.log.sketches(slide_ms)
+        for series in panes.series():
+            first_ms = panes.kept_from_ms(series, slide_ms)
+            counted = panes.counts(series, slide_ms, first_ms, START_MS + 2 * SPAN_MS)
+            assert [count.start_ms for count in counted] == sorted(
+                start for start, key in within(expected, first_ms, START_MS + 2 * SPAN_MS) if key == series
+            )
+            for start_ms, _, _ in counted:
+                table = panes.sum(series, slide_ms, start_ms, start_ms + slide_ms)
+                assert table == expected[start_ms, series].table
+                sketch = panes.sketch(series, slide_ms, start_ms, start_ms + slide_ms)
+                known = sketches.get((start_ms, series))
+                assert (sketch is None or not sketch.sums.any()) == (known is None)
+                assert known is None or sketch is None or known.sums.tolist() == sketch.sums.tolist()
+
+
+def assert_summed_as_expected(log: MixedLog, result: Mapping[str, Any]) -> None:
+    """What a process had summed of the closings of all partitions, which it read one by one as they came."""
+    expected: dict[str, str] = {}
+    for slide_ms, kept_ms in KEPT_MS.items():
+        wide = widened({key: Pane(table) for key, table in log.expected.panes.items()}, slide_ms)
+        for (start_ms, series), pane in wide.items():
+            edge_ms = result["edges"].get(series.model, -1)
+            first_ms = max(edge_ms - kept_ms, 0)
+            if first_ms - first_ms % slide_ms <= start_ms <= edge_ms - slide_ms:
+                expected[f"{slide_ms} {start_ms} {'/'.join(series)}"] = digest(pane.table)
+    assert result["panes"] == expected
 
 
 def assert_samples_as_expected(log: MixedLog, store: SqlStore) -> None:
@@ -149,7 +364,7 @@ def assert_samples_as_expected(log: MixedLog, store: SqlStore) -> None:
         for cell, items in waiting.items():
             assert {(item.id_hash, item.confidence, item.features) for item in items} <= saved[cell]
     assert open_buckets
-    assert len(stored) > 4 * 4 * 8
+    assert len(stored) > 4 * len(NUMBERS) * 8
     assert sum(len(closed.events) == SAMPLE_CAPACITY for closed in stored.values()) > len(stored) // 2
     assert stored == expected
     events = store.read_sample(OF_CLASSES, "1").events
@@ -169,80 +384,29 @@ def _candidates(state: PartitionState) -> dict[tuple[Bucket, str], set[tuple[int
     return candidates
 
 
-def read_and_compare(log: MixedLog, broker: KafkaBroker, group: str, url: str) -> None:
-    """Restore what was saved, read to the end, and compare."""
-    with SqlStore.open(url) as store, running(pipeline(broker.bootstrap, group, store, topics(SUFFIX))) as instance:
-        wait_for(log, instance)
-        assert_as_expected(log, instance)
-    with SqlStore.open(url) as store:
-        assert_panes_as_expected(log, store)
-        assert_samples_as_expected(log, store)
+# ---------------------------------------------------------------------- the worlds
 
 
-def start_worker(broker: KafkaBroker, group: str, url: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "tests.real.stream_worker", broker.bootstrap, group, url, SUFFIX]
-    return subprocess.Popen(command, cwd=Path(__file__).parents[2])
+def test_one_process_on_sqlite(
+    kafka_broker: KafkaBroker, log: MixedLog, published: list[dict[str, PublishedPanes]], tmp_path: Path
+) -> None:
+    with World(log, kafka_broker, f"sqlite:///{tmp_path}/state.db", tmp_path) as world:
+        disturb(world, OF_ONE, rounds=max(ROUNDS // 2, 1), processes=1, seed=7)
+        assert_as_expected(world, published)
 
 
-def records_saved(store: SqlStore) -> int:
-    """How far the saved offsets have come, over all partitions."""
-    return sum(store.saved_offsets().values())
-
-
-def test_in_one_go(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
-    for _ in range(2):
-        read_and_compare(log, kafka_broker, "one-go", f"sqlite:///{tmp_path}/state.db")
-
-
-def test_killed_at_random_instants(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/state.db"
-    moments = random.Random(7)
-    with SqlStore.open(url) as store:
-        for _ in range(5):
-            before = records_saved(store)
-            worker = start_worker(kafka_broker, "killed", url)
-            eventually(lambda before=before: records_saved(store) > before, shown=worker.poll)  # type: ignore[misc]
-            time.sleep(moments.uniform(0, 0.6))
-            assert worker.poll() is None
-            worker.kill()
-            worker.wait(PATIENCE_SECONDS)
-    for _ in range(2):
-        read_and_compare(log, kafka_broker, "killed", url)
-
-
-@broker_vanishes
-def test_the_broker_restarts_in_the_middle(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/state.db"
-    with collected(), SqlStore.open(url) as store:
-        instance = pipeline(kafka_broker.bootstrap, "broker-restart", store, topics(SUFFIX), reads=Holding)
-        with running(instance):
-            eventually(lambda: instance.status.records_read > EVENTS // 10, shown=lambda: instance.status)
-            kafka_broker.stop()
-            assert instance.status.records_read < len(log.lines) // 2
-            Holding.let.set()
-            kafka_broker.start()
-            wait_for(log, instance)
-            assert_as_expected(log, instance)
-    read_and_compare(log, kafka_broker, "broker-restart", url)
-
-
-def test_a_second_consumer_joins_and_leaves(kafka_broker: KafkaBroker, log: MixedLog, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/state.db"
-    with SqlStore.open(url) as store:
-        instance = pipeline(kafka_broker.bootstrap, "two", store, topics(SUFFIX), checkpoint_seconds=0.2)
-        with running(instance):
-            # Partitions are claimed one by one, so that this one holds half of them before the other has joined, too.
-            eventually(lambda: len(instance.status.partitions) == log.partitions, shown=lambda: instance.status)
-            eventually(lambda: instance.status.counters)
-            other = start_worker(kafka_broker, "two", url)
-            eventually(
-                lambda: len(instance.status.partitions) == log.partitions // 2,
-                shown=lambda: instance.status,
-                pause_seconds=0.01,
-            )
-            time.sleep(1)
-            other.send_signal(signal.SIGTERM)
-            assert other.wait(PATIENCE_SECONDS) == 0
-            wait_for(log, instance)
-            assert_as_expected(log, instance)
-    read_and_compare(log, kafka_broker, "two", url)
+@pytest.mark.postgres
+@pytest.mark.parametrize("processes", [2, 3])
+def test_replicas_on_postgresql(
+    kafka_broker: KafkaBroker,
+    postgres_server: PostgresServer,
+    log: MixedLog,
+    published: list[dict[str, PublishedPanes]],
+    *,
+    tmp_path: Path,
+    processes: int,
+) -> None:
+    url = postgres_server.url(postgres_server.new_database())
+    with World(log, kafka_broker, url, tmp_path, database=postgres_server) as world:
+        disturb(world, OF_SEVERAL, rounds=ROUNDS, processes=processes, seed=processes)
+        assert_as_expected(world, published)

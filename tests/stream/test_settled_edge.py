@@ -1,8 +1,9 @@
 """The settled edge over all partitions: what holds it back, for how long, and what is final once it has passed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -37,6 +38,11 @@ class Stalled(EmbeddedSource):
 
     held: frozenset[int] = frozenset()
     of_others: frozenset[int] = frozenset()
+    outdated_ends: Mapping[TopicPartition, int] = MappingProxyType({})
+
+    def end_offsets(self) -> Mapping[TopicPartition, int]:
+        """The ends of the logs, as known from the last answers."""
+        return {**super().end_offsets(), **self.outdated_ends}
 
     def poll(self, timeout_seconds: float, max_records: int) -> Polled:
         parts = [TopicPartition(topic, number) for topic in self._topics for number in self.held]
@@ -306,3 +312,21 @@ def test_a_horizon_of_90_days_settles_after_90_days(tmp_path: Path) -> None:
     assert closed.predictions == closed.labelled == -(-bench.settled() // (6 * HOUR_MS))
     assert bench.pipeline.status.pending == len(days) - closed.predictions
     bench.close()
+
+
+def test_ends_of_logs_that_are_as_old_as_a_pause_of_this_process_say_nothing(bench: Bench) -> None:
+    minutes = [at * MINUTE_MS for at in range(181)]
+    bench.write(0, *both(minutes[:1]))
+    bench.read(seconds=2)
+    # What is written now has not been fetched yet, and this process does not know of it, when it is paused.
+    bench.source.outdated_ends = {part: end for part, end in bench.source.end_offsets().items() if part.partition == 0}
+    bench.source.held = frozenset({0})
+    for number in range(3):
+        bench.write(number, *both(minutes[1:], name=f"{number}-"))
+    bench.read(seconds=6)
+    bench.clock.advance(60)
+    bench.read(seconds=2)
+    bench.source.outdated_ends, bench.source.held = {}, frozenset()
+    bench.read()
+    counters = bench.pipeline.status.counters
+    assert counters["prediction", "accepted"] == counters["outcome", "joined"] == 1 + 3 * 180

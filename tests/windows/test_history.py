@@ -1,21 +1,26 @@
 """What evaluations publish is in the history, once, whoever evaluated it and however often."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import sqlalchemy as sa
-from structlog.testing import capture_logs
 
 from monitor.clock import ManualClock
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, Verdict
+from monitor.store import history as stored
+from monitor.store.evaluations import Evaluation, EvaluationStore
+from monitor.store.schema import HISTORY
 from monitor.store.sql import SqlStore
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.history import STEPS_MS, History, points_of, reports_of
+from monitor.windows.leases import Leases
+from monitor.windows.snapshot import Snapshot
+from monitor.windows.snapshots import SharedSnapshots
 from monitor.windows.windows import Window
 from tests.snapshots import report
 from tests.windows.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
@@ -33,7 +38,7 @@ def store(tmp_path: Path) -> Iterator[SqlStore]:
 
 @pytest.fixture
 def history(store: SqlStore) -> History:
-    return History(store.database, ManualClock())
+    return History(store.database)
 
 
 def points(history: History, series: SeriesKey = CHURN, window: str = "1h") -> list[Report]:
@@ -51,15 +56,32 @@ def stream(hours: float) -> MemoryPanes:
     return panes
 
 
-def evaluator(panes: MemoryPanes, history: History) -> Evaluator:
-    return Evaluator(
-        panes,
-        [Window("1h", HOUR_MS), Window("5h", 5 * HOUR_MS)],
-        measures=CHOSEN,
-        draws=19,
-        clock=ManualClock(),
-        record=history.record,
-    )
+class Replica:
+    """All that a replica has of evaluation."""
+
+    def __init__(self, store: SqlStore, panes: MemoryPanes, name: str = "a", clock: ManualClock | None = None) -> None:
+        clock = clock or ManualClock()
+        evaluations = EvaluationStore(store.database)
+        self.leases = Leases(evaluations, name, ("evaluate", "serve"), clock=clock)
+        self.snapshots = SharedSnapshots(evaluations, self.leases, clock=clock)
+        windows = [Window("1h", HOUR_MS), Window("5h", 5 * HOUR_MS)]
+        self.evaluator = Evaluator(panes, windows, measures=CHOSEN, draws=19, snapshots=self.snapshots, clock=clock)
+
+    def evaluate(self) -> Snapshot:
+        self.leases.beat()
+        published = self.evaluator.evaluate()
+        self.snapshots.exchange()
+        return published
+
+
+def save(store: SqlStore, *reports: Report) -> None:
+    with store.database.writing() as connection:
+        stored.append(connection, points_of(reports))
+
+
+def parts(store: SqlStore) -> int:
+    with store.database.reading() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(HISTORY)).scalar_one())
 
 
 def assert_is(point: Report, report: Report) -> None:
@@ -82,63 +104,70 @@ def assert_is(point: Report, report: Report) -> None:
         assert result.verdict == measured.verdict
 
 
-def test_each_end_of_a_window_is_a_point_with_what_its_report_said(history: History) -> None:
+def test_each_end_of_a_window_is_a_point_with_what_its_report_said(store: SqlStore, history: History) -> None:
     expected = []
     panes = stream(2)
-    made = evaluator(panes, history)
+    replica = Replica(store, panes)
     for minute in range(3):
         panes.advance("churn", START_MS + 3 * HOUR_MS + minute * MINUTE_MS)
         for _ in range(2):
-            latest = made.evaluate()
+            latest = replica.evaluate()
         expected.append(latest.reports[ReportKey(CHURN, "1h")])
     for point, published in zip(points(history), expected, strict=True):
         assert_is(point, published)
     assert len(points(history, window="5h")) == 1
     kinds = {name: type(result) for name, result in points(history)[-1].measures.items()}
     assert kinds == {"kce": MeasureResult, "brier": ScoreResult}
+    # Of two evaluations of a minute, the second found nothing new.
+    assert parts(store) == 3
 
 
-def test_another_replica_writes_the_same_points(history: History) -> None:
-    for _ in range(2):
-        evaluator(stream(2), history).evaluate()
-        written = points(history)
-    assert written == points(history)
+def test_another_replica_goes_on_with_the_same_points(store: SqlStore, history: History) -> None:
+    panes, clock = stream(2), ManualClock()
+    first, second = (Replica(store, panes, name, clock) for name in ("a", "b"))
+    first.evaluate()
+    written = points(history)
     assert len(written) == 1
-
-
-def test_what_has_not_changed_is_not_written_again(store: SqlStore) -> None:
-    written = []
-
-    class Counted(History):
-        def record(self, reports: Mapping[ReportKey, Report]) -> None:
-            before = dict(self._recorded)
-            super().record(reports)
-            written.append([key.window for key, made in self._recorded.items() if before.get(key) is not made])
-
-    panes = stream(2)
-    made = evaluator(panes, Counted(store.database, ManualClock()))
-    for _ in range(2):
-        made.evaluate()
+    first.leases.leave()
+    second.evaluate()
+    assert parts(store) == 2
+    assert points(history) == written
+    # The first was paused, and wakes up: it has no lease any more, and what it evaluated is not saved.
     panes.advance("churn", START_MS + 3 * HOUR_MS + MINUTE_MS)
-    made.evaluate()
-    assert written == [["1h", "5h"], [], ["1h"]]
+    second.evaluate()
+    assert parts(store) == 3
+    assert len(points(history)) == 2
 
 
-def test_intervals_of_earlier_predictions_are_left_out_until_they_are_renewed(history: History) -> None:
+def test_what_is_saved_under_a_lost_lease_is_not_in_the_history(store: SqlStore, history: History) -> None:
+    evaluations = EvaluationStore(store.database)
+    made = report()
+    (epoch,) = evaluations.acquire("a", ["churn"]).values()
+    new = Evaluation("churn", 1, b"", b"", points_of([made]))
+    assert evaluations.save("a", {"churn": epoch - 1}, [new], {}) == {"churn"}
+    assert evaluations.save("b", {"churn": epoch}, [new], {}) == {"churn"}
+    assert points(history, made.key.series) == []
+    assert evaluations.save("a", {"churn": epoch}, [new], {}) == set()
+    assert len(points(history, made.key.series)) == 1
+
+
+def test_intervals_of_earlier_predictions_are_left_out_until_they_are_renewed(
+    store: SqlStore, history: History
+) -> None:
     fresh = report()
-    history.record({fresh.key: replace(fresh, intervals_outdated_since_ms=5)})
+    save(store, replace(fresh, intervals_outdated_since_ms=5))
     (point,) = points(history)
     assert point.measures["smce"] == MeasureResult(point.measures["smce"].value, "ratio")
     assert point.diagnosis is None
-    history.record({fresh.key: fresh})
+    save(store, fresh)
     (point,) = points(history)
     assert_is(point, fresh)
 
 
-def test_a_window_with_too_little_data_has_a_point_and_an_empty_one_has_none(history: History) -> None:
+def test_a_window_with_too_little_data_has_a_point_and_an_empty_one_has_none(store: SqlStore, history: History) -> None:
     little = report(n=3, insufficient="too little")
     empty = replace(report(window="24h", n=0, insufficient="nothing"), predictions=0)
-    history.record({little.key: little, empty.key: empty})
+    save(store, little, empty)
     (point,) = points(history)
     assert (point.n, point.measures) == (3, {})
     assert point.diagnosis is not None
@@ -151,19 +180,15 @@ def test_numbers_have_seven_digits_and_no_more() -> None:
     made = report()
     for value in values:
         measured = {"smce": replace(made.measures["smce"], value=value)}
-        (point,) = reports_of(made.key, points_of([replace(made, measures=measured)]))
+        (of_series,) = points_of([replace(made, measures=measured)]).values()
+        (point,) = reports_of(made.key, of_series)
         assert point.measures["smce"].value == pytest.approx(value, rel=1e-6)
         assert len(f"{point.measures['smce'].value!r}".split("e")[0].replace(".", "").strip("0")) <= 8
 
 
-def test_without_a_step_the_shortest_that_fits_is_chosen(history: History) -> None:
+def test_without_a_step_the_shortest_that_fits_is_chosen(store: SqlStore, history: History) -> None:
     made = report()
-    history.record(
-        {
-            ReportKey(made.key.series, str(at)): replace(made, window="1h", to_ms=START_MS + at * MINUTE_MS)
-            for at in range(1, 241)
-        }
-    )
+    save(store, *(replace(made, to_ms=START_MS + at * MINUTE_MS) for at in range(1, 241)))
     key = ReportKey(made.key.series, "1h")
     for most, step_ms in ((240, MINUTE_MS), (239, 5 * MINUTE_MS), (16, 15 * MINUTE_MS), (3, 180 * MINUTE_MS)):
         found, chosen = history.read(key, max_points=most)
@@ -174,15 +199,15 @@ def test_without_a_step_the_shortest_that_fits_is_chosen(history: History) -> No
     assert history.read(key, max_points=0)[1] == STEPS_MS[-1]
 
 
-def test_while_the_store_is_away_evaluation_goes_on_and_writes_later(store: SqlStore, history: History) -> None:
-    made = evaluator(stream(2), history)
+def test_while_the_store_is_away_evaluation_goes_on_and_is_saved_later(store: SqlStore, history: History) -> None:
+    replica = Replica(store, stream(2))
+    replica.leases.beat()
+    replica.evaluator.evaluate()
     blocker = sa.create_engine(store.database.engine.url)
-    with capture_logs() as logs:
-        with blocker.connect() as connection:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
-            assert made.evaluate().reports
-            assert points(history) == []
-        made.evaluate()
+    with blocker.connect() as connection:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        replica.snapshots.exchange()
+        assert points(history) == []
     blocker.dispose()
-    assert [line["event"] for line in logs] == ["the history cannot be saved", "the history is saved again"]
+    replica.snapshots.exchange()
     assert len(points(history)) == 1
