@@ -350,7 +350,8 @@ class Evaluator:
         span = window.span(at)
         # Read before the panes are summed: changes in between are found at the next evaluation.
         revision = (policy, span, self._panes.revision(key.series, span[1]))
-        if before is not None and before.revision == revision:
+        # A report of nothing says when there will be something, which depends on the moment.
+        if before is not None and before.revision == revision and before.report.predictions:
             return before
         contents = read_window(self._panes, key.series, window, at)
         fingerprint = contents.fingerprint()
