@@ -49,13 +49,18 @@ def panes_of(closing: Closing) -> PublishedPanes:
     return {key: Pane(table, sketches.get(key, ())) for key, table in tables.items()}
 
 
+def first_ms(closing: Closing) -> int:
+    """Start of the first pane of a closing: before its time where that pane was widened and nothing is before it."""
+    return closing.from_ms - closing.from_ms % closing.pane_ms
+
+
 def assert_in_order(closings: Sequence[Closing]) -> None:
     """No time is closed twice, and each closing holds panes of its own times alone."""
     end_ms = -1
     for part in closings:
         assert end_ms <= part.from_ms < part.to_ms
         starts = part.panes.cells.start_ms
-        assert part.from_ms <= int(starts.min()) <= int(starts.max()) <= part.to_ms - part.pane_ms
+        assert first_ms(part) <= int(starts.min()) <= int(starts.max()) <= part.to_ms - part.pane_ms
         end_ms = part.to_ms
 
 
@@ -89,12 +94,12 @@ class Unrevised:
         panes: PublishedPanes = {}
         for part in closings:
             now = panes_of(part)
-            before = widened(within(earlier, part.from_ms, part.to_ms), part.pane_ms)
+            before = widened(within(earlier, first_ms(part), part.to_ms), part.pane_ms)
             # A wide one may hold panes that were not published then.
             end_ms = read_to_ms - part.pane_ms + 1
             assert within(now, 0, end_ms) == within(before, 0, end_ms), f"{key}: {part.from_ms} to {part.to_ms} changed"
             panes |= now
-        covered = [(part.from_ms, part.to_ms) for part in closings]
+        covered = [(first_ms(part), part.to_ms) for part in closings]
         lost = [start for start, _ in earlier if not any(first <= start < end for first, end in covered)]
         assert not lost, f"{key}: panes that were published are gone: {lost}"
         self._read[key] = closed_to_ms, panes
@@ -107,7 +112,7 @@ def assert_closed(closings: Sequence[Closing], expected: Mapping[tuple[int, Seri
     held: PublishedPanes = {}
     for part in closings:
         panes = panes_of(part)
-        assert panes == widened(within(expected, part.from_ms, part.to_ms), part.pane_ms)
+        assert panes == widened(within(expected, first_ms(part), part.to_ms), part.pane_ms)
         held |= panes
     # Nothing is left out between them.
     assert sum(pane.table.predictions for pane in held.values()) == sum(
