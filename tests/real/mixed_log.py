@@ -5,7 +5,6 @@ topics of several partitions. The expectation is computed by :class:`tests.refer
 event, from the same log.
 """
 
-import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -167,13 +166,6 @@ class MixedLog:
                 prediction = NaiveEvent(Kind.PREDICTION, model, identifier, time_ms, 0.5, version="2")
                 yield self._line(prediction)
                 yield self._line(NaiveEvent(Kind.OUTCOME, model, identifier, time_ms, y=1))
-
-    def align(self, time_ms: int) -> None:
-        """Append a prediction of that time of each model to each partition: they are equally far then."""
-        for model, partition in itertools.product(self.models, range(self.partitions)):
-            names = (f"last-{number}" for number in itertools.count())
-            identifier = next(name for name in names if hash_of(name) % self.partitions == partition)
-            self.lines.append(self._line(NaiveEvent(Kind.PREDICTION, model, identifier, time_ms, 0.5, version="2")))
 
     def _line(self, event: NaiveEvent) -> LogLine:
         partition = hash_of(event.id) % self.partitions
