@@ -41,7 +41,7 @@ def test_replicas_share_refits_and_survive_each_other_and_the_store(
     for folder in folders:
         write_settings(folder, **settings(kafka_broker, url))
     kafka_broker.create_topic(TOPIC, 2)
-    replay(folders[0], list(overconfident("churn", 3000, features=lambda _: 4)))
+    replay(folders[0], list(overconfident("churn", 3000, slope=2.5, features=lambda _: 4)))
     with Refitting(folders[0]) as one, Refitting(folders[1]) as two:
         both = (one, two)
         for served in both:
