@@ -108,7 +108,7 @@ def _sections() -> dict[str, Schema]:
         "commonAnnotations": ANNOTATIONS,
         "replicaCount": integer(0, 1024),
         "config": settings_schema(),
-        "store": section({"existingSecret": SECRET, "secretKey": SECRET_KEY, "allowPerReplica": BOOLEAN}),
+        "store": section({"existingSecret": SECRET, "secretKey": SECRET_KEY}),
         "kafka": _kafka(),
         "access": section({"existingSecret": SECRET, "secretKey": SECRET_KEY}),
         "persistence": _persistence(),

@@ -24,8 +24,8 @@ those of `intervals` at that level and at `all`, those of `all` there alone. By 
 50 models, and `values` for more; back to everything once there are 40 or fewer. What the alerts and the dashboards of
 all models and of the service read is of the level `values`. `calibration_exposition_level` says which is in force.
 
-What is said of refits and maps is read from the store: each replica that holds events of a model says the same, so take
-the maximum over replicas, and not the sum.
+Each model is exported by one replica, windows, refits and maps alike, over the events of all partitions: sum and
+maximum over replicas are the same. Series of the pipeline are of the partitions that a replica reads, and are summed.
 """
 
 
@@ -58,6 +58,7 @@ def sections(measures: Iterable[Measure]) -> Mapping[str, tuple[Series[Any], ...
         "Measures of raw and recalibrated scores": map_series(measures),
         "Pipeline": (*service.PIPELINE, *service.BACKLOG),
         "HTTP": service.HTTP,
+        "Replica": (service.ROLE,),
         "Process": (BUILD_INFO, *_PROCESS),
     }
 

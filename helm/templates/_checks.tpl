@@ -39,13 +39,14 @@
 {{- if and $several (not $kafka) -}}
 {{- fail "replicaCount: the embedded log belongs to one pod, so that there can be one replica; several share Kafka's partitions (config.source.kind: kafka)" -}}
 {{- end -}}
-{{- if and $several $sqlite (or $values.keda.enabled (not $values.store.allowPerReplica)) -}}
-{{- fail "replicaCount: several replicas share one store; name the Secret with the URL of a PostgreSQL database as store.existingSecret (or see store.allowPerReplica, which KEDA cannot use)" -}}
+{{- if and $several $sqlite -}}
+{{- fail "replicaCount: several replicas share one store; name the Secret with the URL of a PostgreSQL database as store.existingSecret" -}}
 {{- end -}}
 
-{{- /* Never more replicas than partitions: the others would have nothing to do. */ -}}
+{{- /* Never more replicas that read than partitions: the others would read nothing. */ -}}
 {{- $partitions := int (default 0 $values.kafka.partitions) -}}
-{{- if and $partitions $kafka (not $values.keda.enabled) (gt (int $values.replicaCount) $partitions) -}}
+{{- $reads := contains "consume" (toString (default "consume" $values.config.roles)) -}}
+{{- if and $partitions $kafka $reads (not $values.keda.enabled) (gt (int $values.replicaCount) $partitions) -}}
 {{- fail (printf "replicaCount is %d, but kafka.partitions is %d: the replicas beyond would hold no partition" (int $values.replicaCount) $partitions) -}}
 {{- end -}}
 {{- if $values.keda.enabled -}}
@@ -94,9 +95,6 @@
 {{- $least := add (int $values.preStopSeconds) 15 -}}
 {{- if lt (int $values.terminationGracePeriodSeconds) (int $least) -}}
 {{- fail (printf "terminationGracePeriodSeconds is %d, but must be at least preStopSeconds + 15 = %d, or what a pod has read would be read again" (int $values.terminationGracePeriodSeconds) (int $least)) -}}
-{{- end -}}
-{{- if and (not $values.persistence.enabled) $sqlite $several -}}
-{{- fail "persistence.enabled must be true where several replicas keep an SQLite file each" -}}
 {{- end -}}
 
 {{- /* Probes, scrapes and jobs of this chart speak http. */ -}}

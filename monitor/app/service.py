@@ -55,7 +55,7 @@ from monitor.http.tls import Certificate
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Level, LevelSwitch
-from monitor.metrics.service import backlog_families, http_families, pipeline_families
+from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
 from monitor.store.evaluations import EvaluationStore
@@ -134,7 +134,8 @@ class Service:
             levels = LevelSwitch(None if level == "auto" else Level[level.upper()])
             exposition = Exposition(
                 [
-                    pipeline_families(lambda: self.status),
+                    role_families(settings.roles),
+                    *([pipeline_families(lambda: self.status)] if self.pipeline is not None else []),
                     backlog_families(lambda: backlog.unread),
                     WindowFamilies(
                         self.evaluator,

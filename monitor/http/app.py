@@ -1,5 +1,6 @@
 """The app: the routes of every file in ``routes/``, and the middleware around them."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -22,6 +23,8 @@ TITLE: Final = "Calibration monitor"
 
 _ASSETS: Final = "/docs-assets"
 """The path of the files of /docs. They come from a package, so that no access to the internet is needed."""
+
+_PROBES: Final = ("/healthz", "/readyz", "/metrics")
 
 _MAX_SHOWN: Final = 80
 
@@ -63,6 +66,8 @@ def create_api(services: Services, *folders: Path) -> FastAPI:
         app.include_router(module.router)
     check_declared(app, static=("/openapi.json", _ASSETS))
     add_problem_handlers(app, services.limits.request_seconds)
+    if "serve" not in services.roles:
+        app.add_middleware(_ProbesOnly, roles=services.roles)
     if services.local_only:
         app.add_middleware(_LoopbackOnly)
     app.add_middleware(RequestLog, traffic=services.traffic, clock=services.clock)
@@ -94,6 +99,26 @@ class _LoopbackOnly:
             f" got Host {hosts[0][:_MAX_SHOWN]!r}; use one of these, or set access.mode to required",
         )
         await misdirected.response(scope["path"])(scope, receive, send)
+
+
+class _ProbesOnly:
+    """Answers the probes and /metrics; for a replica without the role ``serve``, which has no reports."""
+
+    def __init__(self, app: ASGIApp, roles: Collection[str]) -> None:
+        self._app = app
+        self._roles = roles
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in _PROBES:
+            await self._app(scope, receive, send)
+            return
+        refused = Problem(
+            503,
+            "not-serving",
+            f"this replica answers {', '.join(_PROBES)} alone: its roles are [{', '.join(self._roles)}]; ask one whose "
+            "setting roles has serve",
+        )
+        await refused.response(scope["path"])(scope, receive, send)
 
 
 def _is_loopback_host(host: str) -> bool:

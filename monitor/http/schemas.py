@@ -367,6 +367,9 @@ class ModelBody(Body):
     current_version: str | None = field("7", "the version of a report that names none")
     versions: list[VersionBody] = field([VersionBody.example()])
     watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time read, RFC 3339")
+    evaluated_at: str | None = field(
+        "2026-11-20T18:00:04.000Z", "when its windows were last evaluated, by whichever replica does, RFC 3339"
+    )
     settled_to: str | None = field(
         "2026-11-20T08:00:00.000Z", "predictions before this time are final, RFC 3339: mature windows end there"
     )
@@ -383,8 +386,24 @@ class ModelsBody(Body):
     models: list[ModelBody] = field([ModelBody.example()])
     next_cursor: str | None = field(None, NEXT_CURSOR)
     partitions: list[int] = field(
-        [0, 1, 2, 3], "partitions of the log that this process holds: its reports are of the events in these alone"
+        [0, 1, 2, 3], "partitions of the log that this process reads; reports are of the events in all partitions"
     )
+
+
+class ReplicaBody(Body):
+    """A replica."""
+
+    id: str = field("calibration-monitor-0-7-5e2c8f0b", "machine, process and a random part")
+    roles: list[str] = field(["consume", "evaluate", "serve"], "the setting `roles`")
+    started: str = field("2026-11-20T09:00:00.000Z", "by the store's clock, RFC 3339")
+    seen: str = field("2026-11-20T18:00:02.000Z", "when it last said so to the store, RFC 3339")
+    models: list[str] = field(["churn", "fraud"], "models that it evaluates, and whose series it exports")
+
+
+class ReplicasBody(Body):
+    """Replicas by id."""
+
+    replicas: list[ReplicaBody] = field([ReplicaBody.example()])
 
 
 class DataBody(Body):

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference.calibration_curve import shrunken_rates, smoothed_rates
-from monitor.inference.null_level import laws_of
+from monitor.inference.null_level import NullLevel, laws_of, null_level
 from monitor.inference.resampling import (
     DEVIATIONS,
     REFITTED,
@@ -133,6 +133,7 @@ def intervals(
     draws: int = 199,
     seed: int | None = None,
     values: Mapping[str, float] | None = None,
+    levels: Mapping[str, NullLevel] | None = None,
     progress: Progress | None = None,
 ) -> Mapping[str, Interval]:
     """:func:`interval` of each measure, by name, all from the same draws.
@@ -145,6 +146,9 @@ def intervals(
         Which measures.
     values
         The value of each measure by its name, if already computed.
+    levels
+        The null level of each measure from the same table, draws and seed, if already computed. It saves time, and
+        changes nothing.
     progress
         Called with the share of the work done.
     """
@@ -179,9 +183,16 @@ def intervals(
         if limits:
             rates = shrunken_rates(drawn)
             expected = drawn.with_outcomes(drawn.counts * rates)
-            limit_draws = min(draws, _LIMIT_DRAWS)
-            rng = generator(drawn, seed, SHRUNKEN)
-            laws = laws_of(drawn, rates, limits, draws=limit_draws, rng=rng, work=work)
+            if drawn is table and np.array_equal(rates, drawn.score):
+                # The curve is not significant, and the law at these rates is that of the null level.
+                if levels is None:
+                    levels = null_level(table, limits, draws=draws, seed=seed, values=values)
+                laws = {measure.name: levels[measure.name].law for measure in limits}
+                limit_draws = 0
+            else:
+                limit_draws = min(draws, _LIMIT_DRAWS)
+                rng = generator(drawn, seed, SHRUNKEN)
+                laws = laws_of(drawn, rates, limits, draws=limit_draws, rng=rng, work=work)
             for measure in limits:
                 value, law = values[measure.name], laws[measure.name]
                 # Of the cells, like the draws: on a million predictions their intCE is not that of the raw ones.

@@ -229,11 +229,13 @@ def _refuted_on_one_side(
     before: Ints,
     alpha: float,
     log_factorial: Floats,
+    stack: tuple[Ints, Ints, Ints, Bools],
+    near: Floats,
 ) -> tuple[int, bool]:
     """Events of the ``rows`` hypotheses above k/n that are rejected, and whether each verdict is beyond doubt.
 
     Hypothesis t, counted from the rate outwards, is in row ``first + direction * t``. ``before``, shape (m + 1,),
-    is the number of events in the rows before each.
+    is the number of events in the rows before each. ``stack`` and ``near``, each of _DEPTH, are room to work in.
     """
     # The bound of `monitor.measures.binomial_loops._surely_rejected` rejects those far away.
     rate = k / n
@@ -263,11 +265,7 @@ def _refuted_on_one_side(
     # hypothesis has its near tail, two candidates for the first outcome of its far tail (see `far_tail`), and its
     # verdict.
     left, left_near, left_wide, left_rejected = int(np.int64(-1)), 1.0, int(np.int64(0)), False
-    at = np.empty(_DEPTH, np.int64)
-    near = np.empty(_DEPTH)
-    wide = np.empty(_DEPTH, np.int64)
-    narrow = np.empty(_DEPTH, np.int64)
-    is_rejected = np.empty(_DEPTH, np.bool_)
+    at, wide, narrow, is_rejected = stack
     top = -1
     following = low - 1
     while True:
@@ -368,6 +366,14 @@ def refuted_events(
     for row in range(m):
         log_score[row] = math.log(score[row]) if score[row] > 0.0 else -math.inf
         log_rest[row] = math.log1p(-score[row]) if score[row] < 1.0 else -math.inf
+    # Made once: to make them for every block takes as long as the block's tails.
+    stack = (
+        np.empty(_DEPTH, np.int64),
+        np.empty(_DEPTH, np.int64),
+        np.empty(_DEPTH, np.int64),
+        np.empty(_DEPTH, np.bool_),
+    )
+    near = np.empty(_DEPTH)
     drawn = np.empty(m, np.int64)
     for draw in range(draws):
         for row in range(m):
@@ -394,7 +400,19 @@ def refuted_events(
                 above += 1
             if above < end:
                 events, certain = _refuted_on_one_side(
-                    k, n, score, log_score, log_rest, above, int(np.int64(1)), end - above, before, alpha, log_factorial
+                    k,
+                    n,
+                    score,
+                    log_score,
+                    log_rest,
+                    above,
+                    int(np.int64(1)),
+                    end - above,
+                    before,
+                    alpha,
+                    log_factorial,
+                    stack,
+                    near,
                 )
                 refuted[draw] += events
                 sure[draw] &= certain
@@ -411,6 +429,8 @@ def refuted_events(
                     before,
                     alpha,
                     log_factorial,
+                    stack,
+                    near,
                 )
                 refuted[draw] += events
                 sure[draw] &= certain

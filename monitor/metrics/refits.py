@@ -1,7 +1,6 @@
 """The series of recalibration: refits, what serves, and raw beside recalibrated scores.
 
-Refits and what serves are in the store, so every replica that holds a model exports the same values: take the maximum
-over replicas, and not the sum.
+Refits and what serves are in the store; of each model, the replica that evaluates it exports them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """The series of the service itself: what its pipeline reads, joins and saves, and the requests it answers."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from monitor.events.model import Reason
@@ -155,6 +155,20 @@ HTTP: Final[tuple[Series[Mapping[Any, float]], ...]] = (
         ("reason",),
     ),
 )
+
+
+ROLE: Final = Series[Collection[str]](
+    "calibration_replica_role",
+    "1 for the roles of this replica, 0 for the others. Without consume there are no series of the pipeline, without "
+    "evaluate none of models.",
+    lambda roles: [((role,), role in roles) for role in ("consume", "evaluate", "serve")],
+    ("role",),
+)
+
+
+def role_families(roles: Collection[str]) -> Families:
+    """The family of this replica's roles."""
+    return lambda: read_families([ROLE], [((), roles)])
 
 
 def pipeline_families(status: Callable[[], PipelineStatus]) -> Families:

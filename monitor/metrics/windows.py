@@ -201,24 +201,23 @@ def _bin(name: str, meaning: str, read: Callable[[ReliabilityBin], float]) -> Se
     return Series(name, meaning, read_bins, (*REPORT_LABELS, "bin"), Level.ALL)
 
 
-# These add over replicas: a diagram over all replicas is `sum by (bin)` of each.
 RELIABILITY: Final = (
     _bin(
         "calibration_bin_labelled",
         "Labelled predictions of the window in one of ten bins of equal width, named by its lower edge; of several "
-        "classes it is the top label's probability that is binned. Adds over replicas. Absent where the bin is empty.",
+        "classes it is the top label's probability that is binned. Absent where the bin is empty.",
         lambda part: part.labelled,
     ),
     _bin(
         "calibration_bin_positives",
-        "Positive outcomes in the bin; of several classes, how often the top label came true. Adds over replicas. "
+        "Positive outcomes in the bin; of several classes, how often the top label came true. "
         "Absent where the bin is empty.",
         lambda part: part.positives,
     ),
     # Not `_sum`: Prometheus keeps that ending for histograms and summaries.
     _bin(
         "calibration_bin_summed_predictions",
-        "Sum of the labelled predictions in the bin. Adds over replicas. Absent where the bin is empty.",
+        "Sum of the labelled predictions in the bin. Absent where the bin is empty.",
         lambda part: part.prediction_sum,
     ),
 )
@@ -226,13 +225,13 @@ COVERAGE: Final[tuple[Series[Sequence[AgeCohort]], ...]] = (
     Series(
         "calibration_cohort_predictions",
         "Predictions of an age, which is told in quarters of the horizon, back from the newest event; mature: beyond "
-        "the horizon, as far as a window reaches. Adds over replicas.",
+        "the horizon, as far as a window reaches.",
         lambda cohorts: [((cohort.cohort,), cohort.predictions) for cohort in cohorts],
         (*VERSION_LABELS, "cohort"),
     ),
     Series(
         "calibration_cohort_labelled",
-        "Predictions of that age that have an outcome; implied negatives are none. Adds over replicas.",
+        "Predictions of that age that have an outcome; implied negatives are none.",
         lambda cohorts: [((cohort.cohort,), cohort.labelled) for cohort in cohorts],
         (*VERSION_LABELS, "cohort"),
     ),

@@ -91,7 +91,7 @@ def window_page(
     past
         Earlier reports of the same series and window.
     notes
-        Up to where its model is settled, and what else the reader should know.
+        Up to where its model is settled, when it was evaluated, and what else the reader should know.
     """
     name = report.model
     if report.version != UNVERSIONED:

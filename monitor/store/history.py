@@ -304,17 +304,18 @@ def _merge(database: Database, series: SeriesKey, day_ms: int, step_ms: int, *, 
     of_day = (*_of_series(series), HISTORY.c.day_ms == day_ms)
     with database.writing() as connection:
         # Locked, as another process may be merging them: then they are read as that one leaves them.
-        sizes = sa.select(HISTORY.c.number, HISTORY.c.size).where(*of_day).order_by(HISTORY.c.number).with_for_update()
-        parts = connection.execute(sizes).all()
+        columns = (HISTORY.c.number, HISTORY.c.size, HISTORY.c.step_ms)
+        of_parts = sa.select(*columns).where(*of_day).order_by(HISTORY.c.number).with_for_update()
+        parts = connection.execute(of_parts).all()
         merged = parts[0 if whole else merge_from([part.size for part in parts]) :]
-        if not merged:
+        if not merged or (len(merged) == 1 and merged[0].step_ms >= step_ms):
             return
         last = merged[-1].number
-        of_parts = (*of_day, HISTORY.c.number >= merged[0].number, HISTORY.c.number <= last)
-        rows = connection.execute(sa.select(HISTORY.c.points).where(*of_parts).order_by(HISTORY.c.number)).scalars()
+        are_merged = (*of_day, HISTORY.c.number >= merged[0].number, HISTORY.c.number <= last)
+        rows = connection.execute(sa.select(HISTORY.c.points).where(*are_merged).order_by(HISTORY.c.number)).scalars()
         points = Points.joined([Points.from_bytes(data) for data in rows])
         data = points.latest().thinned(step_ms).to_bytes()
-        connection.execute(sa.delete(HISTORY).where(*of_parts, HISTORY.c.number < last))
+        connection.execute(sa.delete(HISTORY).where(*are_merged, HISTORY.c.number < last))
         # It has the number of the last one: what is saved from now on is newer.
         update = sa.update(HISTORY).where(HISTORY.c.number == last)
         connection.execute(update.values(points=data, size=len(data), step_ms=step_ms))

@@ -360,11 +360,12 @@ class Join:
             if join_loops.count_predictions(predictions, whole, pane_ms, *columns):
                 break
             self._count_slots *= 2
-        used = np.flatnonzero(columns[2][:, 0] + columns[2][:, 1])
-        counted, pane, counts = (column[used] for column in columns)
-        values = np.zeros((counted.size, COLUMNS), np.int64)
-        values[:, POSITIVES], values[:, UNLABELLED] = counts[:, 0], counts[:, 1]
-        return Cells(counted, pane * pane_ms, np.zeros(counted.size, np.int64), values).summed()
+        counted, pane, counts = columns
+        used = np.flatnonzero(counts[:, 0] + counts[:, 1])
+        used = used[np.lexsort((pane[used], counted[used]))]
+        values = np.zeros((used.size, COLUMNS), np.int64)
+        values[:, POSITIVES], values[:, UNLABELLED] = counts[used, 0], counts[used, 1]
+        return Cells(counted[used], pane[used] * pane_ms, np.zeros(used.size, np.int64), values)
 
     def restore_counts(self, counters: Counters) -> None:
         """Restore the counts, after the journal."""

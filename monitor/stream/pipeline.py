@@ -329,8 +329,6 @@ class Pipeline:
             self._save()
             self._last_checkpoint = self._clock.monotonic()
             self._pause_seconds = min(_READING_SHARE * (self._last_checkpoint - began), _LONGEST_SECONDS)
-            if rows >= _ROWS_IN_A_SAVE:
-                return_free_memory()
 
     def _begin_checkpoint(self, *, summarise: bool = False) -> None:
         with suppress(StoreUnavailable):  # the save says so
@@ -351,6 +349,7 @@ class Pipeline:
                 if self._unsaved:
                     break  # the others are saved once these are
                 rows = 0
+                return_free_memory()
         if summarise:
             self._last_summary = now
 

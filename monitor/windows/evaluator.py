@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import structlog
@@ -349,7 +350,8 @@ class Evaluator:
         span = window.span(at)
         # Read before the panes are summed: changes in between are found at the next evaluation.
         revision = (policy, span, self._panes.revision(key.series, span[1]))
-        if before is not None and before.revision == revision:
+        # A report of nothing says when there will be something, which depends on the moment.
+        if before is not None and before.revision == revision and before.report.predictions:
             return before
         contents = read_window(self._panes, key.series, window, at)
         fingerprint = contents.fingerprint()
@@ -365,6 +367,10 @@ class Evaluator:
         since = before.stale_since if before is not None and before.table is not None else tick
         if not report.measures:
             return _Entry(revision, fingerprint, self._diagnosed(report, table), carried, None, since)
+        known = self.latest.reports.get(key) if before is None else None
+        if known is not None and _has_same_values(known, report):
+            # Of another replica, or of before a restart: intervals and levels stay until they are renewed here.
+            return _Entry(revision, fingerprint, known, carried, table, since)
         outdated_ms = None
         if before is not None:
             # An interval whose renewal failed has been outdated for longer than the table waits.
@@ -409,6 +415,13 @@ class Evaluator:
     def _wait_until(self, moment: float) -> None:
         while not self._stopping.is_set() and (left := moment - self._clock.monotonic()) > 0:
             self._clock.sleep(min(left, _WAIT_SECONDS))
+
+
+def _has_same_values(one: Report, other: Report) -> bool:
+    """Whether two reports are of the same span, numbers and values."""
+    of = attrgetter("from_ms", "to_ms", "n", "positives", "predictions")
+    values = ({name: result.value for name, result in report.measures.items()} for report in (one, other))
+    return bool(of(one) == of(other)) and next(values) == next(values)
 
 
 def _check(windows: Sequence[Window], interval_seconds: float, draws: int, max_series: int) -> None:

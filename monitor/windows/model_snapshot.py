@@ -19,7 +19,7 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ModelSnapshot:
-    """The evaluation of one model. The attributes are those of :class:`Snapshot`."""
+    """The evaluation of one model. The attributes are those of :class:`monitor.windows.snapshot.Snapshot`."""
 
     evaluated_ms: int
     watermark_ms: int

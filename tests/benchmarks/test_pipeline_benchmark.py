@@ -19,6 +19,7 @@ from monitor.app.service import tune_interpreter
 from monitor.app.warmup import warm_up
 from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline
+from tests.benchmarks.budgets import note
 from tests.benchmarks.test_api_benchmark import RATE, latencies_of, shown
 from tests.cli.kafka_service import Served, write_settings
 from tests.patience import PATIENCE_SECONDS, eventually, joined
@@ -156,6 +157,7 @@ def test_records_a_second_to_joined_accumulated_and_durable(
     with tuned():
         ours = records / pipeline_seconds(kafka_broker, records, tmp_path, "tuned")
     print(f"\n{records:,} records, joined, accumulated and durable: {ours:,.0f} records/s")
+    note("one series", f"{ours:,.0f}/s")
     print(f"without the interpreter's tuning: {untuned:,.0f} records/s ({ours / untuned:.2f} times as fast with it)")
     print(f"kafka-python's poll by itself: {plain:,.0f} records/s; the whole pipeline runs at {ours / plain:.2f} of it")
     print(f"json, a dictionary and a row an event: {naive:,.0f} records/s ({ours / naive:.1f} times as fast)")

@@ -51,12 +51,16 @@ def topics(suffix: str) -> tuple[str, str]:
     return f"{PREDICTIONS}-{suffix}", f"{OUTCOMES}-{suffix}"
 
 
-def write_settings(folder: Path, broker: KafkaBroker, suffix: str, **changes: Mapping[str, Any]) -> None:
+def write_settings(
+    folder: Path, broker: KafkaBroker, suffix: str, roles: Sequence[str] = (), /, **changes: Mapping[str, Any]
+) -> None:
     """Write a monitor.yaml for the topics of a suffix, with a group of that name; ``changes`` go into the sections."""
     predictions, outcomes = topics(suffix)
     tree = copy.deepcopy(_BASE)
     tree["source"]["kafka"] |= {"bootstrap_servers": broker.bootstrap, "group_id": suffix}
     tree["source"]["topics"] = {"predictions": predictions, "outcomes": outcomes}
+    if roles:
+        tree["roles"] = list(roles)
     for section, change in changes.items():
         _merge(tree.setdefault(section, {}), change)
     folder.mkdir(exist_ok=True)

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.kafka
         (
             "UPDATE alembic_version SET version_num = '9999'",
             (
-                "has schema revision 9999, this version knows up to 0005: run the newer version of the service, or "
+                "has schema revision 9999, this version knows up to 0008: run the newer version of the service, or "
                 "name another store"
             ),
         ),

@@ -65,7 +65,7 @@ def blocks() -> list[str]:
 
 
 def test_the_page_shows_values() -> None:
-    assert len(blocks()) == 8
+    assert len(blocks()) == 9
 
 
 @pytest.mark.parametrize("block", blocks(), ids=lambda block: block.partition(":")[0])

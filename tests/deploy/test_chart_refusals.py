@@ -1,10 +1,12 @@
 """What the chart refuses, and what it says: the key, the value, and what to do."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.deploy.chart import merge, refusal
+from tests.deploy.chart import merge, of_values, refusal, settings_of
 
 KAFKA: dict[str, Any] = {"kind": "kafka", "kafka": {"bootstrap_servers": ["kafka:9092"]}}
 SHARED: dict[str, Any] = {"config": {"source": KAFKA}, "store": {"existingSecret": "db"}}
@@ -208,3 +210,11 @@ def test_secrets_are_refused_where_anybody_may_read_them(values: dict[str, Any],
 )
 def test_values_that_do_not_fit_together_are_refused(values: dict[str, Any], said: str) -> None:
     assert said in refusal(values)
+
+
+def test_replicas_that_do_not_read_may_be_more_than_partitions() -> None:
+    values: dict[str, Any] = {"replicaCount": 5, "kafka": {"partitions": 4}}
+    merge(values, deepcopy(SHARED))
+    assert "replicas beyond" in refusal(values | {"config": values["config"] | {"roles": ["consume", "serve"]}})
+    objects = of_values(values | {"config": values["config"] | {"roles": ["evaluate", "serve"]}})
+    assert yaml.safe_load(settings_of(objects))["roles"] == ["evaluate", "serve"]

@@ -1,11 +1,11 @@
-"""Every query of every dashboard, asked of a real Prometheus that scrapes the running service as two replicas."""
+"""Every query of every dashboard, asked of a real Prometheus that scrapes three running replicas."""
 
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import httpx
 import pytest
@@ -30,57 +30,81 @@ METHOD: Final = "temperature"
 TOPIC: Final = "calibration-events"
 HOUR_MS, MINUTE_MS = 3_600_000, 60_000
 NAMESPACE: Final = "ml (eu)"
-REPLICAS: Final = ("replica-0:8000", "replica-1:8000")
+ROLES: Final = {
+    "replica-0:8000": ("consume", "evaluate", "serve"),
+    "replica-1:8000": ("evaluate", "serve"),
+    "replica-2:8000": ("evaluate",),
+}
 BEGAN_MS: Final = time.time() * 1000
 """Before anything happened here."""
 INTERVALS: Final = {"__rate_interval": "1m", "__range": "5m", "__interval": "5s"}
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
-    """A Prometheus with everything that dashboards show.
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Watched"]:
+    """Three replicas, and a Prometheus with everything that dashboards show.
 
-    The service has the demonstration's events, up to some hours after its models changed; one of them was repaired. It
-    is scraped as two replicas; the chart's alerts fire without delay.
+    The replicas have the demonstration's events, up to some hours after its models changed; one of them was repaired.
+    The chart's alerts fire without delay.
     """
     directory = tmp_path_factory.mktemp("watched")
     tree = demo_settings(directory, 0).model_dump(exclude_unset=True)
     # Few resamples and frequent looks: what is measured is tested elsewhere.
     settings = Settings.model_validate(tree | {"evaluation": {"interval": "500ms", "draws": 19}})
     clock = SystemClock()
-    service = Service(settings)
-    # Maps are looked at twice a minute.
-    service.recalibration.live._interval_seconds = 0.5
+    replicas = [Service(settings.model_copy(update={"roles": roles})) for roles in ROLES.values()]
+    service = replicas[0]
     pace = Pace(history_ms=HOUR_MS, calm_ms=HOUR_MS // 2)
     simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=1.0)
-    service.start()
+    for replica in replicas:
+        # Maps are looked at twice a minute.
+        replica.recalibration.live._interval_seconds = 0.5
+        replica.start()
     try:
-        scraped = _scraped(service.server.url.removeprefix("http://"), _hasty(directory))
+        addresses = [replica.server.url.removeprefix("http://") for replica in replicas]
+        scraped = _scraped(addresses, _hasty(directory))
         with Prometheus(directory / "prometheus", settings=scraped) as running:
             simulator.write_until(simulator.change_ms + 5 * HOUR_MS // 2)
-            _wait_until_evaluated(service, simulator)
+            _wait_until_evaluated(replicas, simulator)
             _wait_until_sampled(service, simulator)
             _repair(service.server.url)
             simulator.write_until(simulator.now_ms + HOUR_MS // 4)
-            _wait_until_evaluated(service, simulator)
+            _wait_until_evaluated(replicas, simulator)
             running.wait_for(f'calibration_map_events{{model="{MODEL}",map="champion"}} > 0')
             running.wait_for('ALERTS{alertstate="firing",model!=""}')
-            yield running
+            yield Watched(running, replicas)
     finally:
-        ended_well = service.stop()
-    assert ended_well
+        ended_well = [replica.stop() for replica in replicas]
+    assert all(ended_well)
 
 
-def _wait_until_evaluated(service: Service, simulator: Simulator) -> None:
-    """Until all that was written is read and measured, with its intervals."""
+@pytest.fixture
+def watched(replicas: "Watched") -> Prometheus:
+    """The Prometheus that scrapes the replicas."""
+    return replicas.prometheus
+
+
+class Watched(NamedTuple):
+    """Running replicas, and what scrapes them."""
+
+    prometheus: Prometheus
+    replicas: list[Service]
+
+
+def _wait_until_evaluated(replicas: list[Service], simulator: Simulator) -> None:
+    """Until all that was written is read and measured, with its intervals, and each replica has models."""
+    service = replicas[0]
 
     def evaluated() -> bool:
         latest = service.evaluator.latest
         newest = max(latest.watermarks_ms.values(), default=0)
         behind = sum(lag or 0 for lag in service.status.lag.values())
-        return newest > simulator.now_ms - MINUTE_MS and behind == 0 and service.evaluator.staleness == 0
+        stale = sum(replica.evaluator.staleness for replica in replicas)
+        exported = sorted(model for replica in replicas for model in replica.snapshots.exported().watermarks_ms)
+        each_once = exported == sorted(latest.watermarks_ms)
+        return newest > simulator.now_ms - MINUTE_MS and behind == 0 and stale == 0 and each_once
 
-    eventually(evaluated, shown=lambda: (service.status, service.evaluator.staleness))
+    eventually(evaluated, shown=lambda: [(one.status, one.evaluator.staleness, one.leases.held()) for one in replicas])
 
 
 def _wait_until_sampled(service: Service, simulator: Simulator) -> None:
@@ -96,7 +120,7 @@ def _wait_until_sampled(service: Service, simulator: Simulator) -> None:
     eventually(sampled, shown=lambda: seen, pause_seconds=0.5)
 
 
-def _scraped(address: str, rules: Iterator[Path]) -> Mapping[str, Any]:
+def _scraped(addresses: list[str], rules: Iterator[Path]) -> Mapping[str, Any]:
     return {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(path) for path in rules],
@@ -105,7 +129,7 @@ def _scraped(address: str, rules: Iterator[Path]) -> Mapping[str, Any]:
                 "job_name": JOB,
                 "static_configs": [
                     {"targets": [address], "labels": {"instance": replica, "namespace": NAMESPACE}}
-                    for replica in REPLICAS
+                    for address, replica in zip(addresses, ROLES, strict=True)
                 ],
             }
         ],
@@ -224,6 +248,69 @@ def test_a_choice_of_several_is_taken_for_each_of_them(watched: Prometheus) -> N
     eventually(lambda: [value for _, value in results(running, models, values)] == [2])
     values["namespace"] = "elsewhere"
     assert results(running, models, values) == []
+
+
+def test_sum_and_maximum_over_replicas_are_the_value_of_the_model(replicas: Watched) -> None:
+    running, services = replicas
+    exporting = [set(service.snapshots.exported().watermarks_ms) for service in services]
+    assert sum(map(bool, exporting)) > 1, exporting
+    by = "by (model, version, segment, window)"
+    for name, read in {
+        "calibration_tce_ratio": lambda report: report["measures"]["tce"]["value"] / 100,
+        "calibration_smce": lambda report: report["measures"]["smce"]["value"],
+        "calibration_window_labelled": lambda report: report["n"],
+        "calibration_window_predictions": lambda report: report["predictions"],
+    }.items():
+
+        def look(name: str = name, read: Callable[[Mapping[str, Any]], float] = read) -> bool:
+            # Every replica that serves says the same; the third one does not serve.
+            answers = [
+                httpx.get(f"{service.server.url}/v1/reports?limit=1000").raise_for_status().json()["reports"]
+                for service in services[:2]
+            ]
+            expected = [
+                {
+                    tuple(report[label] for label in ("model", "version", "segment", "window")): read(report)
+                    for report in reports
+                    if report["measures"]
+                }
+                for reports in answers
+            ]
+            sums, maxima, counts = (
+                {
+                    tuple(sample.labels[label] for label in ("model", "version", "segment", "window")): sample.value
+                    for sample in running.query(f"{function} {by} ({name})")
+                }
+                for function in ("sum", "max", "count")
+            )
+            wanted = {key: pytest.approx(value, rel=1e-12) for key, value in expected[0].items()}
+            return (
+                expected[0] == expected[1]
+                and len(wanted) > 0
+                and all(sums.get(key) == value == maxima.get(key) for key, value in wanted.items())
+                and set(counts.values()) == {1.0}
+            )
+
+        eventually(look, shown=lambda: exporting, pause_seconds=0.5)
+    # The rules that alerts and dashboards read have each model once, too.
+    recorded = running.query(
+        "count by (__name__, model, version, segment, window, cohort) ({__name__=~'calibration:.+',model!=''})"
+    )
+    assert recorded
+    assert {sample.value for sample in recorded} == {1.0}
+
+
+def test_of_refits_each_model_is_exported_once(watched: Prometheus) -> None:
+    for name in ("calibration_refits_total", "calibration_champion_active", "calibration_map_events"):
+        labels = "by (model, version, result, map)"
+        counted: list[Sample] = []
+
+        def look(expression: str = f"count {labels} ({name})", counted: list[Sample] = counted) -> bool:
+            counted[:] = watched.query(expression)
+            return bool(counted)
+
+        eventually(look)
+        assert {sample.value for sample in counted} == {1.0}, name
 
 
 def test_bins_add_up_to_what_the_windows_say(watched: Prometheus) -> None:

@@ -36,6 +36,7 @@ def test_a_model_says_what_is_known_of_it(service: Service) -> None:
             {"version": "7", "segments": ["all", "region=eu"], "windows": ["1h", "24h"]},
         ],
         "watermark": "2027-01-15T08:00:00.500Z",
+        "evaluated_at": "2027-01-15T08:00:01.000Z",
         "settled_to": "2027-01-14T08:00:00.000Z",
         "held_back_by": {
             "partition": 3,

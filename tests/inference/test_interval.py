@@ -1,5 +1,6 @@
 """Intervals: their coverage, at calibration too, and what they are refused for."""
 
+import importlib
 import math
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.inference import coarsen, deviation_probability, deviation_radius, interval, intervals
+from monitor.inference import coarsen, deviation_probability, deviation_radius, interval, intervals, null_level
 from monitor.inference.calibration_curve import shrunken_rates
 from monitor.inference.resampling import deviation_variance, deviations, outcomes
 from monitor.measures import MEASURES, Limit, SemiNorm, kce, smce
@@ -360,3 +361,21 @@ def test_what_makes_no_sense_is_refused() -> None:
         deviation_radius(table, 0.0)
     with pytest.raises(NotEnoughData, match="at least 1 event, got 0"):
         deviation_radius(ScoreTable.from_events([], []))
+
+
+@pytest.mark.parametrize(("slope", "calibrated"), [(1.0, True), (0.4, False)])
+def test_null_levels_that_are_known_save_their_draws_and_change_nothing(
+    slope: float, calibrated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = drawn(np.random.default_rng(8), 2000, slope)
+    assert np.array_equal(shrunken_rates(table), table.score) == calibrated
+    chosen = [MEASURES[name] for name in ("tce", "smce", "intce", "surrogate_intce")]
+    levels = null_level(table, chosen)
+    without = intervals(table, chosen)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("null levels are drawn again")
+
+    # The package's name `interval` is the function.
+    monkeypatch.setattr(importlib.import_module("monitor.inference.interval"), "null_level", refuse)
+    assert intervals(table, chosen, levels=levels) == without

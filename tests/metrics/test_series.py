@@ -14,7 +14,7 @@ from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import STATISTICS, measure_series
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Families
-from monitor.metrics.service import backlog_families, http_families, pipeline_families
+from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
 from monitor.metrics.windows import DIAGNOSIS, WindowFamilies
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
@@ -42,6 +42,7 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
         pipeline_families(lambda: status),
         backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
         http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),
+        role_families(["consume"]),
     ]
 
 

@@ -15,6 +15,7 @@ from monitor.clock import ManualClock
 from monitor.errors import DamagedStore, IncompatibleStore
 from monitor.events.model import SeriesKey
 from monitor.store import history
+from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.history import NO_POINTS, Points
 from monitor.store.schema import HISTORY
 from monitor.store.sql import SqlStore
@@ -139,6 +140,19 @@ def test_intervals_that_come_later_complete_a_point_and_a_restart_does_not_undo_
     append(store, drawn([("1h", NOON_MS, 901, "")]).points())
     assert read(store).n.tolist() == [901]
     assert np.isnan(read(store).measures["smce"][0, 1:]).all()
+
+
+def test_what_was_evaluated_under_a_lost_lease_is_not_saved(store: SqlStore) -> None:
+    evaluations = EvaluationStore(store.database)
+    points = every(MINUTE_MS, NOON_MS, NOON_MS + 3 * MINUTE_MS)
+    (epoch,) = evaluations.acquire("a", ["churn"]).values()
+    new = Evaluation("churn", 1, b"", b"", {CHURN: points})
+    assert evaluations.save("a", {"churn": epoch - 1}, [new], {}) == {"churn"}
+    assert evaluations.save("b", {"churn": epoch}, [new], {}) == {"churn"}
+    assert read(store).to_ms.size == 0
+    for _ in range(2):
+        assert evaluations.save("a", {"churn": epoch}, [new], {}) == set()
+        assert lines(read(store)) == lines(points)
 
 
 def test_series_are_apart_and_windows_of_a_span_are_read(store: SqlStore) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
-from monitor.events.model import Kind, ModelPolicy, SeriesKey
+from monitor.events.model import ALL, Kind, ModelPolicy, SeriesKey
 from monitor.events.strata import Caps
 from monitor.scores import GridTable
 from monitor.store.sql import SqlStore
@@ -231,3 +231,20 @@ def test_under_steady_traffic_memory_levels_out_once_windows_are_full() -> None:
     assert tables[90] <= 1.02 * tables[60] <= 1.05 * tables[30]
     # Less than a pointer for each event: what grows by chance, and not with them.
     assert traced[90] - traced[60] < 8 * 200 * 30
+
+
+def test_the_cheap_summary_counts_what_the_whole_one_holds() -> None:
+    events = unruly_events(np.random.default_rng(3), 20_000, POLICY, Traffic(ids=9_000, span_ms=20_000))
+    partition = Partition(0, 0, SETTINGS)
+    partition.apply(batch_of(records_of(events)), Decoder(), None)
+    whole = {key: table for key, table in tables_of(partition.unsettled(cells=True)).items() if key[1].segment == ALL}
+    counted = partition.unsettled(cells=False)
+    assert list(counted.names) == sorted(counted.names)
+    assert counted.cells.series.size == len(whole) > 50
+    for place, series in enumerate(counted.names):
+        rows = counted.cells.of_series(place)
+        assert (np.diff(rows.start_ms) > 0).all()
+        for start_ms, values in zip(rows.start_ms.tolist(), rows.values.tolist(), strict=True):
+            table = whole[start_ms, series]
+            assert values[0] == table.labelled
+            assert values[2] == table.predictions - table.labelled

@@ -1,23 +1,31 @@
 """The pipeline when something around it fails: it says so, waits, and loses nothing."""
 
+import itertools
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from monitor.clock import SystemClock
-from monitor.errors import InstanceReplaced, SourceMisconfigured, SourceUnavailable, TooManyDeadLetters
+from monitor.clock import Clock, ManualClock, SystemClock
+from monitor.errors import (
+    InstanceReplaced,
+    SourceMisconfigured,
+    SourceUnavailable,
+    StoreUnavailable,
+    TooManyDeadLetters,
+)
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import DeadLetter, ModelPolicy, Reason
 from monitor.sources.base import Message, Polled, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
+from monitor.store.base import Checkpoint
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
@@ -44,14 +52,16 @@ class Bench:
         settings: PipelineSettings = SETTINGS,
         send: Callable[[object], None] | None = None,
         reads: type[EmbeddedSource] = EmbeddedSource,
+        store: SqlStore | None = None,
+        clock: Clock | None = None,
     ) -> Pipeline:
         return Pipeline(
             reads(self.log, Topics(settings.kinds)),
-            self.store,
+            store or self.store,
             Decoder(),
             partitions=PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000}),
             settings=settings,
-            clock=SystemClock(),
+            clock=clock or SystemClock(),
             send_dead_letters=send,
         )
 
@@ -239,3 +249,72 @@ def test_a_programming_error_ends_the_run_and_says_so(bench: Bench) -> None:
     pipeline.run()
     assert pipeline.status.phase is Phase.FAILED
     assert pipeline.status.detail == "unexpected RuntimeError: a bug"
+
+
+class Watched(SqlStore):
+    """A store that notes its saves, takes its time for each, and fails where it is told to."""
+
+    clock: ManualClock
+    seconds = 0.0
+    fails_at = -1
+    saves: list[tuple[float, list[int]]]
+    """When each began, and the partitions that it saved."""
+
+    def save(self, checkpoints: Sequence[Checkpoint]) -> None:
+        self.saves.append((self.clock.monotonic(), [checkpoint.partition for checkpoint in checkpoints]))
+        self.clock.advance(self.seconds)
+        if len(self.saves) - 1 == self.fails_at:
+            raise StoreUnavailable("the database does not answer")
+        super().save(checkpoints)
+
+
+@pytest.fixture
+def watched(bench: Bench) -> Iterator[Watched]:
+    with Watched.open(f"sqlite:///{bench.database}") as store:
+        store.clock, store.saves = ManualClock(), []
+        yield store
+
+
+@pytest.mark.parametrize(("seconds", "apart"), [(0.0, 0.5), (1.0, 5.0), (60.0, 90.0)])
+def test_where_saving_takes_long_at_least_four_fifths_of_the_time_are_for_reading(
+    bench: Bench, watched: Watched, seconds: float, apart: float
+) -> None:
+    watched.seconds = seconds
+    pipeline = bench.pipeline(replace(SETTINGS, checkpoint_seconds=0.5), store=watched, clock=watched.clock)
+    for number in range(1_000):
+        bench.write(number, 1)
+        pipeline.step()
+        watched.clock.advance(0.125)
+        if len(watched.saves) == 4:
+            break
+    pipeline.stop()
+    pipeline.run()
+    began = [at for at, _ in watched.saves[:4]]
+    # The first checkpoint is made before anything is known of how long one takes.
+    gaps = [later - earlier for earlier, later in itertools.pairwise(began[1:])]
+    assert gaps == pytest.approx([apart, apart], abs=0.25)
+
+
+@pytest.mark.parametrize(("fails_at", "expected"), [(-1, [[0], [1]]), (0, [[0], [0], [0, 1]])])
+def test_partitions_of_many_rows_are_saved_one_after_the_other_and_a_failure_loses_none(
+    bench: Bench, watched: Watched, fails_at: int, expected: list[list[int]]
+) -> None:
+    pairs = 120_000
+    bench.write(0, pairs)
+    pipeline = bench.pipeline(replace(SETTINGS, checkpoint_seconds=3_600.0), store=watched, clock=watched.clock)
+    while pipeline.status.records_read < 2 * pairs:
+        pipeline.step()
+    assert watched.saves == []
+    watched.fails_at = fails_at
+    for _ in range(4):
+        watched.clock.advance(3_600.0)
+        pipeline.step()
+    pipeline.stop()
+    pipeline.run()
+    # One that failed is tried again before the other, which has all the rows that are left.
+    assert [saved for _, saved in watched.saves][: len(expected)] == expected
+    again = bench.pipeline()
+    with running(again):
+        eventually(lambda: again.status.ready)
+        assert joined(again) == pairs
+        assert again.status.records_read == 0

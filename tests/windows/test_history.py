@@ -13,7 +13,7 @@ from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, Verdict
 from monitor.store import history as stored
-from monitor.store.evaluations import Evaluation, EvaluationStore
+from monitor.store.evaluations import EvaluationStore
 from monitor.store.schema import HISTORY
 from monitor.store.sql import SqlStore
 from monitor.windows.evaluator import Evaluator
@@ -137,18 +137,6 @@ def test_another_replica_goes_on_with_the_same_points(store: SqlStore, history: 
     second.evaluate()
     assert parts(store) == 3
     assert len(points(history)) == 2
-
-
-def test_what_is_saved_under_a_lost_lease_is_not_in_the_history(store: SqlStore, history: History) -> None:
-    evaluations = EvaluationStore(store.database)
-    made = report()
-    (epoch,) = evaluations.acquire("a", ["churn"]).values()
-    new = Evaluation("churn", 1, b"", b"", points_of([made]))
-    assert evaluations.save("a", {"churn": epoch - 1}, [new], {}) == {"churn"}
-    assert evaluations.save("b", {"churn": epoch}, [new], {}) == {"churn"}
-    assert points(history, made.key.series) == []
-    assert evaluations.save("a", {"churn": epoch}, [new], {}) == set()
-    assert len(points(history, made.key.series)) == 1
 
 
 def test_intervals_of_earlier_predictions_are_left_out_until_they_are_renewed(

@@ -180,6 +180,23 @@ def test_a_replica_that_takes_over_exports_what_was_stored_at_once(
     assert content(second.snapshots.latest) == newest
 
 
+def test_intervals_stay_when_a_model_moves(store: SqlStore, panes: MemoryPanes, clock: ManualClock) -> None:
+    first = Replica("a", store, panes, clock)
+    turn(clock, first)
+    before = first.snapshots.latest.reports
+    assert any(result.lower is not None for report in before.values() for result in report.measures.values())
+    first.leases.leave()
+    second = Replica("b", store, panes, clock)
+    second.snapshots.exchange()
+    published: list[Snapshot] = []
+    publish = second.snapshots.publish
+    second.snapshots.publish = lambda snapshot: (published.append(snapshot), publish(snapshot))[1]  # type: ignore[method-assign, func-returns-value]
+    second.evaluator.evaluate()
+    # First the values, with what was stored; then what was renewed, which is the same.
+    assert [snapshot.reports == before for snapshot in published] == [True, True]
+    assert len(second.models) == len(MODELS)
+
+
 def test_reports_are_written_where_they_changed(store: SqlStore, panes: MemoryPanes, clock: ManualClock) -> None:
     writing, reading = (Replica(name, store, panes, clock) for name in "ab")
     reading.leases.leave()

@@ -25,8 +25,7 @@ router: Final = APIRouter(tags=["reports"])
     "/v1/models",
     dependencies=[needs(Role.READ, Of.ANY)],
     summary="The monitored models",
-    description="Where several replicas share a log, each reports on the events of the partitions that it holds: "
-    "`partitions` says which.",
+    description="Of the events of all partitions, whichever replica is asked; `partitions` are those that it reads.",
     response_model=ModelsBody,
     response_description="Models by name, also declared ones without events",
     responses=SEE_PAGE | problems(422),
@@ -52,7 +51,7 @@ async def models(request: Request, services: ServicesOf, query: Annotated[PagePa
 
 def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBody:
     watermark_ms, edge_ms = view.snapshot.watermarks_ms.get(name), view.snapshot.edges_ms.get(name, -1)
-    hold = view.snapshot.holds.get(name)
+    evaluated_ms, hold = view.snapshot.model_evaluated_ms(name), view.snapshot.holds.get(name)
     model = view.models.get(name)
     return ModelBody(
         model=name,
@@ -63,6 +62,7 @@ def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBo
             for version, parts in (model.versions if model is not None else {}).items()
         ],
         watermark=None if watermark_ms is None else format_time(watermark_ms),
+        evaluated_at=None if evaluated_ms is None else format_time(evaluated_ms),
         settled_to=format_time(edge_ms) if edge_ms >= 0 else None,
         held_back_by=None
         if hold is None

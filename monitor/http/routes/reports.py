@@ -87,7 +87,8 @@ class ReportsQuery(PageParameters):
     summary="One report",
     description="The report of one series in one window: one report, never several. Without `version` it is of "
     "the version with the newest predictions, without `segment` of the whole model, without `window` of the first "
-    "window that is declared. It is that of the latest snapshot; `as_of` recomputes it. "
+    "window that is declared. It is that of the latest snapshot, and the header `Age` says how many seconds ago the "
+    "model was evaluated, by whichever replica does; `as_of` recomputes it. "
     "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed. Where `Accept` "
     "prefers HTML, as that of a browser does, it is a page with figures.",
     response_model=ReportBody,
@@ -99,20 +100,25 @@ async def report(
 ) -> Response:
     evaluator, view = services.evaluator, services.latest()
     as_of_ms = parse_time(query.as_of, "as_of") if query.as_of else None
+    evaluated_ms = view.snapshot.model_evaluated_ms(model) if as_of_ms is None else None
 
     def recompute() -> Report:
         return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
     if wants_page(request):
-        settled = _settled(view.snapshot, model)
-        page = await services.computations.run(lambda: _page_of(services, recompute(), root_of(request), settled))
-        return Response(page, headers=_PAGE_HEADERS, media_type=HTML)
+        notes = [_settled(view.snapshot, model)]
+        if evaluated_ms is not None:
+            notes.append(f"Evaluated {format_time(evaluated_ms)}")
+        page = await services.computations.run(lambda: _page_of(services, recompute(), root_of(request), notes))
+        return Response(page, headers=_PAGE_HEADERS | _age(services, evaluated_ms), media_type=HTML)
     if as_of_ms is None:
         version = query.version or view.snapshot.current_versions.get(model, "")
         series = SeriesKey(model, version, query.segment or ALL)
         body = view.report(ReportKey(series, query.window or evaluator.windows[0].name))
         if body is not None:
-            return tagged_response(request, body)
+            answer = tagged_response(request, body)
+            answer.headers.update(_age(services, evaluated_ms))
+            return answer
     recomputed = await services.computations.run(recompute)
     return tagged_response(request, recomputed.to_dict())
 
@@ -121,7 +127,8 @@ async def report(
     "/v1/reports",
     dependencies=[needs(Role.READ, Of.ANY)],
     summary="The reports of the latest snapshot",
-    description="By model, version, segment and window, with the failures of the last evaluation.",
+    description="By model, version, segment and window, with the failures of the last evaluations. `evaluated_at` is "
+    "the time of the oldest evaluation of the models on the page.",
     response_model=ReportsBody,
     response_description="A page of reports",
     responses=SEE_PAGE | problems(422),
@@ -187,6 +194,11 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
     return Response(await services.computations.run(compute), media_type=JSON)
 
 
+def _age(services: Services, evaluated_ms: int | None) -> dict[str, str]:
+    """The header that says how old a report of the latest snapshot is."""
+    return {} if evaluated_ms is None else {"age": str(max(0, services.clock.now_ms() - evaluated_ms) // 1000)}
+
+
 def _settled(snapshot: Snapshot, model: str) -> str:
     """Say up to where a model is settled, and what holds it back."""
     edge_ms, hold = snapshot.edges_ms.get(model, -1), snapshot.holds.get(model)
@@ -194,16 +206,15 @@ def _settled(snapshot: Snapshot, model: str) -> str:
     return (f"Settled up to {format_time(edge_ms)}" if edge_ms >= 0 else "Nothing is settled yet") + held
 
 
-def _page_of(services: Services, report: Report, root: str, settled: str) -> bytes:
+def _page_of(services: Services, report: Report, root: str, notes: list[str]) -> bytes:
     # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
     from monitor.reports.page import window_page  # noqa: PLC0415
 
-    notes = [settled]
     try:
         points, _ = services.history.read(report.key, to_ms=report.to_ms, max_points=_POINTS_OF_FIGURE)
     except StoreError as error:
         # The report itself needs no store.
         points = NO_POINTS
-        notes.append(f"no figure over time: {error}")
+        notes = [*notes, f"no figure over time: {error}"]
     past = reports_of(report.key, points)
     return window_page(report, services.evaluator.scores(report), root, past, notes)

@@ -91,7 +91,7 @@ def uncertainty(
     first = partial(null_level, progress=lambda share: progress(_LEVELS_SHARE * share))
     then = partial(intervals, progress=lambda share: progress(_LEVELS_SHARE + (1.0 - _LEVELS_SHARE) * share))
     levels = first(table, measures.values(), draws=draws, seed=seed, values=by_name)
-    ends = then(table, measures.values(), draws=draws, seed=seed, values=by_name)
+    ends = then(table, measures.values(), draws=draws, seed=seed, values=by_name, levels=levels)
     return {
         name: Uncertainty(
             bounds[name],

@@ -209,7 +209,9 @@ def _draw_verdicts(axes: Axes, moments: Sequence[Moment], times: _Times) -> None
     for number, moment in enumerate(moments):
         if moment.verdict is not None:
             width = min(float(steps[number - 1]), usual) if number else usual
-            strip.barh(0.0, width, left=points[number] - width, color=_VERDICTS[moment.verdict], lw=0.0)
+            strip.barh(
+                0.0, width, left=points[number] - width, color=_VERDICTS[moment.verdict], lw=0.0, antialiased=False
+            )
 
 
 def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None], times: _Times) -> None:

@@ -325,3 +325,11 @@ def test_a_path_that_is_no_text_is_refused_as_ever(tmp_path: Path) -> None:
         complaint(tmp_path, "access: {keys_file: ''}") == "monitor.yaml:1: access.keys_file must not be empty, got ''"
     )
     assert complaint(tmp_path, "store: 7").startswith("monitor.yaml:1: store must be a section")
+
+
+def test_roles_are_named_and_at_least_one(tmp_path: Path) -> None:
+    assert load(tmp_path, "{}").roles == ("consume", "evaluate", "serve")
+    assert load(tmp_path, "{}", MONITOR__ROLES="evaluate, serve").roles == ("evaluate", "serve")
+    wrong = "monitor.yaml:1: roles[0] must be consume, evaluate or serve, got 'read'"
+    assert complaint(tmp_path, "roles: [read]") == wrong
+    assert "roles must name at least one of consume, evaluate, serve" in complaint(tmp_path, "roles: []")

@@ -1,0 +1,44 @@
+"""The table of budgets that `make bench` prints at its end: what was measured beside what it was and what it may be."""
+
+from typing import Final, NamedTuple
+
+
+class Budget(NamedTuple):
+    """A row of the table."""
+
+    work: str
+    before: str
+    """Before closings."""
+    budget: str
+
+
+BUDGETS: Final = {
+    "one series": Budget("Kafka record to joined and durable, one series", "164,000/s", "200,000/s"),
+    "one series, processor": Budget(
+        "embedded log to joined and durable, one series, 1.8 M events", "145,000 per processor second", "200,000"
+    ),
+    "1,000 series": Budget(
+        "the same, 1,000 series, 1.8 M events over 1.5 days",
+        "18,500 per processor second, 1,470 MiB",
+        "120,000, 600 MiB",
+    ),
+    "pending": Budget("a pending prediction, as the whole process holds it", "230 bytes", "80 bytes"),
+    "ten million": Budget("10 million pending predictions", "2.3 GB", "1.2 GB, restored in 10 s"),
+}
+
+_measured: dict[str, str] = {}
+
+
+def note(name: str, measured: str) -> None:
+    """Note what was measured for a row."""
+    if name not in BUDGETS:
+        raise KeyError(f"{name!r} is no row of the budgets: {', '.join(BUDGETS)}")
+    _measured[name] = measured
+
+
+def table() -> list[str]:
+    """The lines of the table: the rows that were measured. None if there are none."""
+    if not _measured:
+        return []
+    rows = [(row.work, row.before, _measured[name], row.budget) for name, row in BUDGETS.items() if name in _measured]
+    return ["| work | before | today | budget |", "|---|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
