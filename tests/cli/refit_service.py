@@ -153,10 +153,12 @@ def overconfident(
 
 
 def wait_until_sampled(served: Served, url: str, wanted: Mapping[str, int]) -> None:
-    """Wait until so many events of each model are kept for refits."""
+    """Wait until so many events of each model are kept for refits, and the models are evaluated."""
     with SqlStore.open(url) as store:
 
         def counts() -> dict[str, int]:
             return {model: store.read_sample(model, "7").population for model in wanted}
 
         served.eventually(lambda: all(counts()[model] >= least for model, least in wanted.items()), shown=counts)
+    # A model can be refitted once it was evaluated.
+    served.eventually(lambda: wanted.keys() <= {model["model"] for model in served.get("/v1/models")[1]["models"]})

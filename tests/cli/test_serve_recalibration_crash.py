@@ -30,7 +30,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Settings, and a log with the events of a model."""
     made = tmp_path_factory.mktemp("crashes")
     write_settings(made)
-    replay(made, list(overconfident("churn", 3000, features=lambda _: 4)))
+    replay(made, list(overconfident("churn", 3000, slope=2.5, features=lambda _: 4)))
     return made
 
 

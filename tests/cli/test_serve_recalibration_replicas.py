@@ -41,13 +41,14 @@ def test_replicas_share_refits_and_survive_each_other_and_the_store(
     for folder in folders:
         write_settings(folder, **settings(kafka_broker, url))
     kafka_broker.create_topic(TOPIC, 2)
-    replay(folders[0], list(overconfident("churn", 3000, features=lambda _: 4)))
+    replay(folders[0], list(overconfident("churn", 3000, slope=2.5, features=lambda _: 4)))
     with Refitting(folders[0]) as one, Refitting(folders[1]) as two:
         both = (one, two)
-        for each in both:
-            each.ready()
+        for served in both:
+            served.ready()
         # The sample is of the partitions of both.
-        wait_until_sampled(one, url, {"churn": 2300})
+        for served in both:
+            wait_until_sampled(served, url, {"churn": 2300})
 
         # Two ask at once, each another replica: one refit is made, and one replica runs it.
         def ask(served: Refitting) -> tuple[int, dict[str, Any]]:

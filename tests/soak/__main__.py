@@ -154,6 +154,8 @@ class Soak:
                 "bootstrap.servers": self.broker.bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 50,
+                # What is not delivered is reported; the rest is noise of a broker that starts and ends.
+                "log_level": 2,
                 "compression.type": "lz4",
                 "queue.buffering.max.messages": 2 * _QUEUED,
             }
