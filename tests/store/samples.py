@@ -109,6 +109,9 @@ def undo_closings(url: str) -> None:
     key = "partition INTEGER, model TEXT, slide_ms BIGINT, start_ms BIGINT, version TEXT, segment TEXT"
     with engine.begin() as connection:
         for statement in (
+            "DROP TABLE replicas",
+            "DROP TABLE evaluations",
+            "DROP TABLE evaluated_reports",
             "DROP TABLE history",
             "DROP TABLE closings",
             "DROP TABLE unsettled",
