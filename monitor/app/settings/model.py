@@ -232,9 +232,9 @@ class WindowSettings(Section):
     last: Positive | None = None
     """Makes it a window of the newest predictions with an outcome, at least this many of them."""
     mature: bool = True
-    """Whether it ends at the settled edge, horizon and allowed lateness behind the newest event, so that it is final. One
-    that does not is biased towards outcomes that come early; a name of its own must have the word immature in it, by
-    which alerts and readers know."""
+    """Whether it ends at the settled edge, horizon and allowed lateness behind the newest event, so that it is final.
+    One that does not is biased towards outcomes that come early; a name of its own must have the word immature in it,
+    by which alerts and readers know."""
 
     @model_validator(mode="after")
     def _bounded(self) -> "WindowSettings":
