@@ -1,6 +1,7 @@
 """Sends events to the service on this machine, or looks for them: python kind_events.py send|look COUNT [PORT].
 
-For kind.sh, which runs it in the service's pod; the key is in MONITOR_API_KEY. The model's allowed lateness has to be a minute.
+For kind.sh, which runs it in the service's pod; the key is in MONITOR_API_KEY. The model's allowed lateness has to be a
+minute.
 """  # noqa: INP001 - runs by itself
 
 import json

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -102,6 +102,10 @@ def checkpoint(epoch: int, offset: int, *, partition: int = 0, **changes: Any) -
     )
 
 
+UNDONE: Final = {"closings", "unsettled", "history", "replicas", "evaluations", "evaluated_reports"}
+"""Tables that :func:`undo_closings` drops."""
+
+
 def undo_closings(url: str) -> None:
     """Leave a store as the fifth revision had it."""
     engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
@@ -109,12 +113,7 @@ def undo_closings(url: str) -> None:
     key = "partition INTEGER, model TEXT, slide_ms BIGINT, start_ms BIGINT, version TEXT, segment TEXT"
     with engine.begin() as connection:
         for statement in (
-            "DROP TABLE replicas",
-            "DROP TABLE evaluations",
-            "DROP TABLE evaluated_reports",
-            "DROP TABLE history",
-            "DROP TABLE closings",
-            "DROP TABLE unsettled",
+            *(f"DROP TABLE {table}" for table in sorted(UNDONE)),
             "ALTER TABLE models DROP COLUMN closed_to_ms",
             "ALTER TABLE models DROP COLUMN awaits_outcomes",
             "ALTER TABLE partitions DROP COLUMN read_to_ms",

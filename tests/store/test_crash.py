@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from monitor.store.base import JOURNAL_ROW
+from monitor.store.closing import Cells, Closing
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS
-from tests.store.crash_writer import CHECKPOINTS_A_BUCKET
-from tests.store.samples import Loaded, closings_in, load
+from tests.store.crash_writer import CHECKPOINTS_A_BUCKET, PANE_MS
+from tests.store.samples import Loaded, load, pane_closing
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,13 +28,23 @@ def writer(url: str, partition: int) -> subprocess.Popen[str]:
     )
 
 
-def assert_whole(loaded: Loaded, closings: Sequence[object], k: int) -> None:
+def read_closings(store: SqlStore, partition: int = 0) -> Sequence[Closing]:
+    return store.read_closings("churn", {partition: -1})[partition]
+
+
+def assert_whole(loaded: Loaded, closings: Sequence[Closing], k: int) -> None:
     """Everything is as checkpoint k left it."""
     assert loaded.offsets == {"predictions": k, "outcomes": 2 * k}
     assert loaded.counters == {("prediction", "joined"): k}
     assert [(model.prediction_watermark_ms, model.outcome_watermark_ms) for model in loaded.models] == [(k, k)]
     assert [stratum.version for stratum in loaded.strata] == [str(i) for i in range(1, k + 1)]
-    assert len(closings) == k
+    # However they were merged; the other process may have gone on since.
+    assert [closing.from_ms for closing in closings] == [0, *(closing.to_ms for closing in closings[:-1])]
+    cells = Cells.joined(closing.panes.cells for closing in closings)
+    closed = cells.take(np.flatnonzero(cells.start_ms < PANE_MS * k))
+    of_a_pane = pane_closing(PANE_MS, 1).panes.cells
+    assert closed.start_ms.tolist() == np.repeat(np.arange(k) * PANE_MS, of_a_pane.cell.size).tolist()
+    assert (closed.values == np.tile(of_a_pane.values, (k, 1))).all()
     oldest = max(1, (k // CHECKPOINTS_A_BUCKET - 1) * CHECKPOINTS_A_BUCKET)
     times = np.frombuffer(b"".join(batch.rows for batch in loaded.journal), JOURNAL_ROW)["time_ms"]
     assert times.tolist() == [i for i in range(oldest, k + 1) for _ in range(1 + i % 7)]
@@ -58,7 +69,7 @@ def test_a_killed_writer_leaves_whole_checkpoints(tmp_path: Path) -> None:
             k = loaded.offsets["predictions"]
             # The last one may have been saved and not said.
             assert k in {said, said + 1}
-            assert_whole(loaded, closings_in(store), k)
+            assert_whole(loaded, read_closings(store), k)
             assert sum(store.count_dead_letters().values()) == k
     assert said > 20
 
@@ -74,13 +85,13 @@ def test_two_processes_share_one_file(tmp_path: Path) -> None:
         # While both write.
         for partition in (0, 1):
             state = load(store, partition)
-            assert_whole(state, closings_in(store, partition), state.offsets["predictions"])
+            assert_whole(state, read_closings(store, partition), state.offsets["predictions"])
         # The partition is taken from a living owner, which is refused and ends.
         epoch = store.claim(0)
         assert processes[0].wait(PATIENCE_SECONDS) == 1
         assert epoch == 2
         taken = load(store, 0)
-        assert_whole(taken, closings_in(store), taken.offsets["predictions"])
+        assert_whole(taken, read_closings(store), taken.offsets["predictions"])
         assert processes[1].poll() is None
     processes[1].kill()
     for process in processes:

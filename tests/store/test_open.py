@@ -23,7 +23,7 @@ from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.real.postgres import PASSWORD, PostgresServer
-from tests.store.samples import batch, checkpoint, grid_table, load, undo_closings
+from tests.store.samples import UNDONE, batch, checkpoint, grid_table, load, undo_closings
 from tests.stream.support import tables_of
 
 ROOT = Path(__file__).parents[2]
@@ -253,14 +253,18 @@ def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:
     assert said == [str(tmp_path / "installed" / "monitor" / "__init__.py"), "1"]
 
 
-def test_a_store_of_the_first_revision_is_brought_forward_with_all_that_it_holds(store_url: str) -> None:
+# What is open begins with a pane, or in the middle of one.
+@pytest.mark.parametrize(("open_from_ms", "closed_to_ms"), [(7_200_000, 7_200_000), (7_170_000, 7_140_000)])
+def test_a_store_of_the_first_revision_is_brought_forward_with_all_that_it_holds(
+    store_url: str, open_from_ms: int, closed_to_ms: int
+) -> None:
     with SqlStore.open(store_url) as store:
-        store.save([checkpoint(store.claim(0), 10, journal=[batch(Bucket("churn", 7_200_000))])])
+        store.save([checkpoint(store.claim(0), 10, journal=[batch(Bucket("churn", open_from_ms))])])
         before = load(store)
     # As the first revision left it.
     undo_closings(store_url)
     for table in reversed(METADATA.sorted_tables):
-        if table.name not in FIRST_TABLES | {"closings", "unsettled", "history"}:
+        if table.name not in FIRST_TABLES | UNDONE:
             execute(store_url, f"DROP TABLE {table.name}")
     execute(store_url, "DROP TABLE closed_sketches")
     # Panes of a minute for the last hour, and of half an hour for the hour before, too.
@@ -286,10 +290,10 @@ def test_a_store_of_the_first_revision_is_brought_forward_with_all_that_it_holds
         (clock,) = store.clocks()["churn"].values()
     assert after.journal == before.journal
     assert after._replace(models=[], journal=[]) == before._replace(models=[], journal=[])
-    assert clock.closed_to_ms == 7_200_000
+    assert clock.closed_to_ms == closed_to_ms
     assert [(part.from_ms, part.to_ms, part.pane_ms) for part in found] == [
         (0, 5_400_000, 1_800_000),
-        (5_400_000, 7_200_000, 60_000),
+        (5_400_000, closed_to_ms, 60_000),
     ]
     series = SeriesKey("churn", "7", "all")
     expected = {start: table for start, table in wide.items() if start < 5_400_000}

@@ -71,11 +71,11 @@ def _convert(connection: sa.Connection) -> None:
                 _JOURNAL.c.partition == partition, _JOURNAL.c.model == model
             )
         ).scalar()
-        *_, last = closings
-        # What is closed of the last panes is in them; what is not will be in a closing of the same panes.
+        last = closings[-1]
+        # A pane may be closed in part, and the rest of it will be in the next closing: so the last one ends before it.
         closed_to_ms = last.to_ms if first_open_ms is None else min(last.to_ms, first_open_ms)
         closed_to_ms = max(closed_to_ms - closed_to_ms % last.pane_ms, evicted_ms)
-        append(connection, partition, closings)
+        append(connection, partition, [*closings[:-1], last._replace(to_ms=closed_to_ms)])
         connection.execute(
             sa.update(_MODELS)
             .where(_MODELS.c.partition == partition, _MODELS.c.name == model)
