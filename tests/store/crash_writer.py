@@ -15,6 +15,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.store.samples import HOUR_MS, letter, load, pane_closing
 
 CHECKPOINTS_A_BUCKET = 10
+PANE_MS = 300_000
 
 
 def checkpoint_number(k: int, partition: int, epoch: int) -> Checkpoint:
@@ -30,7 +31,7 @@ def checkpoint_number(k: int, partition: int, epoch: int) -> Checkpoint:
         new_strata=[Stratum("churn", str(k), ())],
         journal=[JournalBatch(Bucket("churn", age * HOUR_MS), rows.tobytes())],
         dropped=[Bucket("churn", (age - 2) * HOUR_MS)] if place == 0 else [],
-        closings=[pane_closing(300_000 * k, 1)],
+        closings=[pane_closing(PANE_MS * k, 1, width_ms=PANE_MS)],
         counters={("prediction", "joined"): k},
         dead_letters=[letter(k, partition=partition)],
     )

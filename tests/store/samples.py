@@ -102,6 +102,10 @@ def checkpoint(epoch: int, offset: int, *, partition: int = 0, **changes: Any) -
     )
 
 
+LATER_TABLES = ("replicas", "evaluations", "evaluated_reports", "history", "closings", "unsettled")
+"""Those that revisions after the fifth have added."""
+
+
 def undo_closings(url: str) -> None:
     """Leave a store as the fifth revision had it."""
     engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
@@ -109,9 +113,7 @@ def undo_closings(url: str) -> None:
     key = "partition INTEGER, model TEXT, slide_ms BIGINT, start_ms BIGINT, version TEXT, segment TEXT"
     with engine.begin() as connection:
         for statement in (
-            "DROP TABLE history",
-            "DROP TABLE closings",
-            "DROP TABLE unsettled",
+            *(f"DROP TABLE {table}" for table in LATER_TABLES),
             "ALTER TABLE models DROP COLUMN closed_to_ms",
             "ALTER TABLE models DROP COLUMN awaits_outcomes",
             "ALTER TABLE partitions DROP COLUMN read_to_ms",

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from monitor.store.base import JOURNAL_ROW
+from monitor.store.closing import Closing
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS
-from tests.store.crash_writer import CHECKPOINTS_A_BUCKET
+from tests.store.crash_writer import CHECKPOINTS_A_BUCKET, PANE_MS
 from tests.store.samples import Loaded, closings_in, load
 
 ROOT = Path(__file__).parents[2]
@@ -27,13 +28,19 @@ def writer(url: str, partition: int) -> subprocess.Popen[str]:
     )
 
 
-def assert_whole(loaded: Loaded, closings: Sequence[object], k: int) -> None:
-    """Everything is as checkpoint k left it."""
+def pane_starts(closings: Sequence[tuple[bytes, bytes | None]]) -> list[int]:
+    """The panes of all closings: one for each checkpoint, however many were merged to one closing."""
+    starts = [Closing.from_bytes(*closing).panes.cells.start_ms for closing in closings]
+    return [int(start) for part in starts for start in np.unique(part)]
+
+
+def assert_whole(loaded: Loaded, closings: Sequence[tuple[bytes, bytes | None]], k: int) -> None:
+    """Everything is as checkpoint k left it; a living writer may have added closings since."""
     assert loaded.offsets == {"predictions": k, "outcomes": 2 * k}
     assert loaded.counters == {("prediction", "joined"): k}
     assert [(model.prediction_watermark_ms, model.outcome_watermark_ms) for model in loaded.models] == [(k, k)]
     assert [stratum.version for stratum in loaded.strata] == [str(i) for i in range(1, k + 1)]
-    assert len(closings) == k
+    assert pane_starts(closings)[:k] == [PANE_MS * i for i in range(k)]
     oldest = max(1, (k // CHECKPOINTS_A_BUCKET - 1) * CHECKPOINTS_A_BUCKET)
     times = np.frombuffer(b"".join(batch.rows for batch in loaded.journal), JOURNAL_ROW)["time_ms"]
     assert times.tolist() == [i for i in range(oldest, k + 1) for _ in range(1 + i % 7)]
@@ -59,6 +66,7 @@ def test_a_killed_writer_leaves_whole_checkpoints(tmp_path: Path) -> None:
             # The last one may have been saved and not said.
             assert k in {said, said + 1}
             assert_whole(loaded, closings_in(store), k)
+            assert len(pane_starts(closings_in(store))) == k
             assert sum(store.count_dead_letters().values()) == k
     assert said > 20
 
