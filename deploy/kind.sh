@@ -65,7 +65,7 @@ done
 install() {
     helm upgrade --install "$RELEASE" helm --namespace "$NAMESPACE" --wait --timeout 5m \
         --set image.repository="${IMAGE%:*}" --set image.tag="${IMAGE##*:}" --set image.pullPolicy=Never \
-        --set networkPolicy.enabled=true --set config.evaluation.interval=1s --set config.models.defaults.horizon=1m "$@"
+        --set networkPolicy.enabled=true --set config.evaluation.interval=1s --set config.models.defaults.allowed_lateness=1m "$@"
 }
 
 say "install"

@@ -1,6 +1,6 @@
 """Sends events to the service on this machine, or looks for them: python kind_events.py send|look COUNT [PORT].
 
-For kind.sh, which runs it in the service's pod; the key is in MONITOR_API_KEY. The model's horizon has to be a minute.
+For kind.sh, which runs it in the service's pod; the key is in MONITOR_API_KEY. The model's allowed lateness has to be a minute.
 """  # noqa: INP001 - runs by itself
 
 import json
@@ -14,7 +14,7 @@ import httpx
 MODEL = "kind"
 SECONDS = 120.0
 MARKERS = 200
-"""Events of this moment, in every partition: windows of mature predictions end one horizon before the newest event."""
+"""Events of this moment, in every partition: others are settled once the allowed lateness has passed."""
 
 
 def main() -> None:
@@ -42,13 +42,13 @@ def main() -> None:
 
 
 def events(count: int) -> list[str]:
-    """Events of an overconfident model, of the last 50 minutes but the last two; and markers of this moment."""
+    """Events of an overconfident model, of the last 50 minutes but the last two, the oldest first; and markers."""
     chance = random.Random(1)  # noqa: S311 - no secret
     now_ms = time.time_ns() // 1_000_000
     lines = []
     for number in range(count + MARKERS):
         p = chance.random()
-        age_ms = 120_000 + number * 2_880_000 // count if number < count else 0
+        age_ms = 120_000 + (count - number) * 2_880_000 // count if number < count else 0
         lines.append(
             json.dumps(
                 {

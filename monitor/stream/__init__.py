@@ -1,1 +1,1 @@
-"""From records to durable panes: decode, join, journal, checkpoint."""
+"""From records to closings: decode, join, journal, checkpoint."""

@@ -65,8 +65,8 @@ class CoverageByAge:
     def _cohorts(self, series: SeriesKey) -> tuple[int, tuple[AgeCohort, ...]]:
         """The largest possible number of panes, and the cohorts.
 
-        A pane is as old as the youngest prediction that it can hold, so the mature cohort consists of the panes of
-        mature windows.
+        A pane is as old as the youngest prediction that it can hold. The mature cohort is of predictions whose horizon
+        has passed, settled or not; mature windows hold the settled ones.
         """
         watermark_ms = self._panes.watermark_ms(series.model)
         horizon_ms = self._panes.policy(series.model).horizon_ms

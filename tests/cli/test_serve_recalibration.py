@@ -29,7 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refitting]:
         [
             *overconfident("churn", 4000),
             *overconfident("plain", 2500),
-            *overconfident("few", 150),
+            *overconfident("few", 130),
             *overconfident("always", 2000, outcome=1),
             # A third feature was added to the model after two thirds of its events.
             *overconfident("grown", 3000, features=lambda at: 2 if at < 2000 else 3),
@@ -41,7 +41,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Refitting]:
         wait_until_sampled(
             running,
             f"sqlite:///{folder}/state.db",
-            {"churn": 3300, "plain": 2100, "few": 120, "always": 1600, "grown": 1200, "local": 2000},
+            {"churn": 3300, "plain": 2100, "few": 110, "always": 1600, "grown": 1200, "local": 2000},
         )
         yield running
         running.stop()

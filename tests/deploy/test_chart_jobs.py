@@ -112,7 +112,7 @@ def test_the_service_starts_as_the_pod_starts_it_and_its_first_key_opens_it(tmp_
     """The rendered settings, command, environment and test program, and what the notes tell to do next."""
     (port,) = free_ports(1)
     # As deploy/kind.sh installs it.
-    quick = {"evaluation": {"interval": "1s"}, "models": {"defaults": {"horizon": "1m"}}}
+    quick = {"evaluation": {"interval": "1s"}, "models": {"defaults": {"allowed_lateness": "1m"}}}
     objects = of_values({"config": {"api": {"port": port}, **quick}})
     each = container(objects)
     volume = each["volumeMounts"][0]["mountPath"]

@@ -203,7 +203,7 @@ class SourceSettings(Section):
 
 
 class StoreSettings(Section):
-    """Where the state is kept: pending predictions, panes, offsets and dead letters."""
+    """Where the state is kept: pending predictions, closings, offsets and dead letters."""
 
     url: Annotated[StoreAddress, Field(repr=False)] = "sqlite:///monitor-data/state.db"
     """SQLAlchemy URL of the database: SQLite, or PostgreSQL where several replicas share the work."""
@@ -232,7 +232,7 @@ class WindowSettings(Section):
     last: Positive | None = None
     """Makes it a window of the newest predictions with an outcome, at least this many of them."""
     mature: bool = True
-    """Whether it ends one horizon before the newest event, so that each prediction in it had its time to be answered.
+    """Whether it ends at the settled edge, horizon and allowed lateness behind the newest event, so that it is final.
     One that does not is biased towards outcomes that come early; a name of its own must have the word immature in it,
     by which alerts and readers know."""
 
