@@ -215,6 +215,8 @@ class Checkpoint:
         Messages that are not valid events. Those already stored (same topic, partition and offset) are skipped.
     read_to_ms
         As in :class:`PartitionClock`.
+    changed_models
+        Ids of the models that are not as the last checkpoint had them: only these are written. None: all of them.
     """
 
     partition: int
@@ -234,6 +236,7 @@ class Checkpoint:
     counters: Counters = field(default_factory=dict)
     dead_letters: Sequence[DeadLetter] = ()
     read_to_ms: int = -1
+    changed_models: Sequence[int] | None = None
 
 
 class StoredDeadLetter(NamedTuple):

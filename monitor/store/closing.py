@@ -132,12 +132,12 @@ class Panes(NamedTuple):
 
     def by_model(self) -> Iterator[tuple[str, "Panes"]]:
         """Yield each model with its panes."""
+        sketches = {key: list(parts) for key, parts in itertools.groupby(self.sketches, lambda part: part.series.model)}
         first = 0
         for model, names in itertools.groupby(self.names, lambda key: key.model):
             of_model = list(names)
             cells = self.cells.of_series(first, len(of_model))
-            sketches = [part for part in self.sketches if part.series.model == model]
-            yield model, Panes(of_model, cells._replace(series=cells.series - first), sketches)
+            yield model, Panes(of_model, cells._replace(series=cells.series - first), sketches.get(model, ()))
             first += len(of_model)
 
     def to_bytes(self, header: Mapping[str, Any] | None = None) -> tuple[bytes, bytes | None]:

@@ -1,17 +1,21 @@
 """Closings in the database: they are appended, merged when there are many, widened when they are old, and read."""
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
 from monitor.store.closing import Closing, OldPanes
-from monitor.store.database import Database
 from monitor.store.journal import FULL_BYTES, MAX_BATCHES, merge_from
 from monitor.store.schema import CLOSINGS
 
-_CLOSINGS_A_FETCH: Final = 64
+_PARTS_A_READ: Final = 100
+"""Partitions of models whose closings are read by one statement: so many are in memory at a time."""
+
 _MODELS_A_STATEMENT: Final = 500
+_AFTER: Final = ("partition", "model", "to_ms")
 
 
 def append(connection: sa.Connection, partition: int, closings: Iterable[Closing]) -> None:
@@ -80,23 +84,52 @@ def _delete(connection: sa.Connection, partition: int, model: str, which: sa.Col
     connection.execute(sa.delete(CLOSINGS).where(CLOSINGS.c.partition == partition, CLOSINGS.c.model == model, which))
 
 
-def read(
-    database: Database, connection: sa.Connection, model: str, after_ms: Mapping[int, int]
-) -> Iterator[tuple[int, Closing]]:
-    """Yield (partition, closing) of a model in order of time, those that end after a time.
+class After(NamedTuple):
+    """The closings of a model in one partition that end after a time."""
 
-    Parameters
-    ----------
-    after_ms
-        Partition -> that time. A closing that begins earlier, because it was merged, is cut there.
-    """
-    columns = CLOSINGS.c
-    is_new = sa.or_(*(sa.and_(columns.partition == part, columns.to_ms > at_ms) for part, at_ms in after_ms.items()))
-    statement = (
-        sa.select(columns.partition, columns.cells, columns.sketches)
-        .where(columns.model == model, is_new)
-        .order_by(columns.partition, columns.to_ms)
+    partition: int
+    model: str
+    after_ms: int
+
+
+class StoredClosing(NamedTuple):
+    """A closing as it is stored."""
+
+    model: str
+    partition: int
+    to_ms: int
+    cells: bytes
+    sketches: bytes | None
+
+
+def in_parts(after_ms: Mapping[str, Mapping[int, int]]) -> Iterator[list[After]]:
+    """Split what is to be read, model -> partition -> time, into statements; a model is in one of them."""
+    part: list[After] = []
+    for model, of_model in after_ms.items():
+        part += [After(partition, model, at_ms) for partition, at_ms in of_model.items()]
+        if len(part) >= _PARTS_A_READ:
+            yield part
+            part = []
+    if part:
+        yield part
+
+
+def read(connection: sa.Connection, wanted: Iterable[After]) -> list[StoredClosing]:
+    """Read closings (of at least one partition and model), in order of model, partition and time."""
+    columns = [sa.column(name, CLOSINGS.c[key].type) for name, key in zip(After._fields, _AFTER, strict=True)]
+    after = sa.values(*columns, name="after").data(list(wanted)).cte("after")
+    found = CLOSINGS.c
+    statement = sa.select(*(found[name] for name in StoredClosing._fields)).join(
+        after,
+        (found.partition == after.c.partition) & (found.model == after.c.model) & (found.to_ms > after.c.after_ms),
     )
-    with database.stream(connection, statement, _CLOSINGS_A_FETCH) as result:
-        for partition, cells, sketches in result:
-            yield partition, Closing.from_bytes(cells, sketches)
+    return sorted((StoredClosing(*row) for row in connection.execute(statement)), key=lambda row: row[:3])
+
+
+def by_model(rows: Iterable[StoredClosing]) -> Iterator[tuple[str, Mapping[int, list[Closing]]]]:
+    """Yield each model with its closings by partition; the rows are as from :func:`read`."""
+    for model, of_model in itertools.groupby(rows, lambda row: row.model):
+        parts: defaultdict[int, list[Closing]] = defaultdict(list)
+        for row in of_model:
+            parts[row.partition].append(Closing.from_bytes(row.cells, row.sketches))
+        yield model, dict(parts)

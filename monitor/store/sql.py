@@ -1,6 +1,6 @@
 """The store in SQLite or PostgreSQL."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
@@ -296,11 +296,22 @@ class SqlStore:
         DamagedStore, IncompatibleStore
             A closing cannot be read.
         """
-        found: dict[int, list[Closing]] = {}
-        with self._database.reading() as connection:
-            for partition, closing in closings.read(self._database, connection, model, after_ms):
-                found.setdefault(partition, []).append(closing)
-        return found
+        return dict(self.new_closings({model: after_ms})).get(model, {})
+
+    def new_closings(
+        self, after_ms: Mapping[str, Mapping[int, int]]
+    ) -> Iterator[tuple[str, Mapping[int, Sequence[Closing]]]]:
+        """Yield each model that has closings after a time, with them. Raises as :meth:`read_closings`.
+
+        Parameters
+        ----------
+        after_ms
+            Model -> partition -> that time. Many are read by one statement.
+        """
+        for wanted in closings.in_parts(after_ms):
+            with self._database.reading() as connection:
+                found = closings.read(connection, wanted)
+            yield from closings.by_model(found)
 
     def read_unsettled(self) -> Mapping[int, Panes]:
         """Partition -> summary of what it has not settled. Any thread; raises as :meth:`read_closings`."""
@@ -402,9 +413,8 @@ class SqlStore:
         if strata:
             connection.execute(sa.insert(STRATA), _records(STRATA, partition, strata))
         self._upsert(connection, OFFSETS, partition, checkpoint.offsets.items())
-        self._upsert(
-            connection, MODELS, partition, [(number, *state) for number, state in enumerate(checkpoint.models)]
-        )
+        changed = range(len(checkpoint.models)) if checkpoint.changed_models is None else checkpoint.changed_models
+        self._upsert(connection, MODELS, partition, [(number, *checkpoint.models[number]) for number in changed])
         self._upsert(connection, COUNTERS, partition, [(*key, count) for key, count in checkpoint.counters.items()])
         journal.append(connection, JOURNAL, partition, next_sequence - len(batches), batches)
         first_candidate = next_sequence - len(batches) - len(candidates)

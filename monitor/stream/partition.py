@@ -1,7 +1,7 @@
 """A partition, the unit of state: its names, join, offsets and unsaved changes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -21,6 +21,7 @@ from monitor.store.base import (
     Checkpoint,
     JournalBatch,
     ModelClock,
+    ModelState,
     PartitionState,
 )
 from monitor.store.closing import Closing, OldPanes, Panes
@@ -56,8 +57,8 @@ class PartitionSettings:
     unsettled_cells
         Whether windows need to know the predictions that are not settled, and not only their number.
     max_predictions
-        How many predictions the join of one partition may keep; one over K classes counts as 1 + K / 4. Beyond it the
-        oldest are evicted.
+        How many predictions the join of one partition may keep; one over K classes counts as 1 + K / 4, and an outcome
+        that waits for its prediction as 1. Beyond it the oldest are evicted.
     samples
         How many labelled events are kept for refits. None by default.
     """
@@ -110,6 +111,7 @@ class Partition:
         self._widened_ms: dict[tuple[str, int], int] = {}
         """(model, width of panes) -> the time before which they were widened since the partition was claimed."""
         self._saved_strata = 0
+        self._saved_models: Sequence[ModelState] = ()
         self.saved_offsets: dict[str, int] = {}
         if state is not None:
             self._restore(state)
@@ -195,11 +197,12 @@ class Partition:
         self._read_to_ms = self._newest_ms(silence)
         removed = set(dropped)
         strata = self._strata.strata
+        models, saved = self.join.model_states(), self._saved_models
         result = Checkpoint(
             partition=self.number,
             epoch=self.epoch,
             offsets=dict(self.offsets),
-            models=self.join.model_states(),
+            models=models,
             first_stratum=self._saved_strata,
             new_strata=strata[self._saved_strata :],
             journal=[batch for batch in batches if batch.bucket not in removed],
@@ -213,7 +216,9 @@ class Partition:
             counters=self.counters(),
             dead_letters=self._dead_letters,
             read_to_ms=self._read_to_ms,
+            changed_models=[at for at, state in enumerate(models) if at >= len(saved) or state != saved[at]],
         )
+        self._saved_models = models
         self._unsaved, self._dead_letters = [], []
         self._saved_strata, self.saved_offsets = len(strata), dict(self.offsets)
         return result
@@ -246,16 +251,21 @@ class Partition:
         for rows in left:
             self._count_departed(rows, event_results.EXPIRED)
             self.sampler.settle(rows)
-        if self.join.rows > self._settings.max_predictions:
+        if self._rows > self._settings.max_predictions:
             evicted = self._evict()
             for rows in evicted:
                 self._count_departed(rows, event_results.EVICTED)
             left += evicted
         return left
 
+    @property
+    def _rows(self) -> int:
+        """Rows of the join's tables: an outcome may wait for a prediction that never comes."""
+        return self.join.rows + self.join.early_outcomes
+
     def _evict(self) -> list[NDArray[np.void]]:
         """Close the oldest buckets early, until the join is no longer full."""
-        excess = self.join.rows - int(self._settings.max_predictions * _EVICT_TO_SHARE)
+        excess = self._rows - int(self._settings.max_predictions * _EVICT_TO_SHARE)
         before_ms = np.full(len(self._strata.models), -1, np.int64)
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
         pane_ms = self._settings.pane_ms
@@ -315,7 +325,7 @@ class Partition:
         self.saved_offsets = dict(self.offsets)
         self._read_to_ms = state.read_to_ms
         self._strata.restore([model.name for model in state.models], state.strata)
-        self._saved_strata = len(state.strata)
+        self._saved_strata, self._saved_models = len(state.strata), state.models
         self.join.restore_models(state.models)
         counters = self._saved_counters()
         for (type_, result), count in state.counters.items():

@@ -1,6 +1,9 @@
 """The panes of all partitions: closings from the store, summed at every width that windows have."""
 
+import itertools
 import threading
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -133,6 +136,23 @@ class ClosedPanes:
         with self._lock:
             self._advance(self._models.setdefault(model, _Model(self._kept_ms)), partition, clock, closings)
 
+    def advance_all(
+        self, model: str, clocks: Mapping[int, ModelClock], closings: Mapping[int, Iterable[Closing]]
+    ) -> None:
+        """Advance the partitions of a model whose clocks have changed, as :meth:`advance`."""
+        with self._lock:
+            known = self._models.setdefault(model, _Model(self._kept_ms))
+            for partition, clock in clocks.items():
+                if partition in closings or clock != known.clocks.get(partition):
+                    self._advance(known, partition, clock, closings.get(partition, ()))
+
+    def closed_since(self, model: str, clocks: Mapping[int, ModelClock]) -> dict[int, int]:
+        """Partition -> the time up to which it was advanced, of those that have closed more of the model since."""
+        known = self._models.get(model)
+        done = {} if known is None else known.clocks
+        done_ms = {partition: done.get(partition, _UNKNOWN).closed_to_ms for partition in clocks}
+        return {partition: at_ms for partition, at_ms in done_ms.items() if clocks[partition].closed_to_ms > at_ms}
+
     def _advance(self, model: _Model, partition: int, clock: ModelClock, closings: Iterable[Closing]) -> None:
         done_ms = model.clocks.get(partition, _UNKNOWN).closed_to_ms
         closed_to_ms = clock.closed_to_ms
@@ -167,9 +187,11 @@ class ClosedPanes:
         """Add what a checkpoint publishes, without a store in between."""
         read = PartitionClock(checkpoint.read_to_ms, saved_ms=0)
         self.show_partitions({**self._partitions, checkpoint.partition: read})
+        closings: defaultdict[str, list[Closing]] = defaultdict(list)
+        for closing in checkpoint.closings:
+            closings[closing.model].append(closing)
         for name, *clock in checkpoint.models:
-            closings = [closing for closing in checkpoint.closings if closing.model == name]
-            self.advance(checkpoint.partition, name, ModelClock(*clock), closings)
+            self.advance(checkpoint.partition, name, ModelClock(*clock), closings[name])
         for model in self._models:
             self.settle(model)
         if checkpoint.unsettled is not None:
@@ -218,9 +240,8 @@ class ClosedPanes:
         with self._lock:
             self._unsettled = {**self._unsettled, partition: panes}
             self._unsettled_number += 1
-            for name in {key.model for key in panes.names}:
-                model = self._models.setdefault(name, _Model(self._kept_ms))
-                model.place([key for key in panes.names if key.model == name])
+            for name, names in itertools.groupby(panes.names, lambda key: key.model):
+                self._models.setdefault(name, _Model(self._kept_ms)).place(list(names))
 
     # What is read.
 
@@ -328,8 +349,9 @@ class ClosedPanes:
     def _unsettled_cells(self, model: _Model, series: SeriesKey) -> Iterator[Cells]:
         """The rows of a series in each partition's summary, without what the partition has closed since."""
         for partition, panes in self._unsettled.items():
-            if series in panes.names:
-                cells = panes.cells.of_series(panes.names.index(series))
+            place = bisect_left(panes.names, series)
+            if place < len(panes.names) and panes.names[place] == series:
+                cells = panes.cells.of_series(place)
                 cells = cells._replace(series=np.full_like(cells.series, model.series[series]))
                 yield cells.take(np.flatnonzero(cells.start_ms >= model.clocks.get(partition, _UNKNOWN).closed_to_ms))
 
@@ -370,19 +392,20 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
     """
     now_ms = store.database.clock.now_ms()
     panes.show_partitions(store.partition_clocks())
-    for model, clocks in store.clocks().items():
-        new = {
-            partition: panes.clock(partition, model).closed_to_ms
-            for partition, clock in clocks.items()
-            if clock.closed_to_ms > panes.clock(partition, model).closed_to_ms
-        }
-        found = store.read_closings(model, new) if new else {}
+    models = store.clocks()
+    # Of most models nothing is new: a statement for each would take most of the time.
+    after_ms = {model: panes.closed_since(model, clocks) for model, clocks in models.items()}
+    unread = dict(models)
+    for model, found in store.new_closings({model: after for model, after in after_ms.items() if after}):
+        clocks = unread.pop(model)
         if any(panes.is_widened(partition, model, closings) for partition, closings in found.items()):
             # This process has been away, or a log of days is being read.
             panes.restart(model, clocks, store.read_closings(model, dict.fromkeys(clocks, -1)), now_ms)
-            continue
-        for partition, clock in clocks.items():
-            panes.advance(partition, model, clock, found.get(partition, ()))
+        else:
+            panes.advance_all(model, clocks, found)
+            panes.settle(model, now_ms)
+    for model, clocks in unread.items():
+        panes.advance_all(model, clocks, {})
         panes.settle(model, now_ms)
     for partition, unsettled in store.read_unsettled().items():
         panes.show_unsettled(partition, unsettled)

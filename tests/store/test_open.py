@@ -18,7 +18,7 @@ from monitor.errors import FencedOut, IncompatibleStore, SettingsError, StoreUna
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
 from monitor.scores.grid import GRID_VERSION
-from monitor.store.base import Bucket
+from monitor.store.base import Bucket, ModelState
 from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
@@ -299,3 +299,18 @@ def test_a_store_of_the_first_revision_is_brought_forward_with_all_that_it_holds
     expected = {start: table for start, table in wide.items() if start < 5_400_000}
     expected |= {start: table for start, table in narrow.items() if start >= 5_400_000}
     assert tables_of(*(part.panes for part in found)) == {(start, series): table for start, table in expected.items()}
+
+
+def test_an_older_store_knows_how_far_its_partitions_are_read_by_the_newest_prediction_of_any_model(
+    store_url: str,
+) -> None:
+    watermarks = {0: [(5_000, 9_000), (7_000, -1)], 1: [(-1, 3_000)], 2: []}
+    with SqlStore.open(store_url) as store:
+        for partition, of_models in watermarks.items():
+            models = [ModelState(f"model-{at}", *newest_ms) for at, newest_ms in enumerate(of_models)]
+            store.save([checkpoint(store.claim(partition), 1, partition=partition, models=models, read_to_ms=99_000)])
+    undo_closings(store_url)
+    with SqlStore.open(store_url) as store:
+        read_to_ms = {partition: clock.read_to_ms for partition, clock in store.partition_clocks().items()}
+        assert read_to_ms == {0: 7_000, 1: -1, 2: -1}
+        assert load(store, 0).models == [ModelState("model-0", 5_000, 9_000), ModelState("model-1", 7_000, -1)]

@@ -1,20 +1,24 @@
 """A partition that is saved and restored at any instant is the partition that never stopped."""
 
 import gc
+import math
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
 from monitor.events.model import ALL, Kind, ModelPolicy, SeriesKey
 from monitor.events.strata import Caps
 from monitor.scores import GridTable
+from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
+from monitor.windows.panes import ClosedPanes, read_closings
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import (
     START_MS,
@@ -248,3 +252,122 @@ def test_the_cheap_summary_counts_what_the_whole_one_holds() -> None:
             table = whole[start_ms, series]
             assert values[0] == table.labelled
             assert values[2] == table.predictions - table.labelled
+
+
+MANY = 1_000
+
+
+def with_many_models(store: SqlStore, models: int) -> Partition:
+    """A partition that has read one labelled event of each model, and saved it."""
+    policy = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000)
+    settings = PartitionSettings(policy=lambda _: policy, kept_ms={1_000: 10**9}, caps=Caps(models=models))
+    partition = Partition(0, store.claim(0), settings, store.load(0))
+    partition.apply(batch_of(records_of([labelled(f"m{at:05}", "1", 0) for at in range(MANY)], 0)), Decoder(), None)
+    store.save([partition.checkpoint()])
+    return partition
+
+
+def labelled(model: str, id_: str, at_ms: int) -> NaiveEvent:
+    return NaiveEvent(Kind.LABELLED, model, id_, START_MS + at_ms, 0.25, 1)
+
+
+def rows_in(store: SqlStore) -> dict[str, int]:
+    with store.database.reading() as connection:
+        return {
+            name: connection.execute(sa.select(sa.func.count()).select_from(METADATA.tables[name])).scalar_one()
+            for name in ("models", "strata", "journal", "closings", "unsettled")
+        }
+
+
+def test_of_many_models_with_one_event_each_the_store_holds_a_row_and_then_a_closing_each(tmp_path: Path) -> None:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        partition = with_many_models(store, MANY)
+        once = {"models": MANY, "strata": MANY, "unsettled": 1}
+        assert rows_in(store) == {**once, "journal": MANY, "closings": 0}
+        # Another event settles the first one of each.
+        later = [labelled(f"m{at:05}", "2", 3_600_000) for at in range(MANY)]
+        partition.apply(batch_of(records_of(later, garbage_every=0)), Decoder(), None)
+        store.save([partition.checkpoint()])
+        assert rows_in(store) == {**once, "journal": MANY, "closings": MANY}
+        panes = ClosedPanes({1_000: 10**9}, lambda _: partition_policy(partition))
+        read_closings(store, panes)
+        assert len(panes.series()) == MANY
+        for at in (0, 500, MANY - 1):
+            series = panes.series()[at]
+            first_ms = START_MS - START_MS % 1_000
+            assert panes.sum(series, 1_000, first_ms, first_ms + 1_000) == GridTable.from_events([0.25], [1])
+        assert partition.join.predictions == MANY
+
+
+def test_models_beyond_the_cap_are_refused_and_counted(tmp_path: Path) -> None:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        partition = with_many_models(store, 700)
+        assert partition.join.counters()["labelled", "accepted"] == 700
+        assert partition.join.counters()["labelled", "refused"] == MANY - 700
+        assert {name: rows_in(store)[name] for name in ("models", "strata", "journal")} == {
+            "models": 700,
+            "strata": 700,
+            "journal": 700,
+        }
+
+
+def test_a_checkpoint_writes_the_models_that_changed_alone(tmp_path: Path) -> None:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        partition = with_many_models(store, MANY)
+        assert partition.checkpoint().changed_models == []
+        partition.apply(
+            batch_of(records_of([labelled("m00007", "2", 500), labelled("m00009", "2", 10)], 0)), Decoder(), None
+        )
+        changed = partition.checkpoint()
+        assert changed.changed_models == [7, 9]
+        store.save([changed])
+        restored = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        assert restored.join.model_states() == partition.join.model_states()
+        assert restored.checkpoint().changed_models == []
+
+
+def test_reading_many_models_takes_a_statement_for_a_hundred_and_none_where_nothing_is_new(tmp_path: Path) -> None:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        partition = with_many_models(store, MANY)
+        panes = ClosedPanes({1_000: 10**9}, lambda _: partition_policy(partition))
+        statements: list[str] = []
+        sa.event.listen(store.database.engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
+
+        def of_closings() -> int:
+            statements.clear()
+            read_closings(store, panes)
+            return sum("closings" in statement for statement in statements)
+
+        assert of_closings() == MANY // 100
+        settled = [labelled(f"m{at:05}", "2", 3_600_000) for at in range(450)]
+        partition.apply(batch_of(records_of(settled, garbage_every=0)), Decoder(), None)
+        store.save([partition.checkpoint()])
+        assert of_closings() == 5
+        assert len(statements) < 30
+        assert of_closings() == 0
+
+
+def partition_policy(partition: Partition) -> ModelPolicy:
+    return next(iter(partition.clocks.values()))[1]
+
+
+def test_outcomes_of_a_model_that_has_no_predictions_count_towards_the_limit() -> None:
+    """Nothing else bounds them: they may wait for predictions that are still to be read."""
+    settings = PartitionSettings(policy=SETTINGS.policy, kept_ms={1_000: 120_000}, max_predictions=1_000)
+    partition = Partition(0, 0, settings)
+    for first in range(0, 20_000, 500):
+        outcomes = [
+            NaiveEvent(Kind.OUTCOME, "a", str(at), START_MS + 1_000 * at, math.nan, 1)
+            for at in range(first, first + 500)
+        ]
+        partition.apply(batch_of(records_of(outcomes, garbage_every=0)), Decoder(), None)
+        partition.checkpoint()
+        assert partition.join.early_outcomes <= 1_000
+    counted = partition.join.counters()
+    assert counted["outcome", "early"] == partition.join.early_outcomes > 0
+    assert counted["outcome", "orphan"] == 20_000 - partition.join.early_outcomes
+    # The predictions of those that went are late, and those of the others meet them.
+    events = [NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 1_000 * at, 0.25) for at in (0, 19_999)]
+    partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
+    counted = partition.join.counters()
+    assert counted["prediction", "late"] == counted["prediction", "accepted"] == counted["outcome", "joined"] == 1
