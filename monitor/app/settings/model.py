@@ -319,8 +319,8 @@ class PipelineSettings(Section):
     max_poll_records: Positive = 20_000
     """Messages taken from the log at once."""
     max_pending: Positive = 5_000_000
-    """Predictions that the join of one partition holds, at some 70 bytes each, and outcomes that wait for theirs; beyond
-    it the oldest are evicted and counted. A prediction over K classes counts as 1 + K / 4."""
+    """Predictions that the join of one partition holds, at some 70 bytes each, and outcomes that wait for theirs;
+    beyond it the oldest are evicted and counted. A prediction over K classes counts as 1 + K / 4."""
     max_message_bytes: Positive = 1024 * 1024
     """Size of the largest message that is decoded; larger ones are dead letters."""
     max_ahead: Span = timedelta(days=1)
