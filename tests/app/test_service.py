@@ -22,10 +22,8 @@ from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.demo import Traffic
-from monitor.demo.models import MODELS
 from monitor.errors import IncompatibleStore, SettingsError
 from monitor.events.codec import Decoded, Decoder
-from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
 from monitor.reports.evaluation.report import Report
@@ -33,6 +31,7 @@ from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.store.api_keys import ApiKeys
 from monitor.stream.status import Phase
+from tests.last_events import last_events
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 
 START_MS = 1_790_000_000_000
@@ -59,13 +58,7 @@ def settings(folder: Path, **tree: Any) -> Settings:
 def events() -> list[bytes]:
     traffic = Traffic("events", start_ms=START_MS, change_ms=START_MS + HOUR_MS, seed=8, rate=0.5)
     values = [message.value or b"" for message in traffic.until(START_MS + 2 * HOUR_MS)]
-    # All partitions settle what stands before the same time, as the one partition of a file does.
-    at_ms = START_MS + 3 * HOUR_MS
-    for model in MODELS:
-        for number in range(20):
-            values.append(encode_prediction(model.name, f"last-{number}", at_ms, 0.5, version="1"))
-            values.append(encode_outcome(model.name, f"last-{number}", at_ms, 1))
-    return values
+    return values + last_events(START_MS + 3 * HOUR_MS)
 
 
 def write(chosen: Settings, values: list[bytes]) -> None:
