@@ -275,7 +275,7 @@ class Service:
         self.evaluator.stop()
         self.recalibration.stop()
         # Other replicas evaluate its models from now on. Where the database does not answer, nobody waits for it.
-        leaving = threading.Thread(target=self.leases.leave, name="leave", daemon=True)
+        leaving = threading.Thread(target=self._leave, name="leave", daemon=True)
         leaving.start()
         if not self._warm.is_set():
             # Compilation cannot be interrupted, and nothing was read yet.
@@ -321,6 +321,11 @@ class Service:
         self._warm.wait()
         if not self._broken:
             self.evaluator.run()
+
+    def _leave(self) -> None:
+        # What was evaluated last can be saved only under a lease.
+        self.snapshots.exchange()
+        self.leases.leave()
 
     def _exchange(self) -> None:
         if "evaluate" not in self._settings.roles:

@@ -84,7 +84,8 @@ def test_events_become_reports_and_sigterm_keeps_them(tmp_path: Path, serve: Cal
 
     # What was saved at the end is there again: nothing is read a second time.
     second = serve()
-    second.eventually(lambda: second.get(path)[0] == 200 and second.get(path)[1]["n"] > 0)
+    second.ready()
+    second.eventually(lambda: second.get(path)[0] == 200)
     again = second.get(path)[1]
     assert (again["n"], again["positives"], again["from"], again["to"]) == (
         report["n"],
