@@ -274,7 +274,7 @@ class Service:
             self.pipeline.stop()
         self.evaluator.stop()
         self.recalibration.stop()
-        # Other replicas evaluate its models from now on. Where the database does not answer, nobody waits for it.
+        # Other replicas evaluate its models from now on. The end does not wait for a database that is away.
         leaving = threading.Thread(target=self._leave, name="leave", daemon=True)
         leaving.start()
         if not self._warm.is_set():

@@ -412,7 +412,7 @@ class WindowFamilies:
 
     def __call__(self) -> Iterator[Family | WrittenFamily]:
         """Read the latest snapshot."""
-        # Every replica chooses the level by all models, whoever exports them.
+        # Every replica chooses the level by all models, wherever they are exported.
         level = self._levels.choose(len(self._evaluations.latest.watermarks_ms))
         snapshot = self._exported()
         reports = list(snapshot.reports.values())

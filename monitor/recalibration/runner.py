@@ -202,7 +202,7 @@ class Runner:
         if not len(sample.events):
             raise NotEnoughData(
                 f"no labelled events of model {job.model!r} version {job.version!r} are kept for refits yet: they"
-                " are kept once their outcome is final, which is one horizon after the prediction, and only if"
+                " are kept once their outcome is final, horizon and lateness after the prediction, and only if"
                 " recalibration.sample is above 0"
             )
         task = RefitTask(

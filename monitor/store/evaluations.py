@@ -46,7 +46,7 @@ class Beat(NamedTuple):
     epochs: Mapping[str, int]
     """Model -> epoch of its lease, of the leases that were renewed: all that the replica has."""
     expired: Sequence[str]
-    """Models whose lease nobody has."""
+    """Models without a lease."""
 
 
 class Evaluation(NamedTuple):
@@ -111,7 +111,7 @@ class EvaluationStore:
             return Beat(self._live(connection, now_ms), epochs, expired)
 
     def acquire(self, replica: str, models: Iterable[str]) -> Mapping[str, int]:
-        """Take the leases of these models that nobody else has; returns model -> epoch of the leases taken."""
+        """Take the leases of these models that no other replica has; returns model -> epoch of the leases taken."""
         leases, taken = EVALUATIONS.c, {}
         with self._database.writing() as connection:
             now_ms = self._now_ms(connection)
@@ -171,7 +171,7 @@ class EvaluationStore:
         """
         of = EVALUATIONS.c
         with self._database.writing() as connection:
-            # These rows stay locked: nobody can take a lease before this transaction ends.
+            # These rows stay locked: no lease can be taken before this transaction ends.
             locked = sa.select(of.model, of.epoch).where(of.owner == replica).order_by(of.model).with_for_update()
             held = {row.model for row in connection.execute(locked) if epochs.get(row.model) == row.epoch}
             saved = [evaluation for evaluation in evaluations if evaluation.model in held]

@@ -19,7 +19,7 @@ class CheckedConnection(psycopg.Connection[Any]):
     Keep-alives notice that a host is gone. But the kernel of a host answers them also for a server that is suspended,
     on a disk that hangs, or in a virtual machine that is being moved, and libpq would wait for it for ever. A limit on
     every statement would end those that take long for a reason, such as a migration. So a server that has been silent
-    for some seconds is asked for another connection: as long as it accepts one, its answer is waited for.
+    for some seconds is sent another connection: as long as it accepts one, the wait goes on.
     """
 
     options: Mapping[str, Any]

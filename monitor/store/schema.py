@@ -63,7 +63,7 @@ PARTITIONS: Final = Table(
     Column("dead_letters_pruned", BigInteger, nullable=False),
     # Models that the partition has not met are taken to have no earlier predictions in it: see PartitionClock.
     Column("read_to_ms", BigInteger, nullable=False, server_default="-1"),
-    # Wall-clock time of the last save: says for how long nobody has read the partition.
+    # Wall-clock time of the last save: says since when the partition is not read.
     Column("saved_ms", BigInteger, nullable=False, server_default="0"),
 )
 

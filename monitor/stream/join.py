@@ -69,7 +69,7 @@ class Joined:
     Attributes
     ----------
     rows
-        JOURNAL_ROW, shape (k,): rows for the journal and the panes, in order.
+        JOURNAL_ROW, shape (k,): rows for the journal, in order.
     model
         int32, shape (k,): model id of each row.
     bucket_time_ms

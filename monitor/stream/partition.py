@@ -77,7 +77,7 @@ class PartitionSettings:
 
 
 class Partition:
-    """The state of one partition. Written by the pipeline's thread; any thread may read panes and watermarks.
+    """The state of one partition. Used from the pipeline's thread.
 
     Parameters
     ----------

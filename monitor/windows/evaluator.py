@@ -102,7 +102,7 @@ class Evaluator:
     refresh
         Brings the panes up to date, before each evaluation.
     snapshots
-        Says which models are evaluated here, and takes the result; all of them, and for nobody else, if left out.
+        Says which models are evaluated here, and takes the result; all of them, kept in this process, if left out.
 
     Raises
     ------

@@ -28,7 +28,7 @@ class Lease(NamedTuple):
 
     epoch: int
     deadline: float
-    """On this process's monotonic clock. It counts from before the lease was requested, so nobody else has it."""
+    """On this process's monotonic clock. It counts from before the lease was requested, so no other replica has it."""
 
 
 def owner_of(model: str, replicas: Iterable[str]) -> str:

@@ -34,7 +34,7 @@ class Snapshots(Protocol):
 
     @property
     def latest(self) -> Snapshot:
-        """The latest snapshot of all models, whoever evaluated them."""
+        """The latest snapshot of all models, from all replicas."""
         ...
 
     def acquire(self, models: Collection[str]) -> Mapping[str, int]:
@@ -207,7 +207,7 @@ class SharedSnapshots:
         return known is None or known.number != state.number
 
     def _merge(self) -> None:
-        """Take one's own evaluation of models that nobody else is known to have taken since, and the store's others."""
+        """Take the own evaluation of models that no other replica is known to have taken, and the store's others."""
         parts = {model: known.part for model, known in self._known.items()}
         mine = self._mine()
         for model, part in self._own_parts.items():

@@ -25,7 +25,7 @@ router: Final = APIRouter(tags=["reports"])
     "/v1/models",
     dependencies=[needs(Role.READ, Of.ANY)],
     summary="The monitored models",
-    description="Of the events of all partitions, whichever replica is asked; `partitions` are those that it reads.",
+    description="Of the events of all partitions, from every replica; `partitions` are those that it reads.",
     response_model=ModelsBody,
     response_description="Models by name, also declared ones without events",
     responses=SEE_PAGE | problems(422),
