@@ -25,7 +25,7 @@ from monitor.store.migrate import (
     revision_of,
 )
 from monitor.store.schema import OFFSETS, PARTITIONS
-from monitor.store.settled import settled_edge
+from monitor.store.settled import running, settled_edge
 from monitor.store.sql import read_clocks, read_partition_clocks
 
 _PATIENCE_SECONDS: Final = 5.0
@@ -145,11 +145,11 @@ def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[
 
 def _check_settled(around: Surroundings, connection: sa.Connection) -> Iterator[Finding]:
     """Name the models whose settled edge is held back, and the partition that does."""
-    policy_of, pane_ms = make_policy(around.settings.models), min(make_kept_ms(around.settings))
+    policy_of, kept_ms = make_policy(around.settings.models), make_kept_ms(around.settings)
     partitions, now_ms = read_partition_clocks(connection), around.clock.now_ms()
     models = {
-        model: settled_edge(clocks, partitions, policy, pane_ms, now_ms)
-        for model, clocks in read_clocks(connection).items()
+        model: settled_edge(clocks, partitions, policy, min(kept_ms), now_ms)
+        for model, clocks in running(read_clocks(connection), policy_of, max(kept_ms.values())).items()
         if (policy := policy_of(model)) is not None
     }
     held = {model: edge for model, edge in sorted(models.items()) if edge.held_back_by is not None}
