@@ -11,6 +11,7 @@ from deploy.dashboards.panels import (
     GREEN,
     ORANGE,
     RED,
+    VERDICTS,
     YELLOW,
     Query,
     by_value,
@@ -22,7 +23,6 @@ from deploy.dashboards.panels import (
     words,
 )
 from deploy.dashboards.promql import BY_VERSION, BY_WINDOW, faults, share, summed, weighted
-from deploy.dashboards.verdicts import VERDICTS
 
 _CHOSEN: Final = 'namespace=~"$namespace",model=~"$model"'
 _WHOLE: Final = f'{_CHOSEN},segment="all",window=~"$window"'
@@ -75,14 +75,12 @@ def _now() -> list[stat.Panel]:
             "Models",
             "Models of which predictions are held now, in whatever window.",
             [Query(f"count(count by (model) (calibration_window_predictions{{{_CHOSEN}}}))")],
-            unit="none",
         ),
         number(
             "Versions at fault",
             "Versions of models of which at least one window is found to be off beyond chance: its prior, its shape, "
             "or both. Look at the table below for which, and by how much.",
             [Query(f"count(max by {BY_VERSION} ({faults(_WHOLE)}) > 0) or vector(0)")],
-            unit="none",
             colours=((None, GREEN), (1, ORANGE)),
         ),
         number(
@@ -90,7 +88,6 @@ def _now() -> list[stat.Panel]:
             "Alerts of the calibration monitor that fire now, of models and of the service itself. They want evidence "
             "and size together, for a while, so there can be fewer than versions at fault.",
             [Query(f"count({_FIRING}) or vector(0)")],
-            unit="none",
             colours=((None, GREEN), (1, RED)),
         ),
         number(
@@ -120,7 +117,6 @@ def _now() -> list[stat.Panel]:
                     kind="instant",
                 )
             ],
-            unit="none",
             decimals=0,
             colours=((None, GREEN), (0.5, ORANGE)),
             trend=False,
@@ -183,7 +179,6 @@ def _alerts() -> table.Panel:
         "Alerts",
         "What Alertmanager has been told of. The name of each alert is that of its runbook.",
         [Query(f"max by (alertname, severity, model, version, segment, window) ({_FIRING})", kind="table")],
-        unit="none",
         size=(8, 11),
         transformations=[
             DataTransformerConfig(
@@ -215,7 +210,6 @@ def _over_time() -> list[timeseries.Panel]:
             "Root mean square by which a version's logits are off, offset and shape together, in its worst window; 0 "
             "where that may be chance. Dashed: where alerts begin, and where one window alone is enough for them.",
             [Query(f"max by {BY_VERSION} ({faults(_WHOLE)})", "{{model}} {{version}}")],
-            unit="none",
             size=(12, 8),
             colours=((None, GREEN), (0.2, ORANGE), (0.4, RED)),
         ),
@@ -228,7 +222,6 @@ def _over_time() -> list[timeseries.Panel]:
                     "{{verdict}}",
                 )
             ],
-            unit="none",
             size=(12, 8),
             stacked=True,
             fields={verdict: [coloured(colour), ("displayName", text)] for verdict, (text, colour) in VERDICTS.items()},

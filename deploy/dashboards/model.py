@@ -14,6 +14,7 @@ from deploy.dashboards.panels import (
     ORANGE,
     PURPLE,
     RED,
+    VERDICTS,
     AnyPanel,
     Property,
     Query,
@@ -23,7 +24,6 @@ from deploy.dashboards.panels import (
 )
 from deploy.dashboards.promql import largest, share, smallest, summed, weighted
 from deploy.dashboards.reliability import reliability_diagram, reliability_volume
-from deploy.dashboards.verdicts import VERDICTS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.windows.maturity import COHORTS
@@ -73,7 +73,6 @@ def _now() -> Iterator[stat.Panel]:
         "What is found of the window beyond chance. Prior shift: an offset to all logits is all it takes. Shape: some "
         "predictions are too high where others are not. Too little data: nothing is said.",
         [Query(f"max by (verdict) (calibration_verdict{{{_WINDOW}}}) == 1", "{{verdict}}", kind="instant")],
-        unit="none",
         names=True,
         trend=False,
         fields={verdict: [("displayName", text), coloured(colour)] for verdict, (text, colour) in VERDICTS.items()},
@@ -83,7 +82,6 @@ def _now() -> Iterator[stat.Panel]:
         "What has to be added to every logit so that the mean prediction is right: 0 is none, below 0 predictions are "
         "too high. 0.2 changes odds by a fifth.",
         [Query(weighted("calibration_offset_logit", _WINDOW))],
-        unit="none",
         decimals=2,
     )
     yield number(
@@ -91,7 +89,6 @@ def _now() -> Iterator[stat.Panel]:
         "Root mean square by which logits are off after the best offset. The tolerance of the model, 0.05 unless set, "
         "is no fault; alerts begin at 0.2.",
         [Query(largest("calibration_logit_error_after_offset", _WINDOW))],
-        unit="none",
         decimals=2,
         colours=((None, GREEN), (0.2, ORANGE), (0.4, RED)),
     )
@@ -157,7 +154,6 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
             Query(_at_least(smallest("calibration_p_value", _WINDOW)), "calibrated"),
             Query(_at_least(smallest("calibration_prior_shift_p_value", _WINDOW)), "a shifted prior is all"),
         ],
-        unit="none",
         least=None,
         most=1.0,
         logarithmic=True,
@@ -209,7 +205,6 @@ def _with_interval(
             Query(weighted(f"{series}_upper", _WINDOW), _UPPER),
             Query(weighted(f"{series}_lower", _WINDOW), _LOWER),
         ],
-        unit="none",
         size=size,
         least=None,
         colours=((None, "transparent"), (right, GREEN)),
@@ -260,7 +255,6 @@ def _outcomes() -> Iterator[timeseries.Panel]:
         "1 where the window holds too little for any measure: then nothing is said of it, and nothing fires. The "
         "report of the window says what is missing. Of several replicas, whether it is so on one of them.",
         [Query(largest("calibration_insufficient_data", _WINDOW), "too little data")],
-        unit="none",
         most=1.0,
     )
 
@@ -281,7 +275,6 @@ def _repairs() -> Iterator[AnyPanel]:
         "Decimal logarithm of the e-value of one map against another, or against none. Above 1.3, the dashed line, "
         "chance has less than 1 in 20, at one look; below 0 the other is ahead.",
         [Query(largest("calibration_map_log10_e_value", _VERSION, "(map, against)"), "{{map}} against {{against}}")],
-        unit="none",
         least=None,
         colours=((None, "transparent"), (1.3, GREEN)),
     )
@@ -299,7 +292,6 @@ def _repairs() -> Iterator[AnyPanel]:
         "Refits of the model since it is known, by how they ended. passed: there is a better map, whether it serves or "
         "not; rejected: it is not better on events it never saw; failed: there is none.",
         [Query(largest("calibration_refits_total", _MODEL, "(result)"), "{{result}}")],
-        unit="none",
         size=(12, 6),
         fields={
             "passed": [coloured(GREEN)],

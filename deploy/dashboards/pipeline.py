@@ -62,14 +62,12 @@ def _now() -> Iterator[stat.Panel]:
         "Replicas up",
         "Replicas that Prometheus can scrape, of those that it should.",
         [Query(f"sum(up{{{_CHOSEN}}})", "up"), Query(f"count(up{{{_CHOSEN}}})", "wanted")],
-        unit="none",
         trend=False,
     )
     yield number(
         "Ready",
         "Replicas whose partitions are assigned, restored and read. One that is up and not ready says in /readyz why.",
         [Query(f"sum(calibration_ready{{{_CHOSEN}}})")],
-        unit="none",
         colours=((None, RED), (1, GREEN)),
         trend=False,
     )
@@ -100,7 +98,6 @@ def _now() -> Iterator[stat.Panel]:
         "Versions",
         "Version of the service by replicas that run it: more than one only while it is rolled out.",
         [Query(f"count by (version) (calibration_build_info{{{_CHOSEN}}})", "{{version}}", kind="instant")],
-        unit="none",
         trend=False,
     )
 
@@ -131,7 +128,6 @@ def _reading() -> Iterator[AnyPanel]:
         "Where the pipelines of the replicas stand. All should be running; in any other phase nothing is read, and "
         "/readyz of the replica says why.",
         [Query(f"sum by (phase) (calibration_pipeline_phase{{{_CHOSEN}}})", "{{phase}}")],
-        unit="none",
         stacked=True,
         fields={
             phase.value: [("displayName", phase.value.replace("_", " ")), coloured(colour)]
@@ -156,7 +152,6 @@ def _reading() -> Iterator[AnyPanel]:
         "Partitions read",
         "Partitions that each replica reads. They move when replicas come and go; together they are all there are.",
         [Query(f"max by (instance) (calibration_assigned_partitions{{{_CHOSEN}}})", "{{instance}}")],
-        unit="none",
         stacked=True,
     )
 
@@ -213,7 +208,6 @@ def _evaluating() -> Iterator[timeseries.Panel]:
             Query(f"sum(calibration_failed_reports{{{_CHOSEN}}})", "failed"),
             Query(f"sum(calibration_unevaluated_series{{{_CHOSEN}}})", "left out"),
         ],
-        unit="none",
         fields={"failed": [coloured(RED)], "left out": [coloured(ORANGE)]},
     )
     yield lines(
@@ -293,7 +287,6 @@ def _answering() -> Iterator[timeseries.Panel]:
         "Refits under way",
         "Models with a refit that is queued or running. It runs in a process of its own, beside the evaluation.",
         [Query('sum(max by (model) (calibration_refit_under_way{namespace=~"$namespace"}))', "under way")],
-        unit="none",
         size=(12, 7),
     )
 
@@ -313,7 +306,6 @@ def _process() -> Iterator[timeseries.Panel]:
         "Processor",
         "Seconds of processor time a second, of each replica: 1 is one core.",
         [Query(f"sum by (instance) (rate(process_cpu_seconds_total{{{_CHOSEN}}}{_RATE}))", "{{instance}}")],
-        unit="none",
     )
     yield lines(
         "Open files",
