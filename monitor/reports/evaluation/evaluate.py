@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Bools, Floats
 from monitor.classes import CLASS_MEASURES, ClassMeasure
 from monitor.classes.hypothesis_tests import table_seed
 from monitor.errors import InputError
@@ -251,7 +252,7 @@ def evaluate_classes(
     labels = range(vectors.classes if class_wise else 0)
     steps = len(labels) + 2  # the top label, each class and whole vectors take about as long
 
-    def report(prediction: NDArray[np.float64], hit: NDArray[np.bool_], step: int, changes: Options) -> Report:
+    def report(prediction: Floats, hit: Bools, step: int, changes: Options) -> Report:
         wanted: Options = {**options, **changes, "progress": lambda share: progress((step + share) / steps)}
         return evaluate_binary(prediction, np.where(labelled, hit, np.nan), draws=draws, **wanted)
 

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from scipy import sparse, stats
 from scipy.special import expit, logit
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError
 from monitor.events.model import OTHER
 from monitor.inference.cox import LOGIT_BOUND
 from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE, MAX_SEGMENT_VALUES, crossed, titles_of
 from monitor.sources.tables import SegmentColumn
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 MAX_FOUND: Final = 10
 """Largest number of groups named, the most significant ones."""
@@ -88,9 +86,9 @@ class SegmentSearch:
 class _Partition(NamedTuple):
     """Rows grouped by one column or two: those with a code of at least ``len(titles)`` are in no group."""
 
-    codes: Codes
+    codes: Ints
     titles: list[str]
-    covered: NDArray[np.bool_]
+    covered: Bools
     """Whether a group equals one of fewer columns."""
 
 
@@ -229,7 +227,7 @@ class _Data:
         self._fitted = np.column_stack([np.ones_like(z), z])
         self._fit()
 
-    def adjust(self, inside: NDArray[np.bool_]) -> None:
+    def adjust(self, inside: Bools) -> None:
         """Add an offset and a slope of the logits of some rows to the fit."""
         self._fitted = np.column_stack([self._fitted, inside, inside * self._z])
         self._fit()

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.reports.evaluation.report import MeasureResult, Verdict
 from monitor.reports.figures.cells import Results
@@ -34,8 +35,6 @@ from monitor.reports.figures.style import (
     new_figure,
 )
 from monitor.reports.formatting import tick, value_text
-
-Floats = NDArray[np.float64]
 
 CAPTION: Final = (
     "How to read it: above, a calibrated model's mean prediction goes with the share that came true. Below, each "

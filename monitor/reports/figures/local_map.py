@@ -12,6 +12,7 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from monitor.arrays import Bools, Floats
 from monitor.errors import NotEnoughData
 from monitor.local import LocalMap
 from monitor.local.calibration import MIN_NEIGHBOURS, default_bins
@@ -35,8 +36,6 @@ from monitor.reports.figures.style import (
     size_tick,
 )
 from monitor.reports.formatting import count, percent, points
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 7.2
 CAPTION: Final = (
@@ -172,7 +171,7 @@ class _Errors(NamedTuple):
     n_eff: Floats
 
     @property
-    def enough(self) -> NDArray[np.bool_]:
+    def enough(self) -> Bools:
         """Which points have enough events near."""
         return np.asarray(self.n_eff >= MIN_NEIGHBOURS)
 

@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Bools, Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.local import mlce_curve
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
@@ -42,8 +43,6 @@ from monitor.reports.figures.style import (
 )
 from monitor.reports.formatting import count, points
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 MAPS: Final = MappingProxyType({"none": "no map", "champion": "champion", "challenger": "new"})
 """What may be compared, in the order of pictures, and what it is called there."""
@@ -402,7 +401,7 @@ def _line(place: int, number: int) -> dict[str, Any]:
     return {"color": color, "ls": style, "lw": 1.5}
 
 
-def _gamma_title(curves: Sequence[GammaCurve], measured: NDArray[np.bool_]) -> str:
+def _gamma_title(curves: Sequence[GammaCurve], measured: Bools) -> str:
     distance = np.where(measured, np.abs(np.log(curves[0].gamma / DEFAULT_GAMMA)), np.inf)
     at = int(np.argmin(distance))
     before, after = (

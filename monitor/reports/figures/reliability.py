@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
+from monitor.arrays import Bools, Floats
 from monitor.errors import NotEnoughData
 from monitor.inference.resampling import outcomes
 from monitor.measures.proper_scores import corp_curve
@@ -34,8 +34,6 @@ from monitor.reports.figures.style import (
 from monitor.reports.formatting import count, percent, points
 from monitor.scores import ScoreTable
 from monitor.scores.table import merge_rows
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 6.6
 CAPTION: Final = (
@@ -255,7 +253,7 @@ def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
     return curves[tail], curves[-1 - tail]
 
 
-def _corners(*curves: Floats) -> NDArray[np.bool_]:
+def _corners(*curves: Floats) -> Bools:
     """Rows at which one of the curves bends, and the ends: between them all are level, and nothing need be drawn."""
     corner = np.ones(curves[0].size, np.bool_)
     corner[1:-1] = np.any([(np.diff(curve[:-1]) != 0.0) | (np.diff(curve[1:]) != 0.0) for curve in curves], axis=0)

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce, tce_bins
 from monitor.measures.tce import TceKeywords, tce_draws
@@ -20,8 +20,6 @@ from monitor.reports.figures.cells import on_cells
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
 from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 6.6
 CAPTION: Final = (

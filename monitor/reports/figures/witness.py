@@ -6,8 +6,8 @@ from typing import Final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.measures import smce_witness
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
@@ -15,8 +15,6 @@ from monitor.reports.figures.cells import on_cells, smce_result
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
 from monitor.reports.formatting import pair, percent, value_text
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 6.0
 TOO_LOW: Final = HAPPENED
