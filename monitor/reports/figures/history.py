@@ -15,7 +15,6 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from monitor.arrays import Floats
-from monitor.errors import NotEnoughData
 from monitor.reports.evaluation.report import MeasureResult, Verdict
 from monitor.reports.figures.cells import Results
 from monitor.reports.figures.style import (
@@ -29,10 +28,9 @@ from monitor.reports.figures.style import (
     PREDICTED,
     SMALL_SIZE,
     YELLOW,
-    dress,
-    frame,
+    framed,
     legend,
-    new_figure,
+    panel,
 )
 from monitor.reports.formatting import tick, value_text
 
@@ -110,27 +108,17 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
     Parameters
     ----------
     moments
-        In any order. A window that is missing, or that has no value, is a gap in its line.
+        At least one, in any order. A window that is missing, or that has no value, is a gap in its line.
     what
         What one of them is called: ``window``, ``span``.
-
-    Raises
-    ------
-    NotEnoughData
-        There is no moment.
     """
-    if not moments:
-        raise NotEnoughData(f"a history needs at least 1 {what}, got 0")
     ordered = sorted(moments, key=lambda moment: moment.time)
     titles = list(dict.fromkeys(title for moment in ordered for title in moment.results))
     lines = -(-len(titles) // 2)
     verdicts = [verdict for verdict in _VERDICTS if any(moment.verdict is verdict for moment in ordered)]
     above = 0.25 + (_STRIP + 0.2 * -(-len(verdicts) // 3) if verdicts else 0.0)
-    height = 3.35 + above + _PANEL * lines + (0.35 * lines if lines else 0.0)
-    figure = new_figure(height)
-    grid = frame(
-        figure,
-        height,
+    figure, grid = framed(
+        3.35 + above + _PANEL * lines + 0.35 * lines,
         _title(ordered, titles, what),
         CAPTION.format(what=what) + (_STRIP_CAPTION if verdicts else ""),
         rows=(1.1, *[1.0] * lines),
@@ -139,10 +127,10 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
         above=above,
     )
     x = _Times.of([moment.time for moment in ordered])
-    first = figure.add_subplot(grid[0, :])
+    first = panel(figure, grid[0, :])
     _draw_prevalence(first, ordered, x, verdicts)
     for number, title in enumerate(titles):
-        axes = figure.add_subplot(grid[1 + number // 2, number % 2], sharex=first)
+        axes = panel(figure, grid[1 + number // 2, number % 2], share_x=first)
         _draw_measure(axes, title, [moment.results.get(title) for moment in ordered], x)
     return figure
 
@@ -172,7 +160,6 @@ class _Times(NamedTuple):
 
 
 def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times, verdicts: Sequence[Verdict]) -> None:
-    dress(axes)
     for values, color, style in (
         ([moment.prevalence for moment in moments], HAPPENED, "-"),
         ([moment.mean_prediction for moment in moments], PREDICTED, "--"),
@@ -214,7 +201,6 @@ def _draw_verdicts(axes: Axes, moments: Sequence[Moment], times: _Times) -> None
 
 
 def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None], times: _Times) -> None:
-    dress(axes)
     unit = next(result.unit for result in results if result is not None)
     value, lower, upper, chance = (
         times.spread([None if result is None else getattr(result, name) for result in results])

@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from monitor.arrays import Bools, Floats
-from monitor.errors import NotEnoughData
 from monitor.inference.resampling import outcomes
 from monitor.measures.proper_scores import corp_curve
 from monitor.reports.evaluation.report import MeasureResult
@@ -27,9 +26,11 @@ from monitor.reports.figures.style import (
     PREDICTED,
     dress,
     frame,
+    framed,
     legend,
     name_panel,
     new_figure,
+    panel,
 )
 from monitor.reports.formatting import count, percent, points
 from monitor.scores import ScoreTable
@@ -146,9 +147,7 @@ def draw_reliability(
         gap=0.16,
         above=0.45,
     )
-    main, density = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
-    dress(main, grid="both")
-    dress(density)
+    main, density = panel(figure, grid[0, 0], grid="both"), panel(figure, grid[1, 0])
     _draw_main(main, cells, bins, axis, labels=False)
     draw_density(density, cells, axis)
 
@@ -272,19 +271,14 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     Raises
     ------
     NotEnoughData
-        A table is empty, or there are fewer than two.
+        A table is empty.
     """
-    if len(tables) < 2:
-        raise NotEnoughData(f"before and after are two tables at least, got {len(tables)}")
     cells = {label: on_cells(table) for label, table in tables.items()}
     rows = {label: smce_result(table) for label, table in cells.items()}
     # One pair of axes for all: a map that draws predictions together would be stretched otherwise.
     axis = ProbabilityAxis.of(_join(list(cells.values())), [table.prevalence for table in cells.values()])
-    height = _HEIGHTS.get(len(cells), 5.7)
-    figure = new_figure(height)
-    grid = frame(
-        figure,
-        height,
+    figure, grid = framed(
+        _HEIGHTS.get(len(cells), 5.7),
         _change(list(rows.values())),
         _SHORT_CAPTION + (" Both axes are stretched where predictions are." if axis.logit else ""),
         rows=(3.6, 1.0),
@@ -294,9 +288,7 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     )
     densities = []
     for column, (label, table) in enumerate(cells.items()):
-        diagram, density = figure.add_subplot(grid[0, column]), figure.add_subplot(grid[1, column])
-        dress(diagram, grid="both")
-        dress(density)
+        diagram, density = panel(figure, grid[0, column], grid="both"), panel(figure, grid[1, column])
         draw_curve(diagram, merge_rows(table, _CURVE_ROWS), axis)
         draw_dots(diagram, BinSums.of(table, axis.edges(_BINS)), axis)
         axis.on_x(diagram, labels=False)

@@ -5,16 +5,18 @@ or by form as well.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.font_manager import FontProperties
-from matplotlib.gridspec import GridSpec
+from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.textpath import text_to_path
 
 from monitor.reports.figures.output import to_png
+
+Grid = Literal["x", "y", "both", ""]
 
 WIDTH: Final = 8.0
 """Inches; 800 pixels on a page."""
@@ -153,6 +155,19 @@ def frame(
     )
 
 
+def framed(height: float, title: str, caption: str, **layout: Any) -> tuple[Figure, GridSpec]:
+    """Create a figure of its own with a frame: see :func:`frame`."""
+    figure = new_figure(height)
+    return figure, frame(figure, height, title, caption, **layout)
+
+
+def panel(figure: FigureBase, cell: SubplotSpec, *, grid: Grid = "y", share_x: Axes | None = None) -> Axes:
+    """Add light axes: no box, a pale grid along x, y or both behind everything."""
+    axes = figure.add_subplot(cell, sharex=share_x)
+    dress(axes, grid=grid)
+    return axes
+
+
 def points_tick(value: float, _position: float = 0.0) -> str:
     """Label of an axis of shares, in percentage points."""
     return f"{100.0 * value:.3g}"
@@ -163,7 +178,7 @@ def size_tick(value: float, _position: float = 0.0) -> str:
     return points_tick(abs(value))
 
 
-def dress(axes: Axes, *, grid: Literal["x", "y", "both", ""] = "y") -> None:
+def dress(axes: Axes, *, grid: Grid = "y") -> None:
     """Light axes: no box, a pale grid along x, y or both behind everything."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GREY)
