@@ -15,7 +15,7 @@ from monitor.inference.resampling import require_draws, require_seed
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
 from monitor.scores import ClassTable
-from monitor.scores.arguments import require_same_index
+from monitor.scores.arguments import numbers, require_same_index
 from monitor.scores.table import check
 
 Measures = Mapping[str, Measure] | Iterable[str] | str
@@ -30,26 +30,6 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 _NEGLIGIBLE: Final = 1e-100
 """Share of the largest weight. A smaller weight does not change sums, and its square would underflow."""
-
-
-def numbers(name: str, values: ArrayLike) -> Floats:
-    """Convert values to float64 of any shape; masked values become nan.
-
-    Raises
-    ------
-    InputError
-        They are not real numbers. The message names the argument.
-    """
-    try:
-        kind = np.asarray(values).dtype.kind
-        if kind == "c":
-            raise InputError(f"{name} must be real numbers, got complex ones")
-        if kind in "mM":
-            raise InputError(f"{name} must be numbers, got datetimes or durations")
-        array = np.asarray(values, dtype=np.float64)
-        return np.where(np.ma.getmaskarray(values), np.nan, array) if isinstance(values, np.ma.MaskedArray) else array
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
 
 
 def column(name: str, values: ArrayLike) -> Floats:

@@ -15,9 +15,8 @@ from monitor.local.calibration import DEFAULT_GAMMA, MAX_POINTS, MIN_NEIGHBOURS,
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
 from monitor.reports.evaluation.features import FeatureColumns
-from monitor.reports.evaluation.inputs import numbers
 from monitor.scores import ScoreTable
-from monitor.scores.arguments import require_same_index, require_whole
+from monitor.scores.arguments import numbers, require_same_index, require_whole
 from monitor.sources.tables import SegmentColumn
 
 DRAWS: Final = 199
