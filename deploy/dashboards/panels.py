@@ -90,8 +90,7 @@ def furnish(
     panel: PanelBuilder,
     title: str,
     description: str,
-    queries: Sequence[Query],
-    *,
+    *queries: Query,
     unit: str = "none",
     size: tuple[int, int],
     fields: Mapping[str, Sequence[Property]] | None = None,
@@ -117,8 +116,7 @@ def furnish(
 def lines(
     title: str,
     description: str,
-    queries: Sequence[Query],
-    *,
+    *queries: Query,
     unit: str = "none",
     size: tuple[int, int] = (8, 8),
     least: float | None = 0.0,
@@ -129,7 +127,7 @@ def lines(
     fields: Mapping[str, Sequence[Property]] | None = None,
 ) -> timeseries.Panel:
     """Lines over time; ``colours`` are drawn as dashed lines at their values."""
-    panel = furnish(timeseries.Panel(), title, description, queries, unit=unit, size=size, fields=fields)
+    panel = furnish(timeseries.Panel(), title, description, *queries, unit=unit, size=size, fields=fields)
     panel.line_width(1).fill_opacity(40 if stacked else 0).show_points(VisibilityMode.NEVER)
     panel.tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
     panel.legend(legend_below())
@@ -156,8 +154,7 @@ def legend_below() -> common.VizLegendOptions:
 def number(
     title: str,
     description: str,
-    queries: Sequence[Query],
-    *,
+    *queries: Query,
     unit: str = "none",
     colours: Colours = ((None, BLUE),),
     decimals: int | None = None,
@@ -166,7 +163,7 @@ def number(
     fields: Mapping[str, Sequence[Property]] | None = None,
 ) -> stat.Panel:
     """The last value, large; ``names`` shows the name of the result instead, such as a verdict."""
-    panel = furnish(stat.Panel(), title, description, queries, unit=unit, size=(4, 4), fields=fields)
+    panel = furnish(stat.Panel(), title, description, *queries, unit=unit, size=(4, 4), fields=fields)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(values=False).fields(""))
     panel.text_mode(BigValueTextMode.NAME if names else BigValueTextMode.AUTO)
     panel.color_mode(BigValueColorMode.VALUE)
@@ -180,8 +177,7 @@ def number(
 def rows(
     title: str,
     description: str,
-    queries: Sequence[Query],
-    *,
+    *queries: Query,
     unit: str = "none",
     size: tuple[int, int],
     transformations: Sequence[DataTransformerConfig],
@@ -189,7 +185,7 @@ def rows(
     fields: Mapping[str, Sequence[Property]] | None = None,
 ) -> table.Panel:
     """A table, with the largest value of a column first."""
-    panel = furnish(table.Panel(), title, description, queries, unit=unit, size=size, fields=fields)
+    panel = furnish(table.Panel(), title, description, *queries, unit=unit, size=size, fields=fields)
     panel.transformations(list(transformations)).sort_by(
         [common.TableSortByFieldState().display_name(sort_by).desc(desc=True)]
     )

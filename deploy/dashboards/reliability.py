@@ -29,14 +29,12 @@ def reliability_diagram(selector: str) -> xychart.Panel:
         "dotted lines are 95% intervals (Wilson): a diagonal within them can be chance. Of several classes, how often "
         "the top label came true. Empty unless the settings say `exposition.level: all`, which is not the default "
         "beyond 50 models: the page of the model has the diagram at any level.",
-        [
-            Query(said, kind="table"),
-            Query(share("calibration_bin_positives", "calibration_bin_labelled", selector, "(bin)"), kind="table"),
-            Query(said, kind="table"),
-            Query(_wilson(selector, "-"), kind="table"),
-            Query(_wilson(selector, "+"), kind="table"),
-            Query(f"{summed('calibration_bin_labelled', selector, '(bin)')} > 0", kind="table"),
-        ],
+        Query(said, kind="table"),
+        Query(share("calibration_bin_positives", "calibration_bin_labelled", selector, "(bin)"), kind="table"),
+        Query(said, kind="table"),
+        Query(_wilson(selector, "-"), kind="table"),
+        Query(_wilson(selector, "+"), kind="table"),
+        Query(f"{summed('calibration_bin_labelled', selector, '(bin)')} > 0", kind="table"),
         unit="percentunit",
         size=(12, 16),
         fields={
@@ -79,10 +77,8 @@ def reliability_volume(selector: str) -> barchart.Panel:
         "Labelled predictions by bin",
         "How the predictions are spread: labelled predictions in ten bins of equal width, each named by its lower "
         "edge, with how many of them were positive. Empty unless the settings say `exposition.level: all`.",
-        [
-            Query(f"{summed('calibration_bin_labelled', selector, '(bin)')}", kind="table"),
-            Query(f"{summed('calibration_bin_positives', selector, '(bin)')}", kind="table"),
-        ],
+        Query(f"{summed('calibration_bin_labelled', selector, '(bin)')}", kind="table"),
+        Query(f"{summed('calibration_bin_positives', selector, '(bin)')}", kind="table"),
         unit="short",
         size=(8, 8),
         fields={"labelled": [coloured(BLUE)], "positive": [coloured("orange")]},
