@@ -177,13 +177,13 @@ def evaluate_binary(
     table = ScoreTable.from_events(prediction[labelled], outcome[labelled], weights)
     if table.weighted:
         _require_weighable(wanted)
-    has_times = times is not None and times.size > 0
+    span = None if times is None or not times.size else (int(times.min()), int(times.max()) + 1)
     report = build_report(
         ReportKey(SeriesKey(model, version, segment), ALL),
         table,
         assess(table, measures=wanted, minimum=minimum, draws=draws, seed=seed, progress=progress),
-        from_ms=int(times.min()) if times is not None and has_times else None,
-        to_ms=int(times.max()) + 1 if times is not None and has_times else None,
+        from_ms=None if span is None else span[0],
+        to_ms=None if span is None else span[1],
         n=int(np.count_nonzero(labelled)),
         positives=int(np.count_nonzero(outcome == 1.0)),
         predictions=int(prediction.size),

@@ -99,7 +99,7 @@ def spans_of(
     Parameters
     ----------
     prediction, outcome, weight
-        See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`; shape (n,).
+        Of predictions with an outcome: see :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`; shape (n,).
     time_ms
         Ints of the predictions, shape (n,), milliseconds since the epoch.
     measures, draws, seed, progress
@@ -110,9 +110,6 @@ def spans_of(
     NotEnoughData
         Not even two spans would hold enough data, or all events have one time.
     """
-    labelled = ~np.isnan(outcome)
-    prediction, outcome, time_ms = prediction[labelled], outcome[labelled], time_ms[labelled]
-    weight = None if weight is None else weight[labelled]
     number = _number(time_ms, outcome)
     place, edges = _places(time_ms, number), _edges(time_ms, number)
     # Sorted once, so that each span's rows lie side by side.

@@ -28,6 +28,7 @@ from monitor.reports.figures.style import (
     PREDICTED,
     SMALL_SIZE,
     YELLOW,
+    axes_size,
     framed,
     legend,
     panel,
@@ -171,12 +172,10 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times, verdi
     _on_time(axes, times)
     legend(
         axes,
-        [
-            Line2D([], [], color=HAPPENED, lw=1.8, marker="o", ms=3.0, label="share that came true"),
-            Line2D([], [], color=PREDICTED, lw=1.8, ls="--", marker="o", ms=3.0, label="mean prediction"),
-            Patch(color=CHANCE, label="what chance gives"),
-            *(Patch(color=_VERDICTS[verdict], label=verdict.words) for verdict in verdicts),
-        ],
+        Line2D([], [], color=HAPPENED, lw=1.8, marker="o", ms=3.0, label="share that came true"),
+        Line2D([], [], color=PREDICTED, lw=1.8, ls="--", marker="o", ms=3.0, label="mean prediction"),
+        Patch(color=CHANCE, label="what chance gives"),
+        *(Patch(color=_VERDICTS[verdict], label=verdict.words) for verdict in verdicts),
         columns=3,
         above=_STRIP if verdicts else 0.0,
     )
@@ -189,7 +188,7 @@ def _draw_verdicts(axes: Axes, moments: Sequence[Moment], times: _Times) -> None
     points = np.delete(times.x, times.gaps + np.arange(times.gaps.size))
     steps = np.diff(points)
     usual = float(np.median(steps)) if steps.size else 1.0 / 48.0
-    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
+    height = axes_size(axes)[1]
     strip = axes.inset_axes((0.0, 1.0 + 0.3 * _STRIP / height, 1.0, 0.5 * _STRIP / height), sharex=axes)
     strip.axis("off")
     for number, moment in enumerate(moments):

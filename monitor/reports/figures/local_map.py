@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monitor.arrays import Bools, Floats
 from monitor.errors import NotEnoughData
-from monitor.local import LocalMap
+from monitor.local import LocalMap, Standardised
 from monitor.local.calibration import MIN_NEIGHBOURS, default_bins
 from monitor.local.landscape import DEFAULT_GAMMA
 from monitor.local.neighbourhood import averages, laplace_kernels
@@ -234,7 +234,7 @@ def plane_figure(
     """
     labels = list(predictions)
     residual = np.stack([predictions[label] - outcome[label] for label in labels], axis=1)
-    where = _standardised(plane)
+    where = Standardised.fit(plane).apply(plane)
     weights = np.ones(plane.shape[0]) if weight is None else weight
     events = _Events(where, predictions[labels[0]], residual, weights)
     ends = np.quantile(where, [_MARGIN, 1.0 - _MARGIN], axis=0)
@@ -273,11 +273,6 @@ def plane_figure(
     _draw_scale(figure, figure.add_subplot(maps[len(labels)]), shades, "too low     points     too high", SMALL_SIZE)
     _draw_bins(figure, grid, labels, events, gamma)
     return figure
-
-
-def _standardised(plane: Floats) -> Floats:
-    spread = plane.std(axis=0)
-    return np.ascontiguousarray((plane - plane.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0))
 
 
 def _errors(at: Floats, events: _Events, gamma: float) -> _Errors:
@@ -346,7 +341,7 @@ def _draw_bins(figure: Figure, grid: GridSpec, labels: Sequence[str], events: _E
     handles = [Line2D([], [], label=label, **line) for label, line in lines.items()]
     handles.append(Line2D([], [], color=INK, ls=":", lw=1.6, label="all together, before"))
     # Of three maps with the names of their methods one row may be wider than the figure.
-    legend(drawn[0], handles, columns=len(handles) if len(labels) < 3 else 2, above=0.38)
+    legend(drawn[0], *handles, columns=len(handles) if len(labels) < 3 else 2, above=0.38)
 
 
 def _line(number: int, of: int) -> dict[str, Any]:

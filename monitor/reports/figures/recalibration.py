@@ -33,8 +33,8 @@ from monitor.reports.figures.style import (
     SKY,
     SMALL_SIZE,
     TEXT_SIZE,
-    WIDTH,
     YELLOW,
+    axes_size,
     framed,
     legend,
     panel,
@@ -198,13 +198,13 @@ def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
         Line2D([], [], color=INK, marker="o", ms=7.0, ls="none", label="after"),
         Line2D([], [], color=CHANCE, lw=7.0, label="chance"),
     ]
-    legend(axes, handles, columns=len(handles))
+    legend(axes, *handles, columns=len(handles))
     return figure
 
 
 def _draw_row(axes: Axes, y: int, row: SegmentRow) -> None:
     place = axes.get_yaxis_transform()
-    width = axes.get_position().width * WIDTH
+    width = axes_size(axes)[0]
     beside: dict[str, Any] = {"transform": place, "ha": "right"}
     axes.text(-0.15 / width, y - 0.04, row.short_name, va="bottom", size=TEXT_SIZE, color=INK, **beside)
     axes.text(-0.15 / width, y + 0.06, f"{count(row.n)} events", va="top", size=7.5, color=GREY, **beside)
@@ -356,7 +356,7 @@ def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
         "most alike only    \N{LEFTWARDS ARROW}    gamma    \N{RIGHTWARDS ARROW}    all of about the same prediction"
     )
     handles.append(Patch(color=CHANCE, label="chance"))
-    legend(upper, handles, columns=_columns(curves))
+    legend(upper, *handles, columns=_columns(curves))
     return figure
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
@@ -177,13 +176,15 @@ def _draw_main(axes: Axes, cells: ScoreTable, bins: BinSums, axis: ProbabilityAx
 
 
 def _legend(axes: Axes, above: float = 0.0) -> None:
-    handles: list[Artist] = [
+    legend(
+        axes,
         Line2D([], [], color=HAPPENED, lw=2.2, label="what came true (smoothed to rise)"),
         Line2D([], [], color=GREY, lw=1.2, ls=(0, (4, 3)), label="perfect calibration"),
         Line2D([], [], color=INK, marker="o", ms=6.0, ls="none", label="groups of similar predictions"),
         Patch(color=CHANCE, label="where chance puts a calibrated model"),
-    ]
-    legend(axes, handles, columns=2, above=above)
+        columns=2,
+        above=above,
+    )
 
 
 def finding(bins: BinSums, *, significant: bool, insufficient: str | None = None) -> str:

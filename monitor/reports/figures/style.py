@@ -187,18 +187,23 @@ def dress(axes: Axes, *, grid: Grid = "y") -> None:
     if grid:
         axes.grid(visible=True, axis=grid, color="#E8EAED", lw=0.8)
     # Labels of axes that stand above each other are aligned.
-    axes.yaxis.set_label_coords(-0.64 / (axes.get_position().width * WIDTH), 0.5)
+    axes.yaxis.set_label_coords(-0.64 / axes_size(axes)[0], 0.5)
     axes.xaxis.label.set(size=TEXT_SIZE, color=INK)
     axes.yaxis.label.set(size=TEXT_SIZE, color=INK)
 
 
-def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float = 0.0) -> None:
+def axes_size(axes: Axes) -> tuple[float, float]:
+    """Width and height of axes in a figure of the common width."""
+    place = axes.get_position()
+    return place.width * WIDTH, place.height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
+
+
+def legend(axes: Axes, *handles: Artist, columns: int, above: float = 0.0) -> None:
     """Put a legend above the axes, where it hides nothing; ``above`` inches over them where they have a title."""
-    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
     axes.legend(
         handles=list(handles),
         loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0 + above / height),
+        bbox_to_anchor=(-0.01, 1.0 + above / axes_size(axes)[1]),
         ncols=columns,
         frameon=False,
         fontsize=SMALL_SIZE,
@@ -221,11 +226,10 @@ def fitting(text: str, width: float, size: float, *, bold: bool = False) -> tupl
 
 def name_panel(axes: Axes, name: str, remark: str) -> None:
     """Write a name in bold above axes, and a remark below that, no wider than the axes."""
-    width = axes.get_position().width * WIDTH
-    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
-    for text, inches, color, size, weight in (
+    width, height = axes_size(axes)
+    for text, above, color, size, weight in (
         (name, 0.22, INK, TEXT_SIZE, "bold"),
         (remark, 0.05, GREY, SMALL_SIZE, "normal"),
     ):
         shown, points = fitting(text, width, size, bold=weight == "bold")
-        axes.text(0.0, 1.0 + inches / height, shown, transform=axes.transAxes, color=color, size=points, weight=weight)
+        axes.text(0.0, 1.0 + above / height, shown, transform=axes.transAxes, color=color, size=points, weight=weight)

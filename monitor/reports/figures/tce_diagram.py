@@ -106,11 +106,9 @@ def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: Probabilit
     axes.tick_params(axis="x", bottom=False, labelbottom=False)
     legend(
         axes,
-        [
-            Line2D([], [], color=INK, lw=2.6, label="share that came true"),
-            Patch(color=PREDICTED, alpha=0.75, label="predictions that agree with it"),
-            Patch(color=HAPPENED, alpha=0.75, label="predictions that it refutes"),
-        ],
+        Line2D([], [], color=INK, lw=2.6, label="share that came true"),
+        Patch(color=PREDICTED, alpha=0.75, label="predictions that agree with it"),
+        Patch(color=HAPPENED, alpha=0.75, label="predictions that it refutes"),
         columns=3,
     )
 
