@@ -12,6 +12,7 @@ import numpy as np
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.maps.labelled import LabelledEvents
@@ -56,7 +57,7 @@ def warm_up(seed: int = 0) -> None:
         kept_ms={window.slide_ms: 2 * _LENGTH_MS},
         samples=SampleSettings(size=lambda _: _SAMPLED, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
-    decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
+    decoder = Decoder(Rules(classes={_OF_CLASSES: _CLASSES}))
     # Chooses partitions for posted events and for dead letters.
     partitions_of([_MODEL.encode()], 2)
     partition = Partition(0, 0, settings)
