@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
+import structlog
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import RouteContext, iter_route_contexts
 
@@ -28,7 +29,7 @@ from monitor.clock import Clock
 from monitor.errors import Forbidden, Unauthenticated, UnknownRecalibration, UnknownSeries
 from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_network
 from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
-from monitor.http.request_log import Reason, RefusedRequests, note_principal
+from monitor.http.request_log import Reason, RefusedRequests
 from monitor.http.request_parsing import check_media_type
 from monitor.recalibration.service import Recalibrations
 
@@ -323,7 +324,7 @@ class Needs:
         authorization = _authorization_of(request)
         principal = await authorization.identify(request)
         request.state.principal = principal
-        note_principal(principal.name)
+        structlog.contextvars.bind_contextvars(principal=principal.name)
         authorization.check_rate(request, principal)
         if not principal.grants:
             # A caller without any grant gets 403 at once: they may not read any model that a 404 would hide.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError
 from monitor.inference.cox import fit_cox, logits
 from monitor.inference.newton import fit_logistic
@@ -15,9 +15,6 @@ from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import number_text
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LEVEL: Final = 0.02
 """Significance level of each search. A search follows each change found, so two can err if there is a change."""
@@ -151,7 +148,7 @@ class _Search:
     direction: Floats
     products: Floats
     ends: Ints
-    between: NDArray[np.bool_]
+    between: Bools
 
     @classmethod
     def of(cls, p: Floats, y: Floats, w: Floats, time_ms: Ints) -> "_Search | None":
@@ -243,10 +240,10 @@ def _bends(z: Floats, y: Floats, w: Floats, q: Floats) -> Floats:
     return np.asarray(bends[(bends > z.min()) & (bends < z.max())])
 
 
-def _enough(hits: Floats, all_hits: float, before: Ints, n: int) -> NDArray[np.bool_]:
+def _enough(hits: Floats, all_hits: float, before: Ints, n: int) -> Bools:
     """Return whether enough events, and enough of each outcome, lie before and after each place."""
     misses, all_misses = before - hits, n - all_hits
-    result: NDArray[np.bool_] = (before >= _TRIM * n) & (n - before >= _TRIM * n)
+    result: Bools = (before >= _TRIM * n) & (n - before >= _TRIM * n)
     for kind, total in ((hits, all_hits), (misses, all_misses)):
         result &= (kind >= _MIN_OF_EACH_OUTCOME) & (total - kind >= _MIN_OF_EACH_OUTCOME)
     return result

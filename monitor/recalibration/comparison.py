@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.times import format_time
 from monitor.inference import NullLevel
@@ -19,21 +19,13 @@ from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.measures import ece, mce, smce
-from monitor.progress import StageProgress
+from monitor.progress import StageProgress, no_progress
 from monitor.recalibration.data import RefitData
 from monitor.recalibration.decision import COST_RATIOS, prediction_rejection_ratio, reward
 from monitor.recalibration.guard import Guard, LocalError, judge, weigh
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.report import Report
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-def ignore_progress(step: str, share: float) -> None:
-    """Report no progress."""
-
 
 DRAWS: Final = 499
 """Resamples for intervals and levels of the measures."""
@@ -125,7 +117,7 @@ def compare(
     left_out: Mapping[str, int] | None = None,
     draws: int = DRAWS,
     seed: int = 0,
-    progress: StageProgress = ignore_progress,
+    progress: StageProgress = no_progress,
 ) -> Comparison:
     """Compare a challenger with the champion and with no map.
 

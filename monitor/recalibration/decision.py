@@ -3,12 +3,11 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Bools, Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.local.features import check_outcomes, checked_weight
-
-Floats = NDArray[np.float64]
 
 COST_RATIOS: Final = (2.0, 5.0, 10.0, 20.0, 50.0)
 """Default costs of a wrong answer, in units of the cost of "unsure"."""
@@ -100,9 +99,7 @@ def prediction_rejection_ratio(
     return (errors / 2.0 - area) / (errors / 2.0 - errors**2 / 2.0)
 
 
-def _answers(
-    prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None
-) -> tuple[Floats, NDArray[np.bool_], Floats]:
+def _answers(prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None) -> tuple[Floats, Bools, Floats]:
     """Return the confidence of each answer, whether it is wrong, and its share of the weight; shape (n,) each."""
     p, y = check_outcomes(prediction, outcome)
     n = p.shape[0]

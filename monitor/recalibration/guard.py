@@ -6,15 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 from scipy.stats import norm
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import NotEnoughData
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 MIN_E_VALUE: Final = 20.0
 """Required e-value: a challenger that is no better reaches it with a probability of at most 1 / 20."""

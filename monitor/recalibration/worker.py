@@ -16,8 +16,8 @@ import msgspec
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import check_options, choose_method, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
-from monitor.progress import StageProgress
-from monitor.recalibration.comparison import DRAWS, Contender, compare, ignore_progress, map_details
+from monitor.progress import StageProgress, no_progress
+from monitor.recalibration.comparison import DRAWS, Contender, compare, map_details
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.worker_process import Message, RefitResult, RefitTask, read_task
 from monitor.reports.evaluation.evaluate import evaluate
@@ -51,7 +51,7 @@ def _send(step: str, share: float, result: RefitResult | None = None) -> None:
     sys.stdout.buffer.flush()
 
 
-def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = ignore_progress) -> RefitResult:
+def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = no_progress) -> RefitResult:
     """Fit a map and compare it with the map that serves, and with no map, on later events.
 
     The map is not fitted again on all events afterwards: what was compared is what is stored.
