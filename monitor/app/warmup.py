@@ -119,8 +119,7 @@ def _messages(rng: np.random.Generator) -> list[bytes]:
         messages.append(encode_outcome(_MODEL, str(event), time_ms, outcome))
         messages.append(encode_prediction(_OF_CLASSES, str(event), time_ms, rng.dirichlet(np.ones(_CLASSES))))
         messages.append(encode_outcome(_OF_CLASSES, str(event), time_ms, event % _CLASSES))
-    # Times that are not epoch milliseconds, and an outcome before its prediction, have kernels of their own.
-    messages.append(encode_prediction(_MODEL, "rfc3339", "2023-11-14T22:13:20.5Z", 0.5))
+    # An outcome before its prediction has kernels of its own.
     messages.append(encode_outcome(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 1))
     messages.append(encode_prediction(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 0.5))
     return messages

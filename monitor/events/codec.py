@@ -32,9 +32,9 @@ from monitor.events.fields import Rejected
 from monitor.events.formats import load_formats
 from monitor.events.formats.base import Format, Messages, Rules, kind_by_keys
 from monitor.events.model import ClassVectors, DeadLetter, EventColumns, Kind, Reason, Record, RecordBatch
-from monitor.events.rfc3339_loops import GOOD
+from monitor.events.rfc3339 import parse_times
 from monitor.events.strata import REFUSED, Name, Names, Strata
-from monitor.events.times import EARLIEST_MS, parse_times
+from monitor.events.times import EARLIEST_MS
 from monitor.events.wire import ABSENT, Event
 from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.scores.probability_loops import normalise
@@ -257,13 +257,6 @@ def _kept(events: list[Event | None], dead: Collection[int]) -> tuple[Sequence[i
 
 def _times(stamps: Sequence[str | int | None]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Event times, and which of them are readable."""
-    if stamps and isinstance(stamps[0], str):
-        try:
-            time_ms, status = parse_times(cast("Sequence[str]", stamps))
-        except TypeError:
-            pass  # some are numbers
-        else:
-            return time_ms, status == GOOD
     try:
         # Unlike numpy, array() does not convert texts to numbers.
         time_ms = np.frombuffer(array("q", cast("Sequence[int]", stamps)), np.int64)
@@ -271,8 +264,11 @@ def _times(stamps: Sequence[str | int | None]) -> tuple[NDArray[np.int64], NDArr
         pass
     else:
         return time_ms, np.ones(len(stamps), np.bool_)
-    time_ms, status = parse_times([stamp if isinstance(stamp, str) else "" for stamp in stamps])
-    good = status == GOOD
+    try:
+        return parse_times(cast("Sequence[str]", stamps))
+    except TypeError:
+        pass  # some are numbers
+    time_ms, good = parse_times([stamp if isinstance(stamp, str) else "" for stamp in stamps])
     for row, stamp in enumerate(stamps):
         if isinstance(stamp, int):
             time_ms[row] = stamp
