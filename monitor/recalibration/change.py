@@ -8,13 +8,11 @@ import numpy as np
 from scipy.special import expit
 
 from monitor.arrays import Bools, Floats, Ints
-from monitor.errors import InputError
 from monitor.inference.cox import fit_cox, logits
 from monitor.inference.newton import fit_logistic
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ScoreTable
-from monitor.scores.arguments import number_text
 
 LEVEL: Final = 0.02
 """Significance level of each search. A search follows each change found, so two can err if there is a change."""
@@ -60,12 +58,12 @@ class Change:
     p_value: float
 
 
-def last_change(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> Change | None:
+def last_change(events: LabelledEvents, *, seed: int = 0) -> Change | None:
     """Return the last change of calibration, or None: see :func:`changes`."""
-    return next(reversed(changes(events, level=level, seed=seed)), None)
+    return next(reversed(changes(events, seed=seed)), None)
 
 
-def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> list[Change]:
+def changes(events: LabelledEvents, *, seed: int = 0) -> list[Change]:
     r"""Find changes of calibration, each after the one before, up to the last.
 
     The model may always be miscalibrated: the test is whether it is so in the same way. A fit to all events
@@ -87,8 +85,6 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
     ----------
     events
         In the order of time. Of many classes, the largest probability and whether its class came true.
-    level
-        Significance level of each search, above 0 and below 1.
     seed
         Seed of the draws.
 
@@ -103,8 +99,6 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
     instability and structural change with unknown change point", 1993, for the largest of the statistics. How often it
     finds what is there, and what is not: ``python -m tests.simulations.test_change_simulation``.
     """
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must be above 0 and below 1, got {number_text(level)}")
     p, y = confidence_and_hit(events.prediction, events.outcome)
     result: list[Change] = []
     start = 0
@@ -113,7 +107,7 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
         search = _Search.of(p[rows], y[rows], events.weight[rows], events.time_ms[rows])
         if search is None:
             return result
-        p_value = search.p_value(np.random.default_rng([seed, start]), level)
+        p_value = search.p_value(np.random.default_rng([seed, start]))
         if p_value is None:
             return result
         place, latest = search.places()
@@ -172,7 +166,7 @@ class _Search:
         products = direction[:, :, None] * direction[:, None, :]
         return cls(y, w, eta, direction, products, _ends(time_ms), between)
 
-    def p_value(self, rng: np.random.Generator, level: float) -> float | None:
+    def p_value(self, rng: np.random.Generator) -> float | None:
         """Return (1 + draws with as large a statistic) / (1 + draws), or None if it is above the level."""
         observed = float(self._statistics(self.outcome, self.ends).max())
         rate = expit(self.eta)
@@ -180,7 +174,7 @@ class _Search:
         for _ in range(DRAWS):
             drawn = np.asarray(rng.random(rate.size) < rate, np.float64)
             reached += int(self._statistics(drawn, self.ends).max() >= observed)
-            if 1 + reached > level * (1 + DRAWS):
+            if 1 + reached > LEVEL * (1 + DRAWS):
                 return None
         return (1 + reached) / (1 + DRAWS)
 

@@ -114,7 +114,7 @@ def compare(
     champion: Contender | None = None,
     *,
     evaluate: Evaluate,
-    left_out: Mapping[str, int] | None = None,
+    left_out: Mapping[str, int],
     draws: int = DRAWS,
     seed: int = 0,
     progress: StageProgress = no_progress,
@@ -193,7 +193,7 @@ def compare(
             **_span(data.fit),
             "changed_at": None if data.change is None else format_time(data.change.time_ms),
             "change_p_value": None if data.change is None else data.change.p_value,
-            "left_out": dict(left_out or {}),
+            "left_out": dict(left_out),
         },
         "held_out": {**_span(held), "weighted": not held.is_whole},
         "maps": maps,
@@ -282,14 +282,12 @@ def _span(events: LabelledEvents) -> dict[str, Any]:
 def _decision(held: LabelledEvents, predictions: Mapping[str, Floats]) -> dict[str, Any]:
     y, w = held.outcome, held.weight
     return {
-        "prediction_rejection_ratio": {
-            name: prediction_rejection_ratio(p, y, weight=w) for name, p in predictions.items()
-        },
+        "prediction_rejection_ratio": {name: prediction_rejection_ratio(p, y, w) for name, p in predictions.items()},
         "reward": [
             {
                 "cost_ratio": ratio,
                 "threshold": 1.0 - 1.0 / ratio,
-                **{name: reward(p, y, ratio, weight=w) for name, p in predictions.items()},
+                **{name: reward(p, y, w, ratio) for name, p in predictions.items()},
             }
             for ratio in COST_RATIOS
         ],

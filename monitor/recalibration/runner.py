@@ -181,15 +181,14 @@ class Runner:
             )
         task = RefitTask(
             job,
-            sample,
             created_ms=self._clock.now_ms(),
             champion=None if job.baseline is None else self._store.artifact(job.baseline).artifact,
             held_out=self._held_out,
             tolerance=self._tolerance(job.model),
         )
-        worker = WorkerProcess(self._command, task)
+        worker = WorkerProcess(self._command, task, sample)
         # Not kept in memory while the worker runs.
-        del sample, task
+        del sample
         with worker:
             status = self._watch(job, owner, worker, log)
         if status is None:
