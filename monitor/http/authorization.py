@@ -43,7 +43,8 @@ _NEW_AT_ONCE: Final = 4
 
 _ACCEPTED_AT_ONCE: Final = 8
 
-_MAX_CHARACTERS: Final = 16 * 1024
+MAX_CHARACTERS: Final = 16 * 1024
+"""Longer credentials are refused before they are parsed."""
 
 _CREDENTIAL: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """What may follow Bearer (RFC 6750, section 2.1). Keys and tokens use a part of it."""
@@ -60,7 +61,7 @@ class Credential(NamedTuple):
     @property
     def is_well_formed(self) -> bool:
         """Whether it can be a key or a token at all."""
-        return len(self.text) <= _MAX_CHARACTERS and _CREDENTIAL.fullmatch(self.text) is not None
+        return len(self.text) <= MAX_CHARACTERS and _CREDENTIAL.fullmatch(self.text) is not None
 
 
 def credential_of(request: Request) -> Credential | None:
@@ -145,7 +146,6 @@ class Authorization:
         """
         if self._authenticator is None:
             return ANONYMOUS
-        self._refused.log_due()
         credential = credential_of(request)
         if credential is None:
             self._refused.count(Reason.MISSING, _address_of(request))
