@@ -101,7 +101,6 @@ class RefusedRequests:
     def __init__(self, clock: Clock | None = None) -> None:
         self._lock = threading.Lock()
         self._lines = OncePerMinute(clock or SystemClock())
-        self._last_address: dict[Reason, str] = {}
         self.counts: dict[str, int] = dict.fromkeys(Reason, 0)
         """Reason -> refused requests since the start."""
 
@@ -109,20 +108,11 @@ class RefusedRequests:
         """Count one. The log gets only the client's address, never the credential."""
         with self._lock:
             self.counts[reason] += 1
-            self._last_address[reason] = address
-        self._log_if_due(reason, 1)
-
-    def log_due(self) -> None:
-        """Log the requests whose minute has passed."""
-        for reason in tuple(self._last_address):
-            self._log_if_due(reason, 0)
-
-    def _log_if_due(self, reason: Reason, number: int) -> None:
-        count = self._lines.add(reason, number)
+        count = self._lines.add(reason)
         if count:
             # A browser without a session sends no key, either: no reason for a warning.
             write = _log.info if reason is Reason.MISSING else _log.warning
-            write("requests refused", reason=reason.value, count=count, last_address=self._last_address[reason])
+            write("requests refused", reason=reason.value, count=count, last_address=address)
 
 
 class RequestLog:
