@@ -22,7 +22,7 @@ from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import POLL_SECONDS, Finding, Scheduler
 from monitor.recalibration.service import Live, Recalibrations
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import REFRESH_SECONDS, Serving
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
@@ -119,6 +119,7 @@ class Recalibration:
             clock=clock,
         )
         self._clock = clock
+        self._champions = Periodic("champions", REFRESH_SECONDS, self.serving.refresh)
         self._schedules = Periodic("refit schedules", POLL_SECONDS, self.scheduler.request_due, at_once=True)
         self._live_thread = threading.Thread(target=self.live.run, name="live maps", daemon=True)
 
@@ -127,12 +128,14 @@ class Recalibration:
         if self._evaluates:
             self.runner.start()
             self._schedules.start()
+        self._champions.start()
         self._live_thread.start()
 
     def stop(self) -> None:
         """Request no more refits and release those under way, without waiting."""
         self.live.stop()
         self._schedules.stop(0.0)
+        self._champions.stop(0.0)
         self.runner.stop()
 
     def join(self, seconds: float) -> bool:

@@ -23,7 +23,9 @@ DRAWS = 39
 def compared(data: RefitData, method: str = "beta", champion: str | None = None, **options: Any) -> Comparison:
     other = None if champion is None else Contender("rc_old", fit_map(METHODS[champion], data.fit))
     fitted = fit_map(METHODS[method], data.fit)
-    return compare(data, Contender("rc_new", fitted), other, evaluate=evaluate, draws=DRAWS, **options)
+    return compare(
+        data, Contender("rc_new", fitted), other, evaluate=evaluate, draws=DRAWS, **{"left_out": {}, **options}
+    )
 
 
 def window(events: LabelledEvents) -> RefitData:
