@@ -10,6 +10,7 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps
 from monitor.sources.base import Message, Polled, TopicPartition, Topics
@@ -66,7 +67,7 @@ class Bench:
         self.pipeline = Pipeline(
             self.source,
             self.store,
-            Decoder(max_ahead_ms=400 * DAY_MS, clock=self.clock),
+            Decoder(Rules(max_ahead_ms=400 * DAY_MS, clock=self.clock)),
             partitions=PartitionSettings(policy=lambda _: policy, kept_ms=KEPT_MS, caps=Caps(models=10_000)),
             settings=PipelineSettings(kinds, poll_seconds=0),
             clock=self.clock,
