@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
@@ -180,6 +181,7 @@ def test_reports_at_200_a_second_while_a_backlog_is_read(
         after, seconds = read(served), time.perf_counter() - began
     print(f"\n{RATE} reports a second while a backlog is read at {(after - before) / seconds:,.0f} records/s:")
     print(shown(latencies))
+    note("reports", f"p99 {np.quantile(latencies, 0.99):.1f} ms at {RATE}/s")
     assert after < records, "the backlog ended before the requests did"
 
 

@@ -71,4 +71,4 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-FORMAT = Format("json", decode, examine, event_schema)
+FORMAT = Format(decode, examine)

@@ -12,6 +12,7 @@ import scipy
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError
 from monitor.inference.draw_loops import add_poisson_deviations
 from monitor.inference.interval import skewed, unskewed
@@ -28,7 +29,6 @@ from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable, grid
 from monitor.sources.tables import EventTable
 
-Floats = NDArray[np.float64]
 DrawnErrors = Iterator[tuple[Floats, Floats]]
 """Drawn errors of the residuals of both, (chunk, m) and (chunk, k), chunk by chunk."""
 
@@ -114,7 +114,7 @@ class Events:
         self.table = ScoreTable.from_events(prediction, outcome, weight)
         self.cells = resampled(self.table, "a difference")
 
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Ints:
         """Find the row of ``cells`` that each event belongs to, shape (n,)."""
         if self.cells is self.table:
             return np.searchsorted(self.table.score, self.prediction)
