@@ -22,7 +22,7 @@ from deploy.dashboards.panels import (
     rows,
     words,
 )
-from deploy.dashboards.promql import BY_VERSION, BY_WINDOW, faults, share, summed, weighted
+from deploy.dashboards.promql import BY_VERSION, BY_WINDOW, faults, largest, share, summed
 
 _CHOSEN: Final = 'namespace=~"$namespace",model=~"$model"'
 _WHOLE: Final = f'{_CHOSEN},segment="all",window=~"$window"'
@@ -131,8 +131,8 @@ def _table() -> table.Panel:
         "refit. A click on a model opens it.",
         Query(f"topk by {BY_VERSION} (1, {_FAULT})", kind="table"),
         Query(f"{_OF_VERDICT} {_IN_WORST}", kind="table"),
-        Query(_in_worst(weighted("calibration_offset_logit", _WHOLE, BY_WINDOW)), kind="table"),
-        Query(_in_worst(weighted("calibration_logit_error_after_offset", _WHOLE, BY_WINDOW)), kind="table"),
+        Query(_in_worst(largest("calibration_offset_logit", _WHOLE, BY_WINDOW)), kind="table"),
+        Query(_in_worst(largest("calibration_logit_error_after_offset", _WHOLE, BY_WINDOW)), kind="table"),
         Query(_in_worst(summed("calibration_window_labelled", _WHOLE, BY_WINDOW)), kind="table"),
         Query(_COVERAGE, kind="table"),
         Query(f"0 * {_VERSIONS} + on (model) group_left () ({_AGE})", kind="table"),
