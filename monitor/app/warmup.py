@@ -12,6 +12,7 @@ import numpy as np
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.maps.labelled import LabelledEvents
@@ -56,7 +57,7 @@ def warm_up(seed: int = 0) -> None:
         kept_ms={window.slide_ms: 2 * _LENGTH_MS},
         samples=SampleSettings(size=lambda _: _SAMPLED, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
-    decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
+    decoder = Decoder(Rules(classes={_OF_CLASSES: _CLASSES}))
     # Chooses partitions for posted events and for dead letters.
     partitions_of([_MODEL.encode()], 2)
     partition = Partition(0, 0, settings)
@@ -118,8 +119,7 @@ def _messages(rng: np.random.Generator) -> list[bytes]:
         messages.append(encode_outcome(_MODEL, str(event), time_ms, outcome))
         messages.append(encode_prediction(_OF_CLASSES, str(event), time_ms, rng.dirichlet(np.ones(_CLASSES))))
         messages.append(encode_outcome(_OF_CLASSES, str(event), time_ms, event % _CLASSES))
-    # Times that are not epoch milliseconds, and an outcome before its prediction, have kernels of their own.
-    messages.append(encode_prediction(_MODEL, "rfc3339", "2023-11-14T22:13:20.5Z", 0.5))
+    # An outcome before its prediction has kernels of its own.
     messages.append(encode_outcome(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 1))
     messages.append(encode_prediction(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 0.5))
     return messages

@@ -23,7 +23,7 @@ import msgspec
 
 from monitor.events.fields import NULL, TYPES, WORDS, Rejected, shown, text_of, value_of
 from monitor.events.model import Kind, Reason
-from monitor.events.wire import CloudEvent, Event, Fields
+from monitor.events.wire import CloudEvent, Event, Fields, decode_fields
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -66,28 +66,18 @@ def mode_of(headers: Headers) -> Mode | None:
     return mode
 
 
-def complete_from_headers(event: Event, headers: Headers) -> bool:
-    """Complete an event in binary mode; False if the envelope needs a closer check."""
-    attributes = {}
-    for name, value in headers:
-        lower = name.lower()
-        if lower == "content-type" and _is_structured(value):
-            return False
-        attributes[lower] = value
-    sort = attributes.get("ce_type")
-    if attributes.get("ce_specversion") != b"1.0" or not (
-        sort and attributes.get("ce_id") and attributes.get("ce_source")
-    ):
-        return False
-    time = attributes.get("ce_time")
-    _complete(event, sort.decode("utf-8", "replace"), time.decode("utf-8", "replace") if time else None)
-    return True
-
-
 def unwrap(cloudevent: CloudEvent) -> Event:
     """The event in an envelope, completed."""
-    _complete(cloudevent.data, cloudevent.type, cloudevent.time)
-    return cloudevent.data
+    return complete(cloudevent.data, Envelope(_kind(cloudevent.type)), cloudevent.time)
+
+
+def complete(event: Event, envelope: Envelope, time: str | None) -> Event:
+    """Complete an event by its envelope, whose ``time`` is read already."""
+    if event.ts is None:
+        event.ts = time
+    if event.type is None and envelope.kind is not None:
+        event.type = WORDS[envelope.kind]
+    return event
 
 
 def binary_envelope(headers: Headers) -> Envelope | None:
@@ -129,6 +119,19 @@ def structured_event(fields: Fields, headers: Headers) -> tuple[Envelope, bytes]
     return envelope, _data(fields)
 
 
+def event_fields(value: bytes, headers: Headers = ()) -> tuple[Envelope, Fields]:
+    """The fields of the event in a message, and its envelope; ``PLAIN`` if the message is the event itself.
+
+    Raises
+    ------
+    Rejected, msgspec.MsgspecError, ValueError, RecursionError
+        It cannot be read.
+    """
+    fields = decode_fields(value)
+    structured = structured_event(fields, headers)
+    return (PLAIN, fields) if structured is None else (structured[0], decode_fields(structured[1]))
+
+
 @lru_cache(maxsize=256)
 def _is_structured(content_type: bytes | None) -> bool:
     return content_type is not None and content_type.strip().lower().startswith(STRUCTURED)
@@ -157,14 +160,6 @@ def _kind(sort: str) -> Kind | None:
     if len(words) > 1 and _VERSION_WORD.fullmatch(words[-1]):
         words.pop()
     return TYPES.get(words[-1])
-
-
-def _complete(event: Event, sort: str, time: str | None) -> None:
-    if event.ts is None:
-        event.ts = time
-    if event.type is None:
-        kind = _kind(sort)
-        event.type = None if kind is None else WORDS[kind]
 
 
 def _data(fields: Fields) -> bytes:

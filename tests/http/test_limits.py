@@ -218,18 +218,18 @@ def test_refusals_are_told_of_once_a_minute() -> None:
             refused.count(Reason.WRONG, ATTACKER)
         refused.count(Reason.MISSING, ELSEWHERE)
         clock.advance(59)
-        refused.log_due()
+        refused.count(Reason.WRONG, ATTACKER)
         assert len(logs) == 2
         clock.advance(1)
-        refused.log_due()
-        refused.log_due()
+        refused.count(Reason.WRONG, ATTACKER)
+        refused.count(Reason.WRONG, ATTACKER)
     assert [(line["reason"], line["count"], line["log_level"]) for line in logs] == [
         ("wrong", 1, "warning"),
         ("missing", 1, "info"),
-        ("wrong", 4, "warning"),
+        ("wrong", 6, "warning"),
     ]
     assert logs[2]["last_address"] == ATTACKER
-    assert refused.counts["wrong"] == 5
+    assert refused.counts["wrong"] == 8
 
 
 def test_what_takes_too_long_is_for_later_and_keeps_its_turn() -> None:

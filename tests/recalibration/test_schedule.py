@@ -16,7 +16,7 @@ from monitor.recalibration.schedule import Finding, Scheduler
 from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
-from tests.patience import eventually, joined
+from tests.patience import joined
 from tests.store.refits import LEASE_MS, stored_map
 
 HOUR_MS = 3_600_000
@@ -231,18 +231,6 @@ def test_replicas_that_see_one_verdict_ask_once(refits: RecalibrationStore) -> N
         thread.start()
     joined(*threads)
     assert len(refits.jobs()) == 1
-
-
-def test_it_looks_until_it_is_stopped(refits: RecalibrationStore) -> None:
-    replica = Replica(refits, on_verdict=True)
-    replica.finding = verdict()
-    thread = threading.Thread(target=replica.scheduler.run)
-    thread.start()
-    try:
-        eventually(refits.jobs)
-    finally:
-        replica.scheduler.stop()
-        joined(thread)
 
 
 @given(st.integers(0, 2**42), st.sampled_from(["* * * * *", "*/7 3 * * *", "0 0 1 * *", "30 5 * 2 1", "0 0 29 2 *"]))

@@ -1,13 +1,13 @@
 """CloudEvents 1.0 around JSON events: see :mod:`monitor.events.cloudevents`."""
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
-from monitor.events.cloudevents import Mode, complete_from_headers, mode_of, unwrap
+from monitor.events.cloudevents import Headers, Mode, binary_envelope, complete, mode_of, unwrap
 from monitor.events.examine import examine
+from monitor.events.fields import Rejected, value_of
 from monitor.events.formats.base import Format, Messages
-from monitor.events.formats.plain_json import decode_each, event_schema, utf8_values
-from monitor.events.model import Kind
+from monitor.events.formats.plain_json import decode_each, utf8_values
 from monitor.events.wire import Event, decode_cloudevent, decode_event
 
 _MARK: Final = b'"specversion"'
@@ -38,26 +38,20 @@ def decode(messages: Messages) -> list[Event | None]:
             events[row] = unwrap(envelope)
     rows = [row for row, marked in enumerate(structured) if not marked]
     for row, event in zip(rows, decode_each(decode_event, [values[row] for row in rows]), strict=True):
-        if event is not None and complete_from_headers(event, messages.records[row].headers):
-            events[row] = event
+        if event is not None:
+            events[row] = _completed(event, messages.records[row].headers)
     return events
 
 
-def schema(kind: Kind) -> dict[str, Any]:
-    """The JSON Schema of a structured CloudEvent; the envelope may hold ``ts`` and ``type`` for the event."""
-    text = {"type": "string", "minLength": 1}
-    event = {key: value for key, value in event_schema(kind).items() if not key.startswith("$")}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "required": ["specversion", "id", "source", "type", "data"],
-        "properties": {
-            "specversion": {"type": "string", "pattern": r"^1\.[0-9]+$"},
-            **dict.fromkeys(("id", "source", "type"), text),
-            "time": {"type": "string"},
-            "data": {**event, "required": [key for key in event["required"] if key not in {"ts", "type"}]},
-        },
-    }
+def _completed(event: Event, headers: Headers) -> Event | None:
+    """The event, completed by the envelope in its headers; None where ``examine`` has to decide."""
+    try:
+        envelope = binary_envelope(headers)
+    except Rejected:
+        return None
+    if envelope is None:
+        return None
+    return complete(event, envelope, value_of(envelope.time) if envelope.time else None)
 
 
-FORMAT = Format("cloudevents", decode, examine, schema, matches)
+FORMAT = Format(decode, examine, matches)

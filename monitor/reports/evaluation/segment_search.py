@@ -12,8 +12,8 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse, stats
 from scipy.special import expit, logit
 
 from monitor.arrays import Bools, Floats, Ints
@@ -240,7 +240,7 @@ class _Data:
         """
         groups = len(partition.titles)
         n = partition.codes.size
-        member = sparse.csr_array((np.ones(n), partition.codes, np.arange(n + 1)), shape=(n, groups + 1))
+        member = scipy.sparse.csr_array((np.ones(n), partition.codes, np.arange(n + 1)), shape=(n, groups + 1))
         sums = (member.T @ self._columns)[:groups]
         events, information, level, product = sums[:, :4].T
         power, third = sums[:, 4:7].T, sums[:, 7:11].T
@@ -286,7 +286,7 @@ class _Data:
         size = total / np.sqrt(own)
         tested = np.isfinite(size) & np.isfinite(skew) & (variance > 0.0)
         p_value = np.full(size.shape, np.nan)
-        tails = (stats.pearson3.sf(side * size[tested], side * skew[tested]) for side in (1.0, -1.0))
+        tails = (scipy.stats.pearson3.sf(side * size[tested], side * skew[tested]) for side in (1.0, -1.0))
         p_value[tested] = 2.0 * np.minimum(*tails)
         return np.asarray(np.minimum(p_value, 1.0))
 

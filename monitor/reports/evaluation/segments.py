@@ -7,8 +7,8 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from monitor.arrays import Bools, Floats
 from monitor.events.model import OTHER
@@ -254,7 +254,7 @@ def rank_segments(reports: Iterable[Report]) -> tuple[SegmentReport, ...]:
     """
     segments = [SegmentReport(report, p_value(report)) for report in reports]
     tested = [segment.p_value for segment in segments if segment.p_value is not None]
-    corrected = iter(stats.false_discovery_control(tested).tolist() if tested else ())
+    corrected = iter(scipy.stats.false_discovery_control(tested).tolist() if tested else ())
     return by_harm(
         segment if segment.p_value is None else replace(segment, q_value=next(corrected)) for segment in segments
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from monitor.arrays import Floats, Ints
 from monitor.errors import NotEnoughData
@@ -57,7 +57,7 @@ class Spans:
             return None
         offset, error = np.array(offsets).T
         weight = error**-2.0
-        return float(chi2.sf(weight @ (offset - np.average(offset, weights=weight)) ** 2, len(offsets) - 1))
+        return float(chdtrc(len(offsets) - 1, weight @ (offset - np.average(offset, weights=weight)) ** 2))
 
     @property
     def sentence(self) -> str:
