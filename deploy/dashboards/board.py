@@ -56,11 +56,6 @@ class Noted(AnnotationQuery):
         }
 
 
-def data_source() -> dashboard.DatasourceVariable:
-    """Which Prometheus is asked."""
-    return dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
-
-
 def choice(
     name: str,
     label: str,
@@ -126,6 +121,7 @@ def board(
     span
         The time range at first.
     """
+    source = dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
     return Dashboard(
         uid=UIDS[name],
         title=title,
@@ -146,7 +142,7 @@ def board(
             )
         ],
         templating=DashboardDashboardTemplating(
-            list_val=[data_source().build(), *(variable.build() for variable in variables)]
+            list_val=[source.build(), *(variable.build() for variable in variables)]
         ),
         annotations=AnnotationContainer(list_val=list(notes)),
         panels=_laid_out(rows),

@@ -18,7 +18,7 @@ Accepted forms of an event, beyond the plain one:
 from array import array
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from typing import Final, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -206,7 +206,8 @@ class Decoder:
 
         classes = None
         if self._rules.classes:
-            classes = np.fromiter([self._rules.classes.get(event.model, 0) for event in events], np.int32, count)
+            models = [event.model for event in events]
+            classes = np.fromiter(map(self._rules.classes.get, models, repeat(0)), np.int32, count)
         is_outcome = kind == Kind.OUTCOME
         if is_outcome.all():
             predictions = Predictions(np.full(count, np.nan), None)
@@ -365,7 +366,8 @@ def read_labels(written: Sequence[float | None], classes: NDArray[np.int32] | No
     else:
         of_several = classes > 0
         good = (label == np.floor(label)) & (label >= 0) & (label < np.where(of_several, classes, _OF_TWO))
-        good &= ~of_several | np.array([not isinstance(y, bool) for y in written], np.bool_)
+        for row in np.flatnonzero(good & of_several).tolist():
+            good[row] = not isinstance(written[row], bool)
     return np.where(good, label, -1).astype(np.int16)
 
 

@@ -293,11 +293,6 @@ def coordinates(space: Space, features: Floats) -> Singles:
     return np.clip(space.apply(features), -MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)
 
 
-def name_of(space: Space) -> str:
-    """Return its name, as in :data:`SPACES`."""
-    return {Standardised: "standardised", PrincipalComponents: "pca", Embedding: "tsne"}[type(space)]
-
-
 def _describe_space(space: Space) -> str:
     """Describe the space for people."""
     features = _standardised(space).mean.size
@@ -313,12 +308,13 @@ def _describe_space(space: Space) -> str:
 def space_parts(space: Space) -> MapParts:
     """Return the space as parts of a map."""
     standardised = _standardised(space)
-    arrays: dict[str, NDArray[Any]] = {"feature_mean": standardised.mean, "feature_scale": standardised.scale}
+    arrays = {"feature_mean": standardised.mean, "feature_scale": standardised.scale}
+    if isinstance(space, Standardised):
+        return MapParts({"space": "standardised"}, arrays)
     if isinstance(space, PrincipalComponents):
-        arrays["axes"] = space.axes
-    elif isinstance(space, Embedding):
-        arrays |= {"axes": space.components.axes, "landmarks": space.landmarks, "places": space.places}
-    return MapParts({"space": name_of(space)}, arrays)
+        return MapParts({"space": "pca"}, arrays | {"axes": space.axes})
+    arrays |= {"axes": space.components.axes, "landmarks": space.landmarks, "places": space.places}
+    return MapParts({"space": "tsne"}, arrays)
 
 
 def read_space(parts: MapParts, key: str) -> Space:

@@ -6,9 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import logsumexp
-from scipy.stats import norm
+import scipy
+from scipy.special import logsumexp, ndtri
 
 from monitor.arrays import Floats, Ints
 
@@ -27,7 +26,7 @@ LOCAL_TOLERANCE: Final = 1.0
 _MIN_LOSS: Final = 1e-100
 """If the largest possible loss is smaller, no bet is scaled by it: the bet would overflow."""
 
-_NORMAL_975: Final = float(norm.ppf(0.975))
+_NORMAL_975: Final = float(ndtri(0.975))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Evidence:
 
         # The best bet alone reaches it then.
         enough = target / float(growth.max())
-        return math.ceil(brentq(missing, 0.0, enough)) if missing(enough) < 0.0 else math.ceil(enough)
+        return math.ceil(scipy.optimize.brentq(missing, 0.0, enough)) if missing(enough) < 0.0 else math.ceil(enough)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to JSON types."""

@@ -50,7 +50,7 @@ META: Final = Table(
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""Versions of the whole store."""
+"""Versions of the whole store, and the ids of the topics that it was read from."""
 
 PARTITIONS: Final = Table(
     "partitions",

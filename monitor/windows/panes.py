@@ -19,6 +19,7 @@ from monitor.store.base import Checkpoint, ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.settled import Hold, SettledEdge, settled_edge
 from monitor.store.sql import SqlStore
+from monitor.windows.pane import Pane
 from monitor.windows.windows import Count
 
 _NEVER: Final = -1
@@ -28,8 +29,8 @@ _NEVER: Final = -1
 class _Level:
     """The panes of one width, those of all series together."""
 
-    panes: dict[int, list[Cells]] = field(default_factory=dict)
-    """Start -> rows; several parts until they are read."""
+    panes: dict[int, Pane] = field(default_factory=dict)
+    """By start."""
     sketches: dict[tuple[SeriesKey, int], SkceSketch] = field(default_factory=dict)
     windows: dict[int, tuple[int, int, Cells]] = field(default_factory=dict)
     """Length -> [from, to) of the last window of that length, and its sum."""
@@ -41,24 +42,24 @@ class _Level:
         for part in np.split(order, first[1:]):
             if part.size:
                 at_ms = int(start_ms[part[0]])
-                self.panes.setdefault(at_ms, []).append(cells._replace(start_ms=start_ms).take(part))
+                if at_ms not in self.panes:
+                    self.panes[at_ms] = Pane(at_ms)
+                self.panes[at_ms].add(cells.take(part))
                 # A pane of a window that was summed: only where a partition closes what another one's edge has passed.
                 for length, (from_ms, to_ms, _) in list(self.windows.items()):
                     if from_ms <= at_ms < to_ms:
                         del self.windows[length]
 
-    def panes_in(self, slide_ms: int, from_ms: int, to_ms: int) -> Iterator[tuple[int, Cells]]:
-        """Yield the start and the rows of the panes that start in [from, to), ascending."""
+    def starts(self, slide_ms: int, from_ms: int, to_ms: int) -> list[int]:
+        """The starts of the panes in [from, to), ascending."""
         numbers = range(-(-from_ms // slide_ms), -(-to_ms // slide_ms))
         if len(numbers) > len(self.panes):
-            starts = sorted(start for start in self.panes if from_ms <= start < to_ms)
-        else:
-            starts = [number * slide_ms for number in numbers if number * slide_ms in self.panes]
-        for start in starts:
-            parts = self.panes[start]
-            if len(parts) > 1:
-                parts[:] = [Cells.joined(parts).summed()]
-            yield start, parts[0]
+            return sorted(start for start in self.panes if from_ms <= start < to_ms)
+        return [number * slide_ms for number in numbers if number * slide_ms in self.panes]
+
+    def cells(self, slide_ms: int, from_ms: int, to_ms: int) -> Iterator[Cells]:
+        """Yield the rows of each pane that starts in [from, to)."""
+        return (self.panes[start].cells() for start in self.starts(slide_ms, from_ms, to_ms))
 
     def total(self, slide_ms: int, from_ms: int, to_ms: int) -> Cells:
         """Sum of the panes that start in [from, to), by series and cell."""
@@ -66,11 +67,10 @@ class _Level:
         if last is not None and (from_ms, to_ms) == last[:2]:
             return last[2]
         if last is not None and last[0] <= from_ms < last[1] <= to_ms:
-            came = [cells for _, cells in self.panes_in(slide_ms, last[1], to_ms)]
-            left = [cells for _, cells in self.panes_in(slide_ms, last[0], from_ms)]
-            total = _total([last[2], *came, *(cells._replace(values=-cells.values) for cells in left)])
+            left = (cells._replace(values=-cells.values) for cells in self.cells(slide_ms, last[0], from_ms))
+            total = _total([last[2], *self.cells(slide_ms, last[1], to_ms), *left])
         else:
-            total = _total(cells for _, cells in self.panes_in(slide_ms, from_ms, to_ms))
+            total = _total(self.cells(slide_ms, from_ms, to_ms))
         self.windows[to_ms - from_ms] = from_ms, to_ms, total
         return total
 
@@ -319,17 +319,18 @@ class ClosedPanes:
         known = self._models.get(series.model)
         if known is None or series not in known.series:
             return []
-        counted: dict[int, tuple[int, int]] = {}
+        counted: defaultdict[int, Ints] = defaultdict(lambda: np.zeros(POSITIVE_SUM, np.int64))
         with self._lock:
-            series_id = known.series[series]
-            for start, cells in known.levels[slide_ms].panes_in(slide_ms, from_ms, to_ms):
-                _count(counted, start, cells.of_series(series_id).values)
+            series_id, level = known.series[series], known.levels[slide_ms]
+            for at in level.starts(slide_ms, from_ms, to_ms):
+                counted[at] += level.panes[at].counts(series_id)
             for cells in self._unsettled_cells(known, series):
                 start_ms = cells.start_ms - cells.start_ms % slide_ms
                 for at in np.unique(start_ms).tolist():
                     if from_ms <= at < to_ms:
-                        _count(counted, at, cells.values[start_ms == at])
-        return [Count(start, *counted[start]) for start in sorted(counted)]
+                        counted[at] += cells.values[start_ms == at, :POSITIVE_SUM].sum(axis=0)
+        totals = [(at, int(counts.sum()), int(counts[:UNLABELLED].sum())) for at, counts in counted.items()]
+        return [Count(*total) for total in sorted(totals) if total[1]]
 
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
         """Start of the oldest panes of this width that are kept."""
@@ -340,7 +341,7 @@ class ClosedPanes:
         self, model: _Model, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int
     ) -> Iterator[Cells]:
         """The panes beyond the edge: those that some partitions have closed, and what is not settled."""
-        for _, cells in model.levels[slide_ms].panes_in(slide_ms, from_ms, to_ms):
+        for cells in model.levels[slide_ms].cells(slide_ms, from_ms, to_ms):
             yield cells.of_series(model.series[series])
         for cells in self._unsettled_cells(model, series):
             start_ms = cells.start_ms - cells.start_ms % slide_ms
@@ -358,13 +359,6 @@ class ClosedPanes:
 
 _UNKNOWN: Final = ModelClock(_NEVER, _NEVER, _NEVER)
 _UNDECLARED: Final = ModelPolicy(horizon_ms=0, lateness_ms=0)
-
-
-def _count(counted: dict[int, tuple[int, int]], start_ms: int, values: Ints) -> None:
-    if values.size:
-        predictions, labelled = counted.get(start_ms, (0, 0))
-        counts = values[:, :POSITIVE_SUM].sum(axis=0)
-        counted[start_ms] = predictions + int(counts.sum()), labelled + int(counts[:UNLABELLED].sum())
 
 
 def _total(parts: Iterable[Cells]) -> Cells:

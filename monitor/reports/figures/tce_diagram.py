@@ -9,19 +9,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce, tce_bins
 from monitor.measures.tce import TceKeywords, tce_draws
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
 from monitor.reports.figures.cells import on_cells
-from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
+from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, framed, legend, panel
 from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 6.6
 CAPTION: Final = (
@@ -76,12 +74,9 @@ def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: 
     caption = CAPTION
     if ((bins.rate < axis.lower) | (bins.rate > axis.upper)).any():
         caption += " A bar at the very end of the axis is one that lies beyond it."
-    figure = new_figure(HEIGHT)
-    grid = frame(figure, HEIGHT, title, caption, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
-    main = figure.add_subplot(grid[0, 0])
-    sizes, everything = figure.add_subplot(grid[1, 0], sharex=main), figure.add_subplot(grid[0, 1])
-    for axes in (main, sizes, everything):
-        dress(axes)
+    figure, grid = framed(HEIGHT, title, caption, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
+    main = panel(figure, grid[0, 0])
+    sizes, everything = panel(figure, grid[1, 0], share_x=main), panel(figure, grid[0, 1])
     _draw_violins(main, table, bins, axis)
     _draw_sizes(sizes, bins)
     _draw_all(everything, cells, axis)
@@ -111,11 +106,9 @@ def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: Probabilit
     axes.tick_params(axis="x", bottom=False, labelbottom=False)
     legend(
         axes,
-        [
-            Line2D([], [], color=INK, lw=2.6, label="share that came true"),
-            Patch(color=PREDICTED, alpha=0.75, label="predictions that agree with it"),
-            Patch(color=HAPPENED, alpha=0.75, label="predictions that it refutes"),
-        ],
+        Line2D([], [], color=INK, lw=2.6, label="share that came true"),
+        Patch(color=PREDICTED, alpha=0.75, label="predictions that agree with it"),
+        Patch(color=HAPPENED, alpha=0.75, label="predictions that it refutes"),
         columns=3,
     )
 
