@@ -7,9 +7,8 @@ from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.classes.sketch_loops import add_to_sketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
-from monitor.store.base import VECTOR
 from monitor.store.closing import PaneSketch
-from monitor.stream.vector_loops import BLOCK, NO_OUTCOME, read_blocks
+from monitor.stream.vector_loops import BLOCK, NO_OUTCOME, read_vectors
 
 
 def plan_of(policy: ModelPolicy) -> SketchPlan | None:
@@ -38,10 +37,7 @@ class Sketches:
         """Add rows of the journal."""
         if not self._plans:
             return
-        is_block = rows["entry"] == VECTOR
-        main = np.flatnonzero(~is_block[:-1] & is_block[1:])
-        first = np.cumsum(is_block)[main]
-        blocks = read_blocks(rows)
+        main, first, blocks = read_vectors(rows)
         stratum, classes, label = rows["stratum"][main], blocks.classes[first], blocks.label[first]
         model_of = self._strata.models_of_strata()[stratum]
         start_ms = rows["time_ms"][main] // self._pane_ms * self._pane_ms
