@@ -3,7 +3,6 @@
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
 import sqlalchemy as sa
@@ -63,12 +62,6 @@ class Database:
     def is_sqlite(self) -> bool:
         """Whether this is SQLite, a file on this machine."""
         return self.engine.dialect.name == SQLITE
-
-    @property
-    def identity(self) -> str:
-        """Identifies the database on this machine, without secrets."""
-        file = self.engine.url.database if self.is_sqlite else None
-        return self.shown if file is None else str(Path(file).resolve())
 
     @contextmanager
     def writing(self, *, idle_seconds: float | None = None) -> Iterator[sa.Connection]:

@@ -149,6 +149,16 @@ class EvaluationStore:
                     sa.update(EVALUATIONS).where(leases.owner == replica, leases.model.in_(part)).values(**_FREE)
                 )
 
+    def remove(self, replica: str, models: Iterable[str]) -> None:
+        """Remove leases and evaluations of models, unless another replica has the lease."""
+        of = EVALUATIONS.c
+        with self._database.writing() as connection:
+            is_free = sa.or_(of.owner == replica, of.until_ms <= self._now_ms(connection))
+            for part in _parts(sorted(models)):
+                remove = sa.delete(EVALUATIONS).where(of.model.in_(part), is_free).returning(of.model)
+                removed = connection.execute(remove).scalars().all()
+                connection.execute(sa.delete(EVALUATED_REPORTS).where(EVALUATED_REPORTS.c.model.in_(removed)))
+
     def leave(self, replica: str) -> None:
         """End all leases of a replica, and remove it."""
         leases = EVALUATIONS.c

@@ -119,7 +119,7 @@ def test_every_point_is_what_loops_over_the_log_compute(store: SqlStore, tmp_pat
             panes, leases = ClosedPanes(kept_ms, policy_of), Leases(evaluations, f"replica-{part}", ("evaluate",))
             read_closings(store, panes)
             leases.beat()
-            snapshots = SharedSnapshots(evaluations, leases)
+            snapshots = SharedSnapshots(evaluations, leases, {window.name for window in windows})
             Evaluator(panes, windows, draws=draws, snapshots=snapshots, clock=clock).evaluate()
             snapshots.exchange()
             leases.leave()

@@ -44,6 +44,7 @@ from tests.stream.replicas import (
 from tests.stream.support import START_MS, TOPIC, closings_in, tables_of
 
 PAIRS = 12
+MAX_PARTITIONS = 150
 
 
 class Bench:
@@ -52,7 +53,9 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.url = f"sqlite:///{folder}/state.db"
         self.store = SqlStore.open(self.url)
-        self._numbers = itertools.count()
+        # Those of later attempts have not been added to a log that was read before.
+        self.store.register(range(MAX_PARTITIONS))
+        self._numbers = iter(range(MAX_PARTITIONS))
 
     def attempt(self, partitions: int) -> "Attempt":
         return Attempt(self, [next(self._numbers) for _ in range(partitions)])
