@@ -227,6 +227,8 @@ def test_every_role_is_killed_and_the_whole_log_is_answered_for(
         models, killed = replicas.end("computing", Served.kill)
         after_kill = replicas.takeover_seconds(models, killed, by="whole")
         replicas.start("computing")
+        # Until then the other one exports all models.
+        replicas["computing"].served.ready()
         replicas.wait_until_exported()
 
         write()
