@@ -46,7 +46,7 @@ _START_MS: Final = 1_700_000_000_000
 _LENGTH_MS: Final = 300_000
 
 
-def warm_up(seed: int = 0) -> None:
+def warm_up() -> None:
     """Run events of made-up models through the service: join, checkpoint, restore, and a report with its intervals.
 
     Then report on data and recalibrate a batch, as REST requests do.
@@ -62,7 +62,7 @@ def warm_up(seed: int = 0) -> None:
     partitions_of([_MODEL.encode()], 2)
     partition = Partition(0, 0, settings)
     saved: list[Checkpoint] = []
-    messages = _messages(np.random.default_rng(seed))
+    messages = _messages(np.random.default_rng(0))
     locate_records(np.frombuffer(bytearray(1), np.uint8), 0, np.empty((1, SPANS), np.int64))
     for at in range(0, len(messages), _BATCH):
         values = messages[at : at + _BATCH]
@@ -75,8 +75,8 @@ def warm_up(seed: int = 0) -> None:
         panes.add_checkpoint(checkpoint)
     minimum = Minimum(events=2, positives=0, negatives=0)
     Evaluator(panes, [window], minimum=minimum, clock=ManualClock()).evaluate()
-    _report_data(np.random.default_rng(seed))
-    _recalibrate(np.random.default_rng(seed))
+    _report_data(np.random.default_rng(0))
+    _recalibrate(np.random.default_rng(0))
 
 
 def _recalibrate(rng: np.random.Generator) -> None:

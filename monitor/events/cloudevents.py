@@ -66,18 +66,28 @@ def mode_of(headers: Headers) -> Mode | None:
     return mode
 
 
+def complete_from_headers(event: Event, headers: Headers) -> bool:
+    """Complete an event in binary mode; False if the envelope needs a closer check."""
+    attributes = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower == "content-type" and _is_structured(value):
+            return False
+        attributes[lower] = value
+    sort = attributes.get("ce_type")
+    if attributes.get("ce_specversion") != b"1.0" or not (
+        sort and attributes.get("ce_id") and attributes.get("ce_source")
+    ):
+        return False
+    time = attributes.get("ce_time")
+    _complete(event, sort.decode("utf-8", "replace"), time.decode("utf-8", "replace") if time else None)
+    return True
+
+
 def unwrap(cloudevent: CloudEvent) -> Event:
     """The event in an envelope, completed."""
-    return complete(cloudevent.data, Envelope(_kind(cloudevent.type)), cloudevent.time)
-
-
-def complete(event: Event, envelope: Envelope, time: str | None) -> Event:
-    """Complete an event by its envelope, whose ``time`` is read already."""
-    if event.ts is None:
-        event.ts = time
-    if event.type is None and envelope.kind is not None:
-        event.type = WORDS[envelope.kind]
-    return event
+    _complete(cloudevent.data, cloudevent.type, cloudevent.time)
+    return cloudevent.data
 
 
 def binary_envelope(headers: Headers) -> Envelope | None:
@@ -160,6 +170,14 @@ def _kind(sort: str) -> Kind | None:
     if len(words) > 1 and _VERSION_WORD.fullmatch(words[-1]):
         words.pop()
     return TYPES.get(words[-1])
+
+
+def _complete(event: Event, sort: str, time: str | None) -> None:
+    if event.ts is None:
+        event.ts = time
+    if event.type is None:
+        kind = _kind(sort)
+        event.type = None if kind is None else WORDS[kind]
 
 
 def _data(fields: Fields) -> bytes:

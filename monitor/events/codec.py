@@ -152,22 +152,18 @@ class Decoder:
     def _decode_each(self, records: Sequence[Record]) -> tuple[list[Event | None], list[_Claim]]:
         """Decode each message by its format; also the messages that are not in the default format."""
         messages = Messages.of(records, self._rules.max_bytes)
-        claims: list[_Claim] = []
-        left = set(range(len(records))) if len(self._others) > 1 else None
-        for other in self._others:
-            rows = other.matches(messages) if other.matches is not None else ()
-            if left is not None:
-                rows = left.intersection(rows)
-                left -= rows
-            if rows:
-                claims.append((other, rows))
+        claims: list[_Claim] = [
+            (form, rows) for form in self._others if form.matches is not None and (rows := form.matches(messages))
+        ]
         if not claims:
             return self._default.decode(messages), claims
         if len(claims[0][1]) == len(records):
             return claims[0][0].decode(messages), claims
-        claimed = set().union(*(rows for _, rows in claims))
         events: list[Event | None] = [None] * len(records)
-        for form, rows in ((self._default, set(range(len(records))) - claimed), *claims):
+        left = set(range(len(records)))
+        for form, claimed in (*claims, (self._default, range(len(records)))):
+            rows = left.intersection(claimed)
+            left -= rows
             for row, event in zip(rows, form.decode(messages.at(rows)), strict=True):
                 events[row] = event
         return events, claims

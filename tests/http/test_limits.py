@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message
 from monitor.access.keys import make_key
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
+from monitor.http import limits
 from monitor.http.limits import MAX_KEYS, Limits, RateLimit
 from monitor.http.request_log import Reason, RefusedRequests
 from monitor.reports.evaluation.report import Report
@@ -181,9 +182,10 @@ def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
     assert Client(app).get("/v1/session", key=seldom).status_code == 200
 
 
-def test_a_window_counts_each_key_and_forgets_the_oldest() -> None:
+def test_a_window_counts_each_key_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_KEYS", 3)
     clock = ManualClock(0)
-    throttle = RateLimit(2, 60.0, clock, max_keys=3)
+    throttle = RateLimit(2, 60.0, clock)
     for name in "abc":
         assert throttle.hit(name)
         assert throttle.hit(name)

@@ -52,6 +52,7 @@ class Replica:
     def look(self, hours: float = 0.0) -> list[str]:
         """Let time pass and look; which refits by what there are now, the oldest first."""
         self.clock.advance(hours * 3600)
+        self.lifecycle.serving.refresh()
         self.scheduler.request_due()
         return [f"{job.trigger} {job.state}" for job in reversed(self.refits.jobs())]
 
@@ -259,6 +260,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
     def refit() -> Job:
         replica.clock.advance(COOL_DOWN_MS / 1000)
         replica.finding = Finding("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
+        replica.lifecycle.serving.refresh()
         replica.scheduler.request_due()
         replica.lifecycle.serving.refresh()
         serves = replica.lifecycle.serving.champion("churn", "7").map_id

@@ -3,9 +3,8 @@
 from collections.abc import Collection
 from typing import Final
 
-from monitor.events.cloudevents import Headers, Mode, binary_envelope, complete, mode_of, unwrap
+from monitor.events.cloudevents import Mode, complete_from_headers, mode_of, unwrap
 from monitor.events.examine import examine
-from monitor.events.fields import Rejected, value_of
 from monitor.events.formats.base import Format, Messages
 from monitor.events.formats.plain_json import decode_each, utf8_values
 from monitor.events.wire import Event, decode_cloudevent, decode_event
@@ -38,20 +37,9 @@ def decode(messages: Messages) -> list[Event | None]:
             events[row] = unwrap(envelope)
     rows = [row for row, marked in enumerate(structured) if not marked]
     for row, event in zip(rows, decode_each(decode_event, [values[row] for row in rows]), strict=True):
-        if event is not None:
-            events[row] = _completed(event, messages.records[row].headers)
+        if event is not None and complete_from_headers(event, messages.records[row].headers):
+            events[row] = event
     return events
-
-
-def _completed(event: Event, headers: Headers) -> Event | None:
-    """The event, completed by the envelope in its headers; None where ``examine`` has to decide."""
-    try:
-        envelope = binary_envelope(headers)
-    except Rejected:
-        return None
-    if envelope is None:
-        return None
-    return complete(event, envelope, value_of(envelope.time) if envelope.time else None)
 
 
 FORMAT = Format(decode, examine, matches)
