@@ -64,6 +64,21 @@ def test_a_released_lease_is_free_at_once_and_not_renewed(shared: Shared) -> Non
     assert store.acquire("b", ["churn"]) == {"churn": 2}
 
 
+def test_models_are_removed_unless_another_replica_has_the_lease(shared: Shared) -> None:
+    store = shared.store
+    for replica, model in (("a", "mine"), ("b", "other"), ("b", "expired")):
+        assert not store.save(replica, store.acquire(replica, [model]), [evaluation(model)], {})
+    shared.clock.advance(LEASE_SECONDS)
+    store.acquire("a", ["mine"])
+    store.acquire("b", ["other"])
+    store.remove("a", ["mine", "other", "expired", "unknown"])
+    assert sorted(store.states()) == ["other"]
+    assert [found.model for found, _, _ in store.read(dict.fromkeys(["mine", "other", "expired"], -1))] == ["other"]
+    # What comes back begins anew, and what was read of it before is not taken for it.
+    assert store.acquire("b", ["mine"]) == {"mine": 1}
+    assert store.states()["mine"].number == 0
+
+
 def test_a_replica_that_leaves_leaves_nothing(shared: Shared) -> None:
     store = shared.store
     store.beat("a", ROLES)
