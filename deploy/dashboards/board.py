@@ -1,6 +1,6 @@
 """What the dashboards have in common: variables, links to each other, and their layout."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from grafana_foundation_sdk.builders import dashboard
@@ -103,7 +103,7 @@ def board(
     title: str,
     description: str,
     variables: Sequence[dashboard.QueryVariable],
-    rows: Sequence[tuple[str, Sequence[AnyPanel]]],
+    rows: Sequence[tuple[str, Iterable[AnyPanel]]],
     *,
     notes: Sequence[AnnotationQuery] = (),
     span: str = "now-6h",
@@ -149,7 +149,7 @@ def board(
     )
 
 
-def _laid_out(rows: Sequence[tuple[str, Sequence[AnyPanel]]]) -> list[Panel | RowPanel]:
+def _laid_out(rows: Sequence[tuple[str, Iterable[AnyPanel]]]) -> list[Panel | RowPanel]:
     """The panels, each with a number, in the highest free place below its row's header, the leftmost of these."""
     panels: list[Panel | RowPanel] = []
     bottom = 0

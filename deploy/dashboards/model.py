@@ -22,7 +22,7 @@ from deploy.dashboards.panels import (
     lines,
     number,
 )
-from deploy.dashboards.promql import largest, share, smallest, summed, weighted
+from deploy.dashboards.promql import largest, share, summed
 from deploy.dashboards.reliability import reliability_diagram, reliability_volume
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
@@ -56,11 +56,11 @@ def model() -> Dashboard:
             choice("window", "Window", f"calibration_window_predictions{{{_SEGMENT}}}"),
         ],
         [
-            ("Now", list(_now())),
-            ("Is it the prior or the shape?", list(_prior_or_shape())),
-            ("Measures, with their intervals and what chance alone does", list(_measures())),
-            ("Outcomes and volume", list(_outcomes())),
-            ("Repairs: raw against recalibrated scores, on events that no refit saw", list(_repairs())),
+            ("Now", _now()),
+            ("Is it the prior or the shape?", _prior_or_shape()),
+            ("Measures, with their intervals and what chance alone does", _measures()),
+            ("Outcomes and volume", _outcomes()),
+            ("Repairs: raw against recalibrated scores, on events that no refit saw", _repairs()),
         ],
         notes=_notes(),
         span="now-24h",
@@ -81,7 +81,7 @@ def _now() -> Iterator[stat.Panel]:
         "Offset",
         "What has to be added to every logit so that the mean prediction is right: 0 is none, below 0 predictions are "
         "too high. 0.2 changes odds by a fifth.",
-        Query(weighted("calibration_offset_logit", _WINDOW)),
+        Query(largest("calibration_offset_logit", _WINDOW)),
         decimals=2,
     )
     yield number(
@@ -121,7 +121,7 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
         "Share of positive outcomes, and mean of the predictions, over the window. Two lines that part are predictions "
         "that are too low or too high as a whole, though the model may still rank well.",
         Query(share("calibration_window_positives", "calibration_window_labelled", _WINDOW), "prevalence"),
-        Query(weighted("calibration_mean_prediction_ratio", _WINDOW), "mean prediction"),
+        Query(largest("calibration_mean_prediction_ratio", _WINDOW), "mean prediction"),
         unit="percentunit",
         size=(12, 8),
         least=None,
@@ -148,8 +148,8 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
         "Evidence",
         "p-values, on a logarithmic scale: that the model is calibrated, and that a shifted prior is all there is. "
         "They are of one window, and no guard against many looks: alerts want size as well.",
-        Query(_at_least(smallest("calibration_p_value", _WINDOW)), "calibrated"),
-        Query(_at_least(smallest("calibration_prior_shift_p_value", _WINDOW)), "a shifted prior is all"),
+        Query(_at_least(largest("calibration_p_value", _WINDOW)), "calibrated"),
+        Query(_at_least(largest("calibration_prior_shift_p_value", _WINDOW)), "a shifted prior is all"),
         least=None,
         most=1.0,
         logarithmic=True,
@@ -173,7 +173,7 @@ def _measured(measure: Measure) -> timeseries.Panel:
         measure.title,
         f"{measure.help.rstrip('.')}. The band is its 95% interval. The dashed line is what 95% of perfectly "
         "calibrated models stay below with the same predictions: chance alone brings a value so far, and what counts "
-        "is a band that lies above it. Of several replicas, the worst. Band and dashed line need `exposition.level: "
+        "is a band that lies above it. Band and dashed line need `exposition.level: "
         "intervals` in the settings, which is not the default beyond 50 models.",
         Query(largest(series, _WINDOW), measure.title),
         Query(largest(f"{series}_upper", _WINDOW), _UPPER),
@@ -194,9 +194,9 @@ def _with_interval(
     return lines(
         title,
         description,
-        Query(weighted(series, _WINDOW), title.lower()),
-        Query(weighted(f"{series}_upper", _WINDOW), _UPPER),
-        Query(weighted(f"{series}_lower", _WINDOW), _LOWER),
+        Query(largest(series, _WINDOW), title.lower()),
+        Query(largest(f"{series}_upper", _WINDOW), _UPPER),
+        Query(largest(f"{series}_lower", _WINDOW), _LOWER),
         size=size,
         least=None,
         colours=((None, "transparent"), (right, GREEN)),
@@ -241,7 +241,7 @@ def _outcomes() -> Iterator[timeseries.Panel]:
     yield lines(
         "Too little data",
         "1 where the window holds too little for any measure: then nothing is said of it, and nothing fires. The "
-        "report of the window says what is missing. Of several replicas, whether it is so on one of them.",
+        "report of the window says what is missing.",
         Query(largest("calibration_insufficient_data", _WINDOW), "too little data"),
         most=1.0,
     )

@@ -46,12 +46,12 @@ def pipeline() -> Dashboard:
         "Whether the monitor keeps up with its log, saves its state, evaluates in time and answers.",
         [namespaces(), choice("instance", "Replica", f"calibration_build_info{{{_JOB}}}", several=True)],
         [
-            ("Now", list(_now())),
-            ("Reading", list(_reading())),
-            ("Joining", list(_joining())),
-            ("Evaluating and saving", list(_evaluating())),
-            ("Answering", list(_answering())),
-            ("Process", list(_process())),
+            ("Now", _now()),
+            ("Reading", _reading()),
+            ("Joining", _joining()),
+            ("Evaluating and saving", _evaluating()),
+            ("Answering", _answering()),
+            ("Process", _process()),
         ],
         span="now-3h",
     )

@@ -1,4 +1,4 @@
-"""The reliability diagram, of counts that add over replicas."""
+"""The reliability diagram, of the counts in its bins."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -105,6 +105,8 @@ MODELS: Final = Table(
     Column("outcome_watermark_ms", BigInteger, nullable=False),
     Column("closed_to_ms", BigInteger, nullable=False),
     Column("awaits_outcomes", Integer, nullable=False),
+    # Wall-clock time of the last save that changed it: says which models have stopped.
+    Column("saved_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 STRATA: Final = Table(

@@ -229,7 +229,7 @@ class SqlStore:
             with database.translated():
                 return PartitionState(
                     offsets=dict(_rows(connection, OFFSETS, partition)),
-                    models=[ModelState(*state) for _, *state in _rows(connection, MODELS, partition)],
+                    models=[ModelState(*state) for _, *state, _ in _rows(connection, MODELS, partition)],
                     strata=[
                         Stratum(model, version, _segments_from_json.decode(segments))
                         for _, model, version, segments in _rows(connection, STRATA, partition)
@@ -442,7 +442,8 @@ class SqlStore:
             for piece in journal.pieces(batch.rows)
         ]
         candidates = [batch for batch in checkpoint.candidates if batch.bucket not in dropped]
-        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2, self._database.clock.now_ms())
+        now_ms = self._database.clock.now_ms()
+        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2, now_ms)
 
         strata = [
             (stratum_id, stratum.model, stratum.version, msgspec.json.encode(stratum.segments).decode())
@@ -452,7 +453,8 @@ class SqlStore:
             connection.execute(sa.insert(STRATA), _records(STRATA, partition, strata))
         self._upsert(connection, OFFSETS, partition, checkpoint.offsets.items())
         changed = range(len(checkpoint.models)) if checkpoint.changed_models is None else checkpoint.changed_models
-        self._upsert(connection, MODELS, partition, [(number, *checkpoint.models[number]) for number in changed])
+        models = [(number, *checkpoint.models[number], now_ms) for number in changed]
+        self._upsert(connection, MODELS, partition, models)
         self._upsert(connection, COUNTERS, partition, [(*key, count) for key, count in checkpoint.counters.items()])
         journal.append(connection, JOURNAL, partition, next_sequence - len(batches), batches)
         first_candidate = next_sequence - len(batches) - len(candidates)

@@ -4,7 +4,7 @@ import itertools
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,7 +17,7 @@ from monitor.scores import GridTable
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
 from monitor.store.base import Checkpoint, ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
-from monitor.store.settled import Hold, SettledEdge, settled_edge
+from monitor.store.settled import Hold, SettledEdge, running, settled_edge
 from monitor.store.sql import SqlStore
 from monitor.windows.pane import Pane
 from monitor.windows.windows import Count
@@ -146,6 +146,14 @@ class ClosedPanes:
                 if partition in closings or clock != known.clocks.get(partition):
                     self._advance(known, partition, clock, closings.get(partition, ()))
 
+    def keep(self, models: Mapping[str, Mapping[int, ModelClock]]) -> dict[str, Mapping[int, ModelClock]]:
+        """Forget the models that have stopped; returns the others, given how far each is by partition."""
+        kept = running(models, self._policy, max(self._kept_ms.values()))
+        with self._lock:
+            for model in self._models.keys() & (models.keys() - kept.keys()):
+                del self._models[model]
+        return kept
+
     def closed_since(self, model: str, clocks: Mapping[int, ModelClock]) -> dict[int, int]:
         """Partition -> the time up to which it was advanced, of those that have closed more of the model since."""
         known = self._models.get(model)
@@ -241,7 +249,8 @@ class ClosedPanes:
             self._unsettled = {**self._unsettled, partition: panes}
             self._unsettled_number += 1
             for name, names in itertools.groupby(panes.names, lambda key: key.model):
-                self._models.setdefault(name, _Model(self._kept_ms)).place(list(names))
+                if (known := self._models.get(name)) is not None:
+                    known.place(list(names))
 
     # What is read.
 
@@ -376,8 +385,8 @@ def _sum_of_newest(sketches: Sequence[SkceSketch]) -> SkceSketch | None:
     return SkceSketch(plan, np.sum([sketch.sums for sketch in sketches if sketch.plan == plan], axis=0))
 
 
-def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
-    """Bring the panes up to what the store holds.
+def read_closings(store: SqlStore, panes: ClosedPanes) -> Collection[str]:
+    """Bring the panes up to what the store holds; returns the models that have stopped, which have no panes any more.
 
     Raises
     ------
@@ -386,7 +395,8 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
     """
     now_ms = store.database.clock.now_ms()
     panes.show_partitions(store.partition_clocks())
-    models = store.clocks()
+    known = store.clocks()
+    models = panes.keep(known)
     # Of most models nothing is new: a statement for each would take most of the time.
     after_ms = {model: panes.closed_since(model, clocks) for model, clocks in models.items()}
     unread = dict(models)
@@ -403,3 +413,4 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
         panes.settle(model, now_ms)
     for partition, unsettled in store.read_unsettled().items():
         panes.show_unsettled(partition, unsettled)
+    return known.keys() - models.keys()

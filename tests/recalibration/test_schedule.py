@@ -262,6 +262,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
         replica.finding = Finding("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
         replica.lifecycle.serving.refresh()
         replica.scheduler.request_due()
+        replica.lifecycle.serving.refresh()
         serves = replica.lifecycle.serving.champion("churn", "7").map_id
         return end(refits, JobState.CANDIDATE, baseline=serves, finished_ms=replica.clock.now_ms())
 

@@ -188,8 +188,8 @@ class _LossyDatabase(Database):
     weather: Weather
 
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        with super().writing() as connection:
+    def writing(self, *, idle_seconds: float | None = None) -> Iterator[sa.Connection]:
+        with super().writing(idle_seconds=idle_seconds) as connection:
             yield connection
         if self.weather.answers_to_lose:
             self.weather.answers_to_lose -= 1

@@ -292,6 +292,32 @@ def test_a_model_whose_events_stop_keeps_its_last_predictions_until_there_is_a_n
     assert bench.settled() == 1_000 * MINUTE_MS - POLICY.lateness_ms - WAIT_MS
 
 
+def test_a_model_that_has_stopped_is_forgotten_and_comes_back_with_what_is_kept(bench: Bench) -> None:
+    times = [at * MINUTE_MS for at in range(300)]
+    bench.write(0, *both(times), *both(times, "other"))
+    bench.read()
+    # As long as panes are kept, and horizon and lateness: nothing is read meanwhile, so nothing stops.
+    bench.clock.advance((KEPT_MS[SECOND_MS] + WAIT_MS) / 1000)
+    bench.read()
+    assert {series.model for series in bench.panes.series()} == {"m", "other"}
+    bench.write(0, *both([400 * MINUTE_MS], "other"))
+    bench.read()
+    assert {series.model for series in bench.panes.series()} == {"other"}
+    assert bench.settled() == -1 - START_MS
+    assert bench.panes.watermark_ms("m") == -1
+    assert read_closings(bench.store, bench.panes) == {"m"}
+    again = ClosedPanes(KEPT_MS, lambda _: POLICY)
+    read_closings(bench.store, again)
+    assert {series.model for series in again.series()} == {"other"}
+    bench.write(0, *both([500 * MINUTE_MS]))
+    bench.read()
+    for panes in (bench.panes, again):
+        assert read_closings(bench.store, panes) == set()
+        (series,) = (series for series in panes.series() if series.model == "m")
+        assert panes.edge_ms("m") == START_MS + 500 * MINUTE_MS - WAIT_MS
+        assert panes.sum(series, SECOND_MS, START_MS, panes.edge_ms("m")).predictions == 300
+
+
 def test_a_clock_a_day_ahead_makes_events_late_in_its_partition_and_where_the_model_is_idle(bench: Bench) -> None:
     """Where events keep coming, the partition's own clock counts."""
     for number in range(3):

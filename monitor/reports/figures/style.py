@@ -5,7 +5,7 @@ or by form as well.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict, Unpack
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -155,14 +155,26 @@ def frame(
     )
 
 
-def framed(height: float, title: str, caption: str, **layout: Any) -> tuple[Figure, GridSpec]:
+class Layout(TypedDict, total=False):
+    """Options of :func:`frame`."""
+
+    rows: Sequence[float]
+    columns: Sequence[float]
+    left: float
+    right: float
+    below: float
+    above: float
+    gap: float
+
+
+def framed(height: float, title: str, caption: str, **layout: Unpack[Layout]) -> tuple[Figure, GridSpec]:
     """Create a figure of its own with a frame: see :func:`frame`."""
     figure = new_figure(height)
     return figure, frame(figure, height, title, caption, **layout)
 
 
 def panel(figure: FigureBase, cell: SubplotSpec, *, grid: Grid = "y", share_x: Axes | None = None) -> Axes:
-    """Add light axes: no box, a pale grid along x, y or both behind everything."""
+    """Add axes to a figure, and :func:`dress` them."""
     axes = figure.add_subplot(cell, sharex=share_x)
     dress(axes, grid=grid)
     return axes
