@@ -92,7 +92,7 @@ class Recalibration:
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
             tolerance=settings.models.tolerance,
-            promoted=self.serving.refresh,
+            promoted=self.serving.note_change,
             clock=clock,
         )
         self.recalibrations = Recalibrations(
