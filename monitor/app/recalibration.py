@@ -1,6 +1,5 @@
 """Recalibration in the running service: its parts, made from the settings, and its threads."""
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -55,8 +54,6 @@ class Recalibration:
         The windows of every series.
     latest
         Returns the latest snapshot.
-    ready
-        Whether kernels are compiled; no live events are measured before.
     evaluates
         Whether this replica has the role ``evaluate``: it runs refits and requests those that are due.
     clock
@@ -71,7 +68,6 @@ class Recalibration:
         panes: PaneReader,
         windows: Sequence[Window],
         latest: Callable[[], Snapshot],
-        ready: Callable[[], bool],
         evaluates: bool = True,
         clock: Clock,
     ) -> None:
@@ -86,9 +82,7 @@ class Recalibration:
             evaluate_of=lambda model: partial(
                 evaluate, measures=self.measures, tolerance=settings.models.tolerance(model)
             ),
-            interval_seconds=_EVALUATIONS_PER_ROUND * settings.evaluation.interval.total_seconds(),
             draws=min(DRAWS, settings.evaluation.draws),
-            ready=ready,
             clock=clock,
         )
         self.runner = Runner(
@@ -98,7 +92,7 @@ class Recalibration:
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
             tolerance=settings.models.tolerance,
-            promoted=self.serving.refresh,
+            promoted=self.serving.note_change,
             clock=clock,
         )
         self.recalibrations = Recalibrations(
@@ -121,21 +115,22 @@ class Recalibration:
         self._clock = clock
         self._champions = Periodic("champions", REFRESH_SECONDS, self.serving.refresh)
         self._schedules = Periodic("refit schedules", POLL_SECONDS, self.scheduler.request_due, at_once=True)
-        self._live_thread = threading.Thread(target=self.live.run, name="live maps", daemon=True)
+        interval_seconds = _EVALUATIONS_PER_ROUND * settings.evaluation.interval.total_seconds()
+        self._live_maps = Periodic("live maps", interval_seconds, self.live.update, at_once=True)
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the threads, once the kernels are compiled."""
         if self._evaluates:
             self.runner.start()
             self._schedules.start()
         self._champions.start()
-        self._live_thread.start()
+        self._live_maps.start()
 
     def stop(self) -> None:
         """Request no more refits and release those under way, without waiting."""
         self.live.stop()
-        self._schedules.stop(0.0)
-        self._champions.stop(0.0)
+        for task in (self._live_maps, self._schedules, self._champions):
+            task.stop(0.0)
         self.runner.stop()
 
     def join(self, seconds: float) -> bool:
@@ -149,9 +144,9 @@ class Recalibration:
         schedules_ended = self._schedules.stop(left())
         if not ended:
             _log.error("a refit could not be released in time; it starts again when its lease has expired")
-        if self._live_thread.ident is not None:
-            # It only reads: it need not end in time.
-            self._live_thread.join(left())
+        # They only read: they need not end in time.
+        self._champions.stop(left())
+        self._live_maps.stop(left())
         return ended and schedules_ended
 
 

@@ -126,7 +126,6 @@ class Service:
                 panes=panes,
                 windows=windows,
                 latest=lambda: self.snapshots.latest,
-                ready=self._warm.is_set,
                 evaluates="evaluate" in settings.roles,
                 clock=self._clock,
             )
@@ -249,8 +248,6 @@ class Service:
         self._pipeline_thread.start()
         if "evaluate" in self._settings.roles:
             self._evaluation_thread.start()
-        if self._reads_closings:
-            self.recalibration.start()
         for task in self._upkeep:
             task.start()
 
@@ -312,6 +309,8 @@ class Service:
             self._warm.set()
         _log.info("kernels compiled", seconds=round(self._clock.monotonic() - began, 1))
         tune_interpreter()
+        if self._reads_closings:
+            self.recalibration.start()
         if self.pipeline is None:
             return
         self.pipeline.run()

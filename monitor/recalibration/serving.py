@@ -44,8 +44,8 @@ class Applied:
 class Serving:
     """Champions and their maps, in memory. Any thread.
 
-    :meth:`refresh` reads the champions, periodically and after each change made here; requests do not wait for it.
-    While the store does not answer, the last known ones stay in use.
+    :meth:`refresh` reads the champions periodically, and requests do not wait for it; only the next request after a
+    change made here reads them itself. While the store does not answer, the last known ones stay in use.
 
     Parameters
     ----------
@@ -60,6 +60,7 @@ class Serving:
         self._reading = threading.Lock()
         """Held while the champions are read, so that a later read is not overwritten by an earlier one."""
         self._champions: Mapping[tuple[str, str], Champion] | None = None
+        self._is_changed = False
         self._outage = Outage(
             _log,
             "champions cannot be read; the last known ones stay in use",
@@ -82,14 +83,13 @@ class Serving:
         return [champion for (name, _), champion in self._read().items() if name == model]
 
     def refresh(self) -> None:
-        """Read the champions, which may have changed."""
+        """Read the champions again."""
         with self._reading:
-            try:
-                self._champions = self._query()
-            except StoreUnavailable as error:
-                self._outage.failed(error)
-            else:
-                self._outage.over()
+            self._refresh()
+
+    def note_change(self) -> None:
+        """Let the next request read the champions, because this process has changed one."""
+        self._is_changed = True
 
     def apply(
         self,
@@ -120,11 +120,23 @@ class Serving:
         )
 
     def _read(self) -> Mapping[tuple[str, str], Champion]:
-        if self._champions is None:
+        if self._champions is None or self._is_changed:
             with self._reading:
                 if self._champions is None:
                     self._champions = self._query()
+                elif self._is_changed:
+                    self._refresh()
         return self._champions
+
+    def _refresh(self) -> None:
+        # Before the query: what changes meanwhile needs another one.
+        self._is_changed = False
+        try:
+            self._champions = self._query()
+        except StoreUnavailable as error:
+            self._outage.failed(error)
+        else:
+            self._outage.over()
 
     def _query(self) -> Mapping[tuple[str, str], Champion]:
         return {(champion.model, champion.version): champion for champion in self._store.champions()}

@@ -50,7 +50,7 @@ class Night:
         self.runner = Runner(
             self.refits,
             self.events.read_sample,
-            promoted=serving.refresh,
+            promoted=serving.note_change,
             clock=self.clock,
         )
         self.lifecycle = Recalibrations(

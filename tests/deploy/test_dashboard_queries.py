@@ -58,7 +58,7 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Watched"]:
     simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=1.0)
     for replica in replicas:
         # Maps are looked at twice a minute.
-        replica.recalibration.live._interval_seconds = 0.5
+        replica.recalibration._live_maps._seconds = 0.5
         replica.start()
     try:
         addresses = [replica.server.url.removeprefix("http://") for replica in replicas]

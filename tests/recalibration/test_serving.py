@@ -109,7 +109,11 @@ def test_the_store_is_asked_once_until_the_next_refresh_and_maps_are_loaded_once
     assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
     serving.refresh()
     assert serving.apply("churn", "7", [0.5]).map_id == "rc_2"
-    assert (store.asked, store.loaded) == (2, ["rc_1", "rc_2"])
+    promote(store, 3, Identity())
+    serving.note_change()
+    for _ in range(2):
+        assert serving.champion("churn", "7").map_id == "rc_3"
+    assert (store.asked, store.loaded) == (3, ["rc_1", "rc_2"])
 
 
 def test_what_served_goes_on_serving_while_the_store_is_away(
