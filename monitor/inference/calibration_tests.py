@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy
+from scipy.special import gammainc, gammaincc, ndtr
 
 from monitor.arrays import Floats
 from monitor.errors import InputError
@@ -25,6 +25,9 @@ RANK_BIN_WIDTH: Final = 1.0 / 16.0
 RANK_GROUPS: Final = 256
 """Rows are merged into about this many groups of equal size for the test on ranks, a sixteenth of a bin each, so that
 resampling costs the same, and little, for every table."""
+
+_NEARLY_NORMAL: Final = 1e-5
+"""Skewness below which a law is taken for the normal one, to which it converges."""
 
 _MAX_P_VALUE: Final = 0.995
 """A p-value of 1 would outweigh all others in a Cauchy combination; larger ones count as this."""
@@ -148,7 +151,7 @@ def gamma_tail(value: float, mean: float, variance: float) -> float:
     if variance <= 0.0:
         # Nothing can vary, as if every prediction is 0 or 1: any difference is impossible.
         return 1.0 if value <= mean else 0.0
-    return float(scipy.stats.gamma.sf(value, mean**2 / variance, scale=variance / mean))
+    return float(gammaincc(mean**2 / variance, max(0.0, value) * mean / variance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +274,12 @@ def pearson_p_value(value: float, mean: float, variance: float, third_cumulant: 
         # Nothing can vary, as if every prediction is 0 or 1: any difference is impossible.
         return 1.0 if value <= mean else 0.0
     spread = math.sqrt(variance)
-    return float(scipy.stats.pearson3.sf((value - mean) / spread, third_cumulant / spread**3))
+    point, skewness = (value - mean) / spread, third_cumulant / spread**3
+    if abs(skewness) < _NEARLY_NORMAL:
+        return float(ndtr(-point))
+    root = 2.0 / skewness
+    tail = gammaincc if skewness > 0.0 else gammainc
+    return float(tail(root**2, max(0.0, root * (point + root))))
 
 
 def _location(table: ScoreTable, bandwidth: float, scale: Scale) -> Floats:

@@ -52,7 +52,7 @@ class Measure:
     error_bound_is_certain
         False if the bound is an estimate, as for TCE, whose bins follow the data.
     draws
-        (table, positives (draws, m)) -> ``value`` of each draw of outcomes, (draws,), to the bit: that of the table
+        (table, positives (draws, m)) -> ``value`` of each draw of outcomes, (draws,), up to rounding: of the table
         with ``positives[d, i]`` positives among the events of row i, all at the row's score. Only for speed: if left
         out, ``value`` is called for each draw.
     max_draws
