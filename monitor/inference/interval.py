@@ -108,7 +108,7 @@ def interval(table: ScoreTable, measure: Measure, *, draws: int = 199, seed: int
     ----------
     table
         m rows. The value is exact; a table of more rows than the grid has cells is resampled on the grid, or on
-        ``drawn_rows`` of the measure.
+        ``drawn_rows`` of the measure, and a table of cells on fewer rows.
     measure
         Which measure.
     draws
@@ -199,8 +199,8 @@ def intervals(
                 laws = laws_of(drawn, rates, limits, draws=limit_draws, rng=rng, work=work)
             for measure in limits:
                 value, law = values[measure.name], laws[measure.name]
-                # Of the rows of the draws: on a million predictions the intCE of cells is not that of the raw ones. Null
-                # levels are comparable with the value.
+                # Of the rows of the draws: on a million predictions the intCE of cells is not that of the raw ones.
+                # Null levels are comparable with the value.
                 of_rows = value if calibrated or drawn is table else measure.value(drawn)
                 added = float(law.mean()) - measure.value(expected) + _NORMAL_975 * float(law.std(ddof=1))
                 reach = _NORMAL_975 * _spread(measure.gradient(drawn), variance)

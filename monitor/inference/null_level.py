@@ -25,11 +25,8 @@ from monitor.scores import ScoreTable
 from monitor.scores.table import require_table
 
 _PAIRS: Final = 2
-"""Draws for the effect of the grid on a measure, as the difference between raw predictions and their cells: the two
-move together, so that the difference hardly varies."""
-
-_PAIRS_OF_CELLS: Final = 40
-"""Those for the effect of fewer rows than there are cells, which varies by a tenth of what the measure does."""
+"""Draws for the effect of fewer rows on a measure, as the difference to that of the table itself: the two move
+together, and the difference varies by a tenth of what the measure does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +137,12 @@ def laws_of(
     drawn = 0
     expected = table.counts * table.score
     for positives in outcomes(rng, table, rate, draws):
-        residual = positives - expected
+        # The residuals are the same for all semi-norms.
+        residual = positives - expected if any(isinstance(measure, SemiNorm) for measure in measures) else positives
         for measure in measures:
             left = measure.max_draws - drawn
             if left > 0:
                 parts[measure.name].append(
-                    # The residuals are the same for all semi-norms.
                     measure.norms(table, residual[:left]) + measure.smallest(table)
                     if isinstance(measure, SemiNorm)
                     else measure.of_outcomes(table, positives[:left])
@@ -164,7 +161,7 @@ def _row_effects(
     """Mean difference of a measure, by its name, between a calibrated table and its sums in fewer rows."""
     if not measures:
         return {}
-    positives = next(outcomes(rng, table, table.score, _PAIRS if table.exact else _PAIRS_OF_CELLS))
+    positives = next(outcomes(rng, table, table.score, _PAIRS))
     summed = np.add.reduceat(positives, np.searchsorted(table.lower, drawn.lower), axis=1)
     return {
         measure.name: float((measure.of_outcomes(table, positives) - measure.of_outcomes(drawn, summed)).mean())

@@ -24,7 +24,7 @@ MIN_DRAWS: Final = 19
 CHUNK: Final = 200
 """Draws in memory at a time: 8 MB for a whole grid of cells."""
 
-_ROWS_IN_BIN: Final = 20
+_ROWS_IN_BIN: Final = 16
 
 _PSEUDO_EVENTS: Final = 2.0
 """Positives, and negatives, that the bootstrap adds: half the square of the 97.5% point of the normal law, as Agresti
@@ -79,9 +79,9 @@ def widen(table: ScoreTable) -> ScoreTable:
 
 
 def thin(table: ScoreTable) -> ScoreTable:
-    """The same events in some 400 rows of about equal weight; a table of single predictions is returned unchanged.
+    """The same events in some 320 rows of about equal weight; a table of single predictions is returned unchanged.
 
-    There are twenty rows for each of the narrowest bins of TCE, and of intCE's best partition for a calibrated model:
+    There are sixteen rows for each of the narrowest bins of TCE, and of intCE's best partition for a calibrated model:
     bins of a twentieth of the events or, beyond 8,000 of them, of n^(2/3). The law of TCE stays the same; those of
     intCE and its surrogate move by a few hundredths of their mean, and keep their spread.
     """

@@ -58,8 +58,8 @@ class Measure:
     max_draws
         Number of resamples that is enough for a slow measure.
     drawn_rows
-        Merge a larger table to this many rows for resampling, for a measure for which the cells of the grid are too
-        coarse.
+        Merge a table of more rows than the grid has cells to this many rows for resampling, for a measure for which
+        the cells are too coarse.
     needs_whole_counts
         Whether the measure refuses weighted tables.
     appears_in

@@ -89,7 +89,8 @@ def intce_partition(table: ScoreTable) -> Ints:
 def intce_draws(table: ScoreTable, positives: Floats) -> Floats:
     """The intCE of drawn outcomes: positives (draws, m) -> (draws,)."""
     n, counts = table.total, table.counts
-    residual = (positives - counts * table.score) / n
+    residual = positives - counts * table.score
+    residual /= n
     return np.asarray(cheapest_partition_costs(table.score, residual, counts / n), np.float64)
 
 

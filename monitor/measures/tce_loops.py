@@ -101,13 +101,61 @@ def pool_adjacent_violators(positives: Ints, counts: Ints, min_size: int, max_si
 
 
 @njit()
-def _unlikely(k: int, n: int, alpha: float) -> float:
-    """The log likelihood below which the bound of `monitor.measures.binomial_loops._surely_rejected` rejects."""
+def _accepted_deviance(alpha: float) -> float:
+    """The deviance D = n KL(k/n || p) below which the near tail alone is above alpha; 0 if it need not be.
+
+    The near tail P(X <= k) is at least Phi(-sqrt(2 D)): Zubkov, Serov, "A complete proof of universal inequalities for
+    the distribution function of the binomial law", 2013.
+    """
+    low, high = 0.0, 750.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if 0.5 * math.erfc(math.sqrt(middle)) > alpha * (1.0 + MARGIN):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@njit()
+def _likelihoods(k: int, n: int, alpha: float, accepted_deviance: float) -> tuple[float, float]:
+    """Log likelihoods of a hypothesis above which it is accepted, and below which it is rejected, without its tails.
+
+    The second by the bound of `monitor.measures.binomial_loops._surely_rejected`.
+    """
     rate = k / n
     own = (k * math.log(rate) if k > 0 else 0.0) + ((n - k) * math.log1p(-rate) if k < n else 0.0)
     spread = k * (n - k) / n
     likeliest = 1.0 if spread == 0.0 else min(1.0, 1.0 / math.sqrt(2.0 * math.pi * spread))
-    return own - LOG_TOLERANCE + math.log(alpha * (1.0 - MARGIN) / (1.0 + likeliest * math.sqrt(2.0 * n)))
+    reach = LOG_TOLERANCE - math.log(alpha * (1.0 - MARGIN) / (1.0 + likeliest * math.sqrt(2.0 * n)))
+    return own - accepted_deviance, own - reach
+
+
+@njit()
+def _first_below(
+    likelihood: float,
+    k: int,
+    n: int,
+    score: Floats,
+    log_score: Floats,
+    log_rest: Floats,
+    first: int,
+    direction: int,
+    low: int,
+    high: int,
+) -> int:
+    """The first hypothesis from ``low`` to ``high``, as in :func:`_refuted_on_one_side`, less likely than that."""
+    while low < high:
+        middle = (low + high) // 2
+        row = first + direction * middle
+        certain = score[row] == (1.0 if direction > 0 else 0.0)
+        if not certain:
+            _, _, log_p, log_q = towards(score[row], log_score[row], log_rest[row], direction)
+        if certain or k * log_p + (n - k) * log_q < likelihood:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @njit()
@@ -122,39 +170,31 @@ def _refuted_on_one_side(
     rows: int,
     before: Ints,
     alpha: float,
-    unlikely: float,
+    likelihoods: tuple[float, float],
     log_factorial: Floats,
     stack: tuple[Ints, Ints, Ints, Bools],
     near: Floats,
 ) -> tuple[int, bool]:
     """Events of the ``rows`` hypotheses above k/n that are rejected, and whether each verdict is beyond doubt.
 
-    Hypothesis t, counted from the rate outwards, is in row ``first + direction * t``. ``before``, shape (m + 1,),
-    is the number of events in the rows before each. A hypothesis is rejected if
-    its log likelihood is below ``unlikely``. ``stack`` and ``near``, each of DEPTH, are room to work in.
+    Hypothesis t, counted from the rate outwards, is in row ``first + direction * t``. ``before``, shape (m + 1,), is
+    the number of events in the rows before each; ``likelihoods`` are those of :func:`_likelihoods`. ``stack`` and
+    ``near``, each of DEPTH, are room to work in.
     """
-    low, high = 0, rows
-    while low < high:
-        middle = (low + high) // 2
-        row = first + direction * middle
-        certain = score[row] == (1.0 if direction > 0 else 0.0)
-        if not certain:
-            p, q, log_p, log_q = towards(score[row], log_score[row], log_rest[row], direction)
-        if certain or k * log_p + (n - k) * log_q < unlikely:
-            high = middle
-        else:
-            low = middle + 1
+    likely, unlikely = likelihoods
+    sure = _first_below(likely, k, n, score, log_score, log_rest, first, direction, int(np.int64(0)), rows)
+    low = _first_below(unlikely, k, n, score, log_score, log_rest, first, direction, sure, rows)
     refuted = 0
     if low < rows:
         one, other = first + direction * low, first + direction * (rows - 1)
         refuted = before[max(one, other) + 1] - before[min(one, other)]
-    if low == 0:
+    if low == sure:
         return refuted, True
 
-    # The left end of the current range, at first the rate itself, which is accepted; and a stack of right ends. Each
-    # hypothesis has its near tail, two candidates for the first outcome of its far tail (see `far_tail`), and its
-    # verdict.
-    left, left_near, left_wide, left_rejected = int(np.int64(-1)), 1.0, int(np.int64(0)), False
+    # The left end of the current range, at first the last that is surely accepted, or the rate itself; and a stack of
+    # right ends. Each hypothesis has its near tail, two candidates for the first outcome of its far tail (see
+    # `far_start`), and its verdict.
+    left, left_near, left_wide, left_rejected = sure - 1, 1.0, int(np.int64(0)), False
     at, wide, narrow, is_rejected = stack
     top = -1
     following = low - 1
@@ -269,6 +309,7 @@ def refuted_events(
     )
     near = np.empty(DEPTH)
     drawn = np.empty(m, np.int64)
+    accepted_deviance = _accepted_deviance(alpha)
     for draw in range(draws):
         for row in range(m):
             drawn[row] = np.int64(positives[draw, row])
@@ -280,7 +321,7 @@ def refuted_events(
             for row in range(start, end):
                 k += drawn[row]
             n = before[end] - before[start]
-            unlikely = _unlikely(k, n, alpha)
+            likelihoods = _likelihoods(k, n, alpha, accepted_deviance)
             # Like scipy, compare k with the rounded product p * n; equal ones are accepted.
             low, high = start, end
             while low < high:
@@ -305,7 +346,7 @@ def refuted_events(
                     end - above,
                     before,
                     alpha,
-                    unlikely,
+                    likelihoods,
                     log_factorial,
                     stack,
                     near,
@@ -324,7 +365,7 @@ def refuted_events(
                     below - start,
                     before,
                     alpha,
-                    unlikely,
+                    likelihoods,
                     log_factorial,
                     stack,
                     near,

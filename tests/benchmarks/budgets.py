@@ -22,6 +22,10 @@ BUDGETS: Final = {
         "18,500 per processor second, 1,470 MiB",
         "120,000, 600 MiB",
     ),
+    "values": Budget(
+        "1,000 series in four windows: values after every one of them changed", "-", "4 s of one processor"
+    ),
+    "intervals": Budget("then all intervals, levels, verdicts", "360 s", "60 s of one processor"),
     "pending": Budget("a pending prediction, as the whole process holds it", "230 bytes", "80 bytes"),
     "ten million": Budget("10 million pending predictions", "2.3 GB", "1.2 GB, restored in 10 s"),
 }

@@ -11,6 +11,7 @@ from monitor.reports.evaluation.assess import WINDOW_DRAWS, uncertainty
 from monitor.scores import GridTable, ScoreTable
 from monitor.windows.contents import moment_of
 from monitor.windows.evaluator import Evaluator
+from tests.benchmarks.budgets import note
 from tests.benchmarks.settled_models import WINDOWS, SettledModels
 
 MODELS: Final = 8
@@ -107,13 +108,18 @@ def test_a_thousand_series_in_four_windows(capsys: pytest.CaptureFixture[str]) -
         // len(reports)
         for window in WINDOWS
     }
+    values_seconds, renewal_seconds = (
+        milliseconds * WHOLE / 1000 for milliseconds in (changed.values, changed.whole - changed.values)
+    )
+    note("values", f"{values_seconds:.1f} s")
+    note("intervals", f"{renewal_seconds:.0f} s")
     with capsys.disabled():
         print(
             f"\n{len(reports)} windows that all moved by a pane; rows on average {rows}; processor time"
             f"\n  values of all of them            {changed.values:7.2f} ms each:"
-            f" {changed.values * WHOLE / 1000:5.1f} s for {WHOLE:,} (panes summed anew would add {summed:.2f} ms)"
+            f" {values_seconds:5.1f} s for {WHOLE:,} (panes summed anew would add {summed:.2f} ms)"
             f"\n  then intervals, levels, verdicts {changed.whole - changed.values:7.2f} ms each:"
-            f" {(changed.whole - changed.values) * WHOLE / 1000:5.1f} s for {WHOLE:,}"
+            f" {renewal_seconds:5.1f} s for {WHOLE:,}"
             f"\n  the first time, with all sums    {first.values:7.2f} ms each for the values"
             f"\n  where nothing changed            {unchanged.whole:7.3f} ms each"
             f"\n  draws of {', '.join(ONE_BY_ONE)} side by side {side_by_side:.1f} ms; one by one {one_by_one:.1f} ms:"
