@@ -1,6 +1,7 @@
 """The score table: the sufficient statistic of every calibration measure."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -132,7 +133,7 @@ class ScoreTable:
         """Events per row, shape (m,)."""
         return self.positives + self.negatives
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Number n of events, or their weight."""
         return float(self.positives.sum() + self.negatives.sum())
