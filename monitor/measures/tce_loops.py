@@ -26,7 +26,7 @@ from monitor.measures.binomial_loops import (
     LOG_DOUBT,
     LOG_TOLERANCE,
     MARGIN,
-    first_at_most,
+    far_start,
     log_mass,
     tail_from,
     towards,
@@ -210,13 +210,10 @@ def _refuted_on_one_side(
         is_rejected[top] = False
         # Where the near tail alone accepts, it does so for all before, and no far tail is needed.
         if near[top] <= alpha * (1.0 + _ROUGH_MARGIN):
-            mean = n * p
-            start = math.ceil(mean)
-            level = mass + LOG_TOLERANCE
-            x = first_at_most(level + LOG_DOUBT, n, p, log_p, log_q, start, math.ceil(2.0 * mean - k), log_factorial)
-            wide[top] = narrow[top] = x
-            if x <= n and log_mass(x, n, p, log_p, log_q, log_factorial) > level - LOG_DOUBT:
-                narrow[top] = first_at_most(level - LOG_DOUBT, n, p, log_p, log_q, start, x + 1, log_factorial)
+            wide[top] = narrow[top] = far_start(k, n, p, log_p, log_q, LOG_DOUBT, log_factorial)
+            surely = mass + LOG_TOLERANCE - LOG_DOUBT
+            if wide[top] <= n and log_mass(wide[top], n, p, log_p, log_q, log_factorial) > surely:
+                narrow[top] = far_start(k, n, p, log_p, log_q, -LOG_DOUBT, log_factorial)
             tolerance, margin = _ROUGH, _ROUGH_MARGIN
             while True:
                 at_most = at_least = near[top] + tail_from(wide[top], n, p, q, log_p, log_q, tolerance, log_factorial)
