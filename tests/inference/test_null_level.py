@@ -273,7 +273,7 @@ def test_fewer_rows_change_no_level_of_a_measure_that_is_drawn_on_them(events: i
         law, on_rows = measure.of_outcomes(cells, positives), measure.of_outcomes(rows, summed)
         spread = float(law.std())
         assert on_rows.std() == pytest.approx(spread, rel=0.15), measure.name
-        assert (on_rows - law).std() < 0.5 * spread, measure.name
+        assert (on_rows - law).std() < 0.7 * spread, measure.name
         # Two sets of 200 draws differ by a tenth of their spread, and two pairs by as much.
         assert levels[measure.name].mean == pytest.approx(law.mean(), abs=0.4 * spread), measure.name
 
