@@ -16,7 +16,6 @@ from functools import reduce
 from types import TracebackType
 from typing import Any, Final, Literal, TextIO
 
-import sqlalchemy as sa
 import structlog
 from pydantic import SecretStr
 
@@ -25,6 +24,7 @@ from monitor.app.settings.fields import leaves
 from monitor.clock import SystemClock
 from monitor.redaction import Redactor
 from monitor.sources.kafka_connection import KafkaOutageFilter
+from monitor.store.address import parse_url
 
 _NOISY_LIBRARIES: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")
 """Libraries that log too much for an operator: only their warnings are logged."""
@@ -136,7 +136,7 @@ def secrets_of(settings: Settings) -> list[str]:
     """Return every secret in the settings."""
     values = (reduce(getattr, leaf.path, settings) for leaf in leaves())
     secrets = [value.get_secret_value() for value in values if isinstance(value, SecretStr)]
-    url = sa.make_url(settings.store.url)
+    url = parse_url(settings.store.url)
     passwords = (url.password, url.query.get("password"), url.query.get("sslpassword"))
     return [*secrets, *(str(password) for password in passwords if password)]
 

@@ -10,19 +10,19 @@ import structlog
 from monitor.app.parts import make_measures
 from monitor.app.settings import Settings
 from monitor.app.settings.models import ModelsSettings, RefitSettings
+from monitor.app.upkeep import Periodic
 from monitor.clock import Clock
 from monitor.durations import to_ms
 from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
-from monitor.recalibration.claims import Claims
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
-from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.schedule import POLL_SECONDS, Finding, Scheduler
 from monitor.recalibration.service import Live, Recalibrations
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import REFRESH_SECONDS, Serving
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
@@ -94,7 +94,6 @@ class Recalibration:
         self.runner = Runner(
             refits,
             store.read_sample,
-            Claims(store.database.identity),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
@@ -120,20 +119,23 @@ class Recalibration:
             clock=clock,
         )
         self._clock = clock
-        self._scheduler_thread = threading.Thread(target=self.scheduler.run, name="refit schedules", daemon=True)
+        self._champions = Periodic("champions", REFRESH_SECONDS, self.serving.refresh)
+        self._schedules = Periodic("refit schedules", POLL_SECONDS, self.scheduler.request_due, at_once=True)
         self._live_thread = threading.Thread(target=self.live.run, name="live maps", daemon=True)
 
     def start(self) -> None:
         """Start the threads."""
         if self._evaluates:
             self.runner.start()
-            self._scheduler_thread.start()
+            self._schedules.start()
+        self._champions.start()
         self._live_thread.start()
 
     def stop(self) -> None:
         """Request no more refits and release those under way, without waiting."""
         self.live.stop()
-        self.scheduler.stop()
+        self._schedules.stop(0.0)
+        self._champions.stop(0.0)
         self.runner.stop()
 
     def join(self, seconds: float) -> bool:
@@ -144,14 +146,13 @@ class Recalibration:
             return max(0.0, deadline - self._clock.monotonic())
 
         ended = self.runner.join(seconds)
-        if self._scheduler_thread.ident is not None:
-            self._scheduler_thread.join(left())
+        schedules_ended = self._schedules.stop(left())
         if not ended:
             _log.error("a refit could not be released in time; it starts again when its lease has expired")
         if self._live_thread.ident is not None:
             # It only reads: it need not end in time.
             self._live_thread.join(left())
-        return ended and not self._scheduler_thread.is_alive()
+        return ended and schedules_ended
 
 
 def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:

@@ -110,11 +110,13 @@ class Service:
             self.pipeline = None
             if "consume" in settings.roles:
                 self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
-            panes = make_panes(settings)
-            self._refresh = partial(read_closings, self.store, panes)
+            panes = self._panes = make_panes(settings)
+            windows = make_windows(settings)
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
-            self.snapshots = SharedSnapshots(evaluations, self.leases, clock=self._clock)
+            self.snapshots = SharedSnapshots(
+                evaluations, self.leases, {window.name for window in windows}, clock=self._clock
+            )
             self.evaluator = make_evaluator(
                 settings, panes, self._clock, refresh=self._refresh, snapshots=self.snapshots
             )
@@ -122,7 +124,7 @@ class Service:
                 settings,
                 self.store,
                 panes=panes,
-                windows=make_windows(settings),
+                windows=windows,
                 latest=lambda: self.snapshots.latest,
                 ready=self._warm.is_set,
                 evaluates="evaluate" in settings.roles,
@@ -326,6 +328,9 @@ class Service:
         # What was evaluated last can be saved only under a lease.
         self.snapshots.exchange()
         self.leases.leave()
+
+    def _refresh(self) -> None:
+        self.snapshots.remove(read_closings(self.store, self._panes))
 
     def _exchange(self) -> None:
         if "evaluate" not in self._settings.roles:

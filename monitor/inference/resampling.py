@@ -150,7 +150,7 @@ def generator(table: ScoreTable, seed: int | None, stream: int) -> np.random.Gen
     if seed is None:
         digest = xxhash.xxh3_64()
         for column in (table.score, table.positives, table.negatives, table.positive_sum, table.negative_sum):
-            digest.update(np.ascontiguousarray(column, "<f8"))
+            digest.update(np.ascontiguousarray(column, "<f8").data)
         seed = digest.intdigest()
     return np.random.default_rng([seed, stream])
 

@@ -48,7 +48,7 @@ def connect(url: str, patience_seconds: float, clock: Clock) -> Database:
     IncompatibleStore
         The file is not a SQLite database.
     """
-    parsed = _parse(url)
+    parsed = parse_url(url)
     if parsed.get_backend_name() == SQLITE:
         return _connect_sqlite(parsed, patience_seconds, clock)
     return _connect_postgresql(parsed, patience_seconds, clock)
@@ -64,7 +64,7 @@ def connect_existing(url: str, patience_seconds: float, clock: Clock) -> Databas
     NoStore
         There is no such file.
     """
-    parsed = _parse(url)
+    parsed = parse_url(url)
     if parsed.get_backend_name() == POSTGRESQL:
         return _connect_postgresql(parsed, patience_seconds, clock)
     path = _file_of(parsed)
@@ -86,7 +86,7 @@ def connect_existing(url: str, patience_seconds: float, clock: Clock) -> Databas
 
 def sqlite_path(url: str) -> Path | None:
     """The file of a SQLite store; None for another database. Raises SettingsError."""
-    parsed = _parse(url)
+    parsed = parse_url(url)
     return _file_of(parsed) if parsed.get_backend_name() == SQLITE else None
 
 
@@ -102,20 +102,20 @@ def expand_home(path: str, key: str) -> Path:
         ) from error
 
 
-def _parse(url: str) -> sa.URL:
-    """The URL of a SQLite database, or of a PostgreSQL database with its driver."""
+def parse_url(url: str) -> sa.URL:
+    """Parse the URL of a SQLite database, or of a PostgreSQL database, with its driver; raises SettingsError."""
     try:
         parsed = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError) as error:
         # The text is not shown: it may hold a password.
-        raise SettingsError(f"the store's URL must look like {_EXAMPLES}") from error
+        raise SettingsError(f"store.url must look like {_EXAMPLES}") from error
     kind, _, driver = parsed.drivername.partition("+")
     if kind == SQLITE:
         return parsed
     if kind not in {POSTGRESQL, "postgres"}:
-        raise SettingsError(f"the store's URL must look like {_EXAMPLES}, got {parsed.drivername}://...")
+        raise SettingsError(f"store.url must look like {_EXAMPLES}, got {parsed.drivername}://...")
     if driver not in {"", "psycopg"}:
-        raise SettingsError(f"the store's URL must begin with postgresql://, got {parsed.drivername}://...")
+        raise SettingsError(f"store.url must begin with postgresql://, got {parsed.drivername}://...")
     return parsed.set(drivername=f"{POSTGRESQL}+psycopg")
 
 

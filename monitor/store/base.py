@@ -136,6 +136,8 @@ class ModelClock(NamedTuple):
     outcome_watermark_ms: int
     closed_to_ms: int
     awaits_outcomes: int = 1
+    saved_ms: int = 0
+    """Wall-clock time of the last checkpoint that changed it."""
 
 
 class PartitionClock(NamedTuple):

@@ -36,7 +36,7 @@ _PRUNE_AT: Final = 1.5
 _STALE_SHARE: Final = 8
 """The index of full cells is rebuilt once more than one in this many has new thresholds."""
 
-_MAX_PENDING: Final = 20_000
+_MAX_PENDING: Final = 100_000
 _MAX_PENDING_FEATURES: Final = 1 << 22
 """This many candidates, and numbers in their features, wait to be assigned to their cells."""
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.classes.sketch import SkceSketch, SketchPlan
-from monitor.classes.sketch_loops import add_all_to_sketch
+from monitor.classes.sketch_loops import add_to_sketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
 from monitor.store.base import VECTOR
@@ -54,7 +54,7 @@ class Sketches:
                 places = first[here][:, None] + np.arange(-(-plan.classes // BLOCK))
                 vectors = np.ascontiguousarray(blocks.values[places].reshape(len(places), -1)[:, : plan.classes])
                 added = np.zeros(plan.size, np.int64)
-                add_all_to_sketch(vectors, label[here].astype(np.int64), 1, plan.tables, added)
+                add_to_sketch(vectors, label[here].astype(np.int64), plan.tables, added)
                 series = self._strata.strata[at].series()[0], pane_start_ms
                 self._sums[series] = self._sums.get(series, SkceSketch.zero(plan)) + SkceSketch(plan, added)
 

@@ -108,18 +108,16 @@ def test_a_thousand_series_in_four_windows(capsys: pytest.CaptureFixture[str]) -
         // len(reports)
         for window in WINDOWS
     }
-    values_seconds, renewal_seconds = (
-        milliseconds * WHOLE / 1000 for milliseconds in (changed.values, changed.whole - changed.values)
-    )
-    note("values", f"{values_seconds:.1f} s")
-    note("intervals", f"{renewal_seconds:.0f} s")
+    renewed = changed.whole - changed.values
+    note("values", f"{changed.values * WHOLE / 1000:.1f} s")
+    note("intervals", f"{renewed * WHOLE / 1000:.0f} s, {renewed:.0f} ms each")
     with capsys.disabled():
         print(
             f"\n{len(reports)} windows that all moved by a pane; rows on average {rows}; processor time"
             f"\n  values of all of them            {changed.values:7.2f} ms each:"
-            f" {values_seconds:5.1f} s for {WHOLE:,} (panes summed anew would add {summed:.2f} ms)"
-            f"\n  then intervals, levels, verdicts {changed.whole - changed.values:7.2f} ms each:"
-            f" {renewal_seconds:5.1f} s for {WHOLE:,}"
+            f" {changed.values * WHOLE / 1000:5.1f} s for {WHOLE:,} (panes summed anew would add {summed:.2f} ms)"
+            f"\n  then intervals, levels, verdicts {renewed:7.2f} ms each:"
+            f" {renewed * WHOLE / 1000:5.1f} s for {WHOLE:,}"
             f"\n  the first time, with all sums    {first.values:7.2f} ms each for the values"
             f"\n  where nothing changed            {unchanged.whole:7.3f} ms each"
             f"\n  draws of {', '.join(ONE_BY_ONE)} side by side {side_by_side:.1f} ms; one by one {one_by_one:.1f} ms:"

@@ -133,6 +133,14 @@ def test_a_store_of_another_kind_is_one_line_and_status_1(tmp_path: Path) -> Non
     assert "is not a SQLite file" in one_error_line(done)
 
 
+def test_an_address_that_is_none_is_one_line_and_status_2(tmp_path: Path) -> None:
+    (tmp_path / "monitor.yaml").write_text("store: {url: 'user:secret'}", encoding="utf-8")
+    done = monitor("serve", cwd=tmp_path)
+    assert done.returncode == 2
+    assert one_error_line(done).startswith("store.url must look like sqlite:///")
+    assert "secret" not in done.stderr
+
+
 # A service whose end would take for ever.
 STUCK = """
 import threading

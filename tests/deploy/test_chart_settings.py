@@ -64,7 +64,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (declared(sketch_features=256), "models.declared.churn"),
     (declared(classes=3, implied_negative=True), "models.declared.churn"),
-    ({"store": {"url": "mysql://db/calibration"}}, "the store's URL must look like"),
+    ({"store": {"url": "mysql://db/calibration"}}, "store.url must look like"),
     ({"store": {"url": "sqlite://"}}, "the store must be a file"),
 ]
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from deploy.dashboards.every import DASHBOARDS
+from deploy.dashboards.__main__ import DASHBOARDS
 from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.cli.demo import demo_settings

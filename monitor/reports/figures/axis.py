@@ -6,12 +6,11 @@ from typing import Final, Self
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Floats
 from monitor.reports.formatting import tick
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 _RARE: Final = 0.1
 """With half of the predictions below, a linear axis would show them in a corner."""
