@@ -30,8 +30,8 @@ pytestmark = pytest.mark.kafka
         (
             "UPDATE alembic_version SET version_num = '9999'",
             (
-                f"has schema revision 9999, this version knows up to {newest_revision()}: run the newer version of the service, or "
-                "name another store"
+                f"has schema revision 9999, this version knows up to {newest_revision()}: run the newer "
+                "version of the service, or name another store"
             ),
         ),
     ],
