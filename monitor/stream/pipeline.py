@@ -219,7 +219,7 @@ class Pipeline:
             self._release(polled.revoked)
         if polled.assigned:
             self._unclaimed |= polled.assigned
-            # The client may not have heard yet of all that were assigned to it.
+            # The client may not know yet of all that were assigned to it.
             self._unregistered.update(self._source.partitions, polled.assigned)
             self._fenced_retry.over()
         for batch in polled.batches:

@@ -132,7 +132,7 @@ def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Pa
     times = "started 2025-10-09T08:54:{0}.000Z, last seen 2025-10-09T08:54:{0}.000Z"
     assert first == (OK, "monitor-0: consume, evaluates 2 models; " + times.format(20))
     assert second == (OK, "monitor-1: evaluates 0 models; " + times.format(22))
-    assert missing == (WARN, "no live replica has the role serve: nobody answers reports and pages")
+    assert missing == (WARN, "no live replica has the role serve: reports and pages are not answered")
 
 
 def test_the_command_prints_a_line_for_each_and_ends_with_0_or_1(tmp_path: Path) -> None:

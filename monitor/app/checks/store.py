@@ -36,7 +36,7 @@ _MAX_MODELS: Final = 20
 _WITHOUT: Final = {
     "consume": "no events are read",
     "evaluate": "no model is evaluated or exported",
-    "serve": "nobody answers reports and pages",
+    "serve": "reports and pages are not answered",
 }
 """Role -> what does not happen where no replica has it."""
 
