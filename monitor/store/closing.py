@@ -46,7 +46,8 @@ SCHEMA: Final = pa.schema(
 )
 """A row for each occupied cell of a pane of a series, ascending by series, pane and cell.
 
-Sums are of the predictions, in units of 2**-40 above the lower edge of the cell (see :mod:`monitor.scores.grid`).
+The three names of a series have one index, its place among the series of the closing, which ascend. Sums are of the
+predictions, in units of 2**-40 above the lower edge of the cell (see :mod:`monitor.scores.grid`).
 """
 
 SKETCH_SCHEMA: Final = pa.schema(
@@ -181,24 +182,17 @@ class Panes(NamedTuple):
                 f"a closing has format {found[0]} and grid {found[1]}, this version of the service reads {FORMAT} and "
                 f"{GRID_VERSION}"
             )
+        if table.schema != SCHEMA:
+            raise _damaged(ValueError(f"its columns are {', '.join(table.schema.names)}"))
         try:
-            rows = table.cast(SCHEMA).combine_chunks()
+            series = [table[name].combine_chunks() for name in SeriesKey._fields]
+            texts = (column.dictionary.to_pylist() for column in series)
+            names = [SeriesKey(*name) for name in zip(*texts, strict=True)]
             parts = [] if sketches is None else _from_bytes(sketches).cast(SKETCH_SCHEMA).to_pylist()
         except (ValueError, pa.ArrowException) as error:
             raise _damaged(error) from None
-        columns = [rows[name].combine_chunks() for name in SeriesKey._fields]
-        texts = [column.dictionary.to_pylist() for column in columns]
-        # One number for the three of a row: unique() of columns takes ten times as long.
-        sizes = tuple(max(len(text), 1) for text in texts)
-        codes, place = np.unique(
-            np.ravel_multi_index([_ints(column.indices) for column in columns], sizes), return_inverse=True
-        )
-        names = [
-            SeriesKey(*(text[at] for text, at in zip(texts, code, strict=True)))
-            for code in zip(*(part.tolist() for part in np.unravel_index(codes, sizes)), strict=True)
-        ]
-        values = np.stack([_ints(rows[name]) for name in SCHEMA.names[-COLUMNS:]], axis=1)
-        read = Cells(place.reshape(-1), _ints(rows["pane_start_ms"]), _ints(rows["cell"]), values)
+        values = np.stack([_ints(table[name]) for name in SCHEMA.names[-COLUMNS:]], axis=1)
+        read = Cells(_ints(series[0].indices), _ints(table["pane_start_ms"]), _ints(table["cell"]), values)
         pane_sketches = [
             PaneSketch(
                 SeriesKey(*(part[name] for name in SeriesKey._fields)),
@@ -207,7 +201,7 @@ class Panes(NamedTuple):
             )
             for part in parts
         ]
-        return cls.of(names, read, pane_sketches), header
+        return cls(names, read, pane_sketches), header
 
 
 class OldPanes(NamedTuple):

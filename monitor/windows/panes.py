@@ -24,6 +24,9 @@ from monitor.windows.windows import Count
 
 _NEVER: Final = -1
 
+_ROWS_AT_ONCE: Final = 1 << 16
+"""Rows of closings that are added together."""
+
 
 @dataclass(slots=True)
 class _Level:
@@ -133,8 +136,7 @@ class ClosedPanes:
         Of a closing that begins before those ended, because closings were merged, only the rest is added. The closings
         may reach further than the clock, if it was read before them.
         """
-        with self._lock:
-            self._advance(self._models.setdefault(model, _Model(self._kept_ms)), partition, clock, closings)
+        self.advance_all(model, {partition: clock}, {partition: closings})
 
     def advance_all(
         self, model: str, clocks: Mapping[int, ModelClock], closings: Mapping[int, Iterable[Closing]]
@@ -142,9 +144,8 @@ class ClosedPanes:
         """Advance the partitions of a model whose clocks have changed, as :meth:`advance`."""
         with self._lock:
             known = self._models.setdefault(model, _Model(self._kept_ms))
-            for partition, clock in clocks.items():
-                if partition in closings or clock != known.clocks.get(partition):
-                    self._advance(known, partition, clock, closings.get(partition, ()))
+            moved = {at: clock for at, clock in clocks.items() if at in closings or clock != known.clocks.get(at)}
+            self._advance(known, moved, closings)
 
     def keep(self, models: Mapping[str, Mapping[int, ModelClock]]) -> dict[str, Mapping[int, ModelClock]]:
         """Forget the models that have stopped; returns the others, given how far each is by partition."""
@@ -161,13 +162,24 @@ class ClosedPanes:
         done_ms = {partition: done.get(partition, _UNKNOWN).closed_to_ms for partition in clocks}
         return {partition: at_ms for partition, at_ms in done_ms.items() if clocks[partition].closed_to_ms > at_ms}
 
-    def _advance(self, model: _Model, partition: int, clock: ModelClock, closings: Iterable[Closing]) -> None:
-        done_ms = model.clocks.get(partition, _UNKNOWN).closed_to_ms
-        closed_to_ms = clock.closed_to_ms
-        for closing in closings:
-            self._add(model, closing, done_ms)
-            closed_to_ms = max(closed_to_ms, closing.to_ms)
-        model.clocks[partition] = clock._replace(closed_to_ms=closed_to_ms)
+    def _advance(
+        self, model: _Model, clocks: Mapping[int, ModelClock], closings: Mapping[int, Iterable[Closing]]
+    ) -> None:
+        # Added in few large parts: to add one takes longer than to read it.
+        parts: defaultdict[int, list[Cells]] = defaultdict(list)
+        rows = 0
+        for partition, clock in clocks.items():
+            done_ms = model.clocks.get(partition, _UNKNOWN).closed_to_ms
+            closed_to_ms = clock.closed_to_ms
+            for closing in closings.get(partition, ()):
+                parts[closing.pane_ms].append(self._take(model, closing, done_ms if done_ms > closing.from_ms else 0))
+                closed_to_ms = max(closed_to_ms, closing.to_ms)
+                rows += parts[closing.pane_ms][-1].series.size
+                if rows > _ROWS_AT_ONCE:
+                    self._add(model, parts)
+                    rows = 0
+            model.clocks[partition] = clock._replace(closed_to_ms=closed_to_ms)
+        self._add(model, parts)
 
     def is_widened(self, partition: int, model: str, closings: Iterable[Closing]) -> bool:
         """Whether one of these closings has a pane of which a part alone was added, while panes were narrower."""
@@ -186,8 +198,7 @@ class ClosedPanes:
             earlier, known = self._models[model], _Model(self._kept_ms)
             known.series, known.edge_ms, known.late = earlier.series, earlier.edge_ms, earlier.late + 1
             known.kept_from_ms = earlier.kept_from_ms
-            for partition, clock in clocks.items():
-                self._advance(known, partition, clock, closings.get(partition, ()))
+            self._advance(known, clocks, closings)
             self._settle(model, known, now_ms)
             self._models[model] = known
 
@@ -205,20 +216,28 @@ class ClosedPanes:
         if checkpoint.unsettled is not None:
             self.show_unsettled(checkpoint.partition, checkpoint.unsettled)
 
-    def _add(self, model: _Model, closing: Closing, done_ms: int) -> None:
+    def _take(self, model: _Model, closing: Closing, from_ms: int) -> Cells:
+        """The rows of a closing from a time on, by the model's series; sketches from then on are added here."""
         panes = closing.panes
-        rest = np.flatnonzero(panes.cells.start_ms >= (done_ms if done_ms > closing.from_ms else 0))
-        cells = panes.cells._replace(series=model.place(panes.names)[panes.cells.series]).take(rest).summed()
-        model.late += int(cells.start_ms.min(initial=model.edge_ms) < model.edge_ms)
         for slide_ms, level in model.levels.items():
-            if closing.pane_ms <= slide_ms:
-                level.add(cells.take(np.flatnonzero(cells.start_ms >= model.kept_from_ms[slide_ms])), slide_ms)
-                for part in panes.sketches:
-                    if part.start_ms >= done_ms or done_ms <= closing.from_ms:
-                        key = part.series, part.start_ms - part.start_ms % slide_ms
-                        earlier = level.sketches.get(key)
-                        same_plan = earlier is not None and earlier.plan == part.sketch.plan
-                        level.sketches[key] = earlier + part.sketch if same_plan else part.sketch  # type: ignore[operator]
+            for part in panes.sketches if closing.pane_ms <= slide_ms else ():
+                if part.start_ms >= from_ms:
+                    key = part.series, part.start_ms - part.start_ms % slide_ms
+                    earlier = level.sketches.get(key)
+                    same_plan = earlier is not None and earlier.plan == part.sketch.plan
+                    level.sketches[key] = earlier + part.sketch if same_plan else part.sketch  # type: ignore[operator]
+        cells = panes.cells._replace(series=model.place(panes.names)[panes.cells.series])
+        return cells.take(np.flatnonzero(cells.start_ms >= from_ms)) if from_ms else cells
+
+    def _add(self, model: _Model, parts: defaultdict[int, list[Cells]]) -> None:
+        """Add rows, by the width of their panes, and empty the lists."""
+        while parts:
+            pane_ms, of_width = parts.popitem()
+            cells = Cells.joined(of_width).summed()
+            model.late += int(cells.start_ms.min(initial=model.edge_ms) < model.edge_ms)
+            for slide_ms, level in model.levels.items():
+                if pane_ms <= slide_ms:
+                    level.add(cells.take(np.flatnonzero(cells.start_ms >= model.kept_from_ms[slide_ms])), slide_ms)
 
     def show_partitions(self, partitions: Mapping[int, PartitionClock]) -> None:
         """Replace how far the partitions are read; before the models that they have met are advanced."""
