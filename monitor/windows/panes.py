@@ -347,18 +347,22 @@ class ClosedPanes:
         known = self._models.get(series.model)
         if known is None or series not in known.series:
             return []
-        counted: defaultdict[int, Ints] = defaultdict(lambda: np.zeros(POSITIVE_SUM, np.int64))
         with self._lock:
             series_id, level = known.series[series], known.levels[slide_ms]
-            for at in level.starts(slide_ms, from_ms, to_ms):
-                counted[at] += level.panes[at].counts(series_id)
+            at_ms = [np.array(level.starts(slide_ms, from_ms, to_ms), np.int64)]
+            settled = [level.panes[at].counts(series_id) for at in at_ms[0].tolist()]
+            counted = [np.array(settled, np.int64).reshape(-1, POSITIVE_SUM)]
             for cells in self._unsettled_cells(known, series):
                 start_ms = cells.start_ms - cells.start_ms % slide_ms
-                for at in np.unique(start_ms).tolist():
-                    if from_ms <= at < to_ms:
-                        counted[at] += cells.values[start_ms == at, :POSITIVE_SUM].sum(axis=0)
-        totals = [(at, int(counts.sum()), int(counts[:UNLABELLED].sum())) for at, counts in counted.items()]
-        return [Count(*total) for total in sorted(totals) if total[1]]
+                inside = (start_ms >= from_ms) & (start_ms < to_ms)
+                at_ms.append(start_ms[inside])
+                counted.append(cells.values[inside, :POSITIVE_SUM])
+        panes, place = np.unique(np.concatenate(at_ms), return_inverse=True)
+        totals = np.zeros((panes.size, POSITIVE_SUM), np.int64)
+        np.add.at(totals, place, np.concatenate(counted))
+        answered = totals[:, :UNLABELLED].sum(axis=1)
+        rows = zip(panes.tolist(), totals.sum(axis=1).tolist(), answered.tolist(), strict=True)
+        return [Count(*row) for row in rows if row[1]]
 
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
         """Start of the oldest panes of this width that are kept."""
