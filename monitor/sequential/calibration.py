@@ -1,0 +1,113 @@
+"""D1: evidence against calibration, that is against E[y | p, past] = p.
+
+For each alternative q_k(p) and each event, the bet is e = 1 + lam (y - p), with lam = (q_k - p) / (p (1 - p)) tabulated for
+each cell, and p exact: its mean is 1 if the model is calibrated. Source: section 4 of the mathematics.
+"""
+
+from functools import cache, lru_cache
+from typing import Final
+
+import numpy as np
+
+from monitor.arrays import Floats
+from monitor.scores import grid
+from monitor.sequential.alternatives import Profile, centred_shifts, common_shifts
+from monitor.sequential.sequential_loops import sum_bets
+from monitor.sequential.steps import Steps
+
+TOLERANCE: Final = 0.05
+"""Logits by which true probabilities may differ from predictions without being evidence."""
+
+_MAX_LOSS: Final = 0.999
+"""Largest share of its stake that a bet may lose on one event."""
+
+
+def log_bets(steps: Steps, profile: Profile, tolerance: float = TOLERANCE) -> Floats:
+    """Compute the logarithm of each alternative's bet on each step.
+
+    The logarithm of an event's bet is bounded from below by a line over its cell, and so the sum over a cell by its
+    counts and sums of predictions. So no bet is larger than that on the events, and every mean stays at most 1.
+
+    Parameters
+    ----------
+    steps
+        Settled predictions in order of prediction time.
+    profile
+        Of the series, from earlier predictions.
+    tolerance
+        Half the width, in logits, of the band in which deviations are no evidence; 0 for none.
+
+    Returns
+    -------
+    float64, shape (steps, 36): see :func:`monitor.sequential.alternatives.names`.
+    """
+    return sum_bets(
+        steps.first,
+        steps.cell,
+        steps.values,
+        _common_lines(tolerance),
+        _centred_lines(profile.centre, tolerance),
+        profile.regions(),
+    )
+
+
+@cache
+def _common_lines(tolerance: float) -> Floats:
+    return lines(common_shifts(), tolerance)
+
+
+@lru_cache(maxsize=64)
+def _centred_lines(centre: float, tolerance: float) -> Floats:
+    return lines(centred_shifts(centre), tolerance)
+
+
+def lines(shift: Floats, tolerance: float) -> Floats:
+    """Tabulate lines that bound the logarithms of bets from below.
+
+    An alternative above the tolerance band bets against its upper edge b(p) = sigmoid(logit p + tolerance), one below it
+    against the lower edge, and one inside it not at all. With r the odds of b relative to those of p, b = r p / (1 +
+    (r - 1) p), so that
+
+    .. math:: \\log(1 + \\lambda (1 - b)) = \\log(1 + \\lambda + (r - 1 - \\lambda) p) - \\log(1 + (r - 1) p)
+
+    and the same with 1 and r - 1 - lambda r for y = 0. The first term is concave in p and bounded by its chord over the
+    cell; the second is convex and bounded by its tangent in the middle.
+
+    Parameters
+    ----------
+    shift
+        float64, shape (alternatives, cells): of the alternatives, in logits.
+    tolerance
+        In logits, at least 0.
+
+    Returns
+    -------
+    float64, shape (cells, 4, alternatives)
+        What an event adds if it is positive: a constant and, per unit of its prediction above the cell's anchor, a slope;
+        then the same if it is negative.
+    """
+    lower, upper = grid.edges(), np.maximum(grid.edges(), grid.upper_edges())
+    middle, width = (lower + upper) / 2.0, np.where(upper > lower, upper - lower, 1.0)
+    above_anchor = grid.anchors() / grid.UNITS
+    side = np.where(np.abs(shift) > tolerance, np.sign(shift), 0.0)
+    r = np.exp(side * tolerance)
+    edge = r * middle / (1.0 + (r - 1.0) * middle)
+    variance = edge * (1.0 - edge)
+    odds = np.exp(shift) * middle
+    with np.errstate(invalid="ignore", divide="ignore"):
+        stake = (odds / (odds + 1.0 - middle) - edge) / variance
+        # Whichever prediction of the cell it is, a bet loses less than its stake.
+        most = _MAX_LOSS / (r * upper / (1.0 + (r - 1.0) * upper))
+        least = -_MAX_LOSS / (1.0 - r * lower / (1.0 + (r - 1.0) * lower))
+    # No bets on predictions of 0 and 1, which say that there is no doubt.
+    stake = np.where((variance > 0.0) & (side != 0.0), np.clip(stake, least, most), 0.0)
+    r = np.where(stake != 0.0, r, 1.0)
+    tangent = (r - 1.0) / (1.0 + (r - 1.0) * middle)
+    parts: list[Floats] = []
+    for constant, slope in ((1.0 + stake, r - 1.0 - stake), (np.ones_like(stake), r - 1.0 - stake * r)):
+        at_lower, at_upper = np.log(constant + slope * lower), np.log(constant + slope * upper)
+        chord = (at_upper - at_lower) / width
+        at_anchor = at_lower + chord * (above_anchor - lower)
+        convex = np.log(1.0 + (r - 1.0) * middle) + tangent * (above_anchor - middle)
+        parts += [at_anchor - convex, (chord - tangent) / grid.UNITS]
+    return np.ascontiguousarray(np.array(parts).transpose(2, 0, 1))
