@@ -68,7 +68,7 @@ class Profile:
 
 def names(profile: Profile) -> list[str]:
     """Return a name for each alternative, in the order of the detectors' columns."""
-    bounds = [0.0, *grid.edges()[list(profile.region_starts)].tolist(), 1.0]
+    bounds = [0.0, *np.append(grid.edges(), 1.0)[list(profile.region_starts)].tolist(), 1.0]
     return [
         *(f"offset {offset:+g}" for offset in OFFSETS),
         *(f"slope {slope:g}" for slope in SLOPES),

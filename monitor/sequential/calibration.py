@@ -86,22 +86,11 @@ def lines(shift: Floats, tolerance: float) -> Floats:
         What an event adds if it is positive: a constant and, per unit of its prediction above the cell's anchor, a slope;
         then the same if it is negative.
     """
-    lower, upper = grid.edges(), np.maximum(grid.edges(), grid.upper_edges())
+    lower, upper = _ends()
     middle, width = (lower + upper) / 2.0, np.where(upper > lower, upper - lower, 1.0)
     above_anchor = grid.anchors() / grid.UNITS
-    side = np.where(np.abs(shift) > tolerance, np.sign(shift), 0.0)
-    r = np.exp(side * tolerance)
-    edge = r * middle / (1.0 + (r - 1.0) * middle)
-    variance = edge * (1.0 - edge)
-    odds = np.exp(shift) * middle
-    with np.errstate(invalid="ignore", divide="ignore"):
-        stake = (odds / (odds + 1.0 - middle) - edge) / variance
-        # Whichever prediction of the cell it is, a bet loses less than its stake.
-        most = _MAX_LOSS / (r * upper / (1.0 + (r - 1.0) * upper))
-        least = -_MAX_LOSS / (1.0 - r * lower / (1.0 + (r - 1.0) * lower))
-    # No bets on predictions of 0 and 1, which say that there is no doubt.
-    stake = np.where((variance > 0.0) & (side != 0.0), np.clip(stake, least, most), 0.0)
-    r = np.where(stake != 0.0, r, 1.0)
+    stake = stakes(shift, tolerance)
+    r = np.where(stake != 0.0, np.exp(np.sign(stake) * tolerance), 1.0)
     tangent = (r - 1.0) / (1.0 + (r - 1.0) * middle)
     parts: list[Floats] = []
     for constant, slope in ((1.0 + stake, r - 1.0 - stake), (np.ones_like(stake), r - 1.0 - stake * r)):
@@ -111,3 +100,41 @@ def lines(shift: Floats, tolerance: float) -> Floats:
         convex = np.log(1.0 + (r - 1.0) * middle) + tangent * (above_anchor - middle)
         parts += [at_anchor - convex, (chord - tangent) / grid.UNITS]
     return np.ascontiguousarray(np.array(parts).transpose(2, 0, 1))
+
+
+def stakes(shift: Floats, tolerance: float) -> Floats:
+    """Compute what each alternative bets on y - b(p) in each cell: (q - b) / (b (1 - b)) in its middle.
+
+    That grows fastest if the alternative is true. There are no bets inside the band, nor on predictions of 0 and 1, which
+    admit no doubt.
+
+    Parameters
+    ----------
+    shift, tolerance
+        As for :func:`lines`.
+
+    Returns
+    -------
+    float64, shape (alternatives, cells)
+    """
+    lower, upper = _ends()
+    middle = (lower + upper) / 2.0
+    side = np.where(np.abs(shift) > tolerance, np.sign(shift), 0.0)
+    edge, at_lower, at_upper = (_moved(p, side * tolerance) for p in (middle, lower, upper))
+    variance = edge * (1.0 - edge)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        best = (_moved(middle, shift) - edge) / variance
+        # Whichever prediction of the cell it is, a bet loses less than its stake.
+        stake = np.clip(best, -_MAX_LOSS / (1.0 - at_lower), _MAX_LOSS / at_upper)
+    return np.where((variance > 0.0) & (side != 0.0), stake, 0.0)
+
+
+def _moved(p: Floats, logits: Floats) -> Floats:
+    """Probabilities whose log odds are larger by so many logits."""
+    r = np.exp(logits)
+    return r * p / (1.0 + (r - 1.0) * p)
+
+
+def _ends() -> tuple[Floats, Floats]:
+    """Ends of the cells; of those of 0 and 1, both are the same."""
+    return grid.edges(), np.maximum(grid.edges(), grid.upper_edges())
