@@ -14,15 +14,14 @@ from urllib.parse import quote
 
 import httpx
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Floats
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavailable
 from monitor.http_client import ApiKey, connect, key_of_environment, send_request
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
-
-Floats = NDArray[np.float64]
 
 _ARROW: Final = "application/vnd.apache.arrow.file"
 

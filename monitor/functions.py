@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Floats
 from monitor.errors import InputError, MonitorError
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
@@ -48,7 +49,6 @@ from monitor.sources.columns import UNLABELLED, Segments
 from monitor.sources.formats import MemoryTable, is_table
 from monitor.sources.tables import EventTable, SegmentColumn
 
-Floats = NDArray[np.float64]
 Names = str | Sequence[str]
 Shown = bool | Callable[[float], None]
 """Whether to show progress, or what to call with the share of the present stage that is done."""

@@ -55,7 +55,6 @@ FORMAT = '''
 from monitor.events.formats.base import Format, Messages
 from monitor.events.model import Kind, Reason, Record
 from monitor.events.fields import Rejected
-from monitor.events.formats.plain_json import event_schema
 from monitor.events.wire import Event
 
 
@@ -82,7 +81,7 @@ def matches(messages: Messages) -> set[int]:
     return {row for row, value in enumerate(messages.values) if value.startswith(b"csv;")}
 
 
-FORMAT = Format("csv", decode, examine, event_schema, matches)
+FORMAT = Format(decode, examine, matches)
 '''
 
 SCRIPT = """

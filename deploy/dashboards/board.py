@@ -1,6 +1,6 @@
 """What the dashboards have in common: variables, links to each other, and their layout."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from grafana_foundation_sdk.builders import dashboard
@@ -56,11 +56,6 @@ class Noted(AnnotationQuery):
         }
 
 
-def data_source() -> dashboard.DatasourceVariable:
-    """Which Prometheus is asked."""
-    return dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
-
-
 def choice(
     name: str,
     label: str,
@@ -108,7 +103,7 @@ def board(
     title: str,
     description: str,
     variables: Sequence[dashboard.QueryVariable],
-    rows: Sequence[tuple[str, Sequence[AnyPanel]]],
+    rows: Sequence[tuple[str, Iterable[AnyPanel]]],
     *,
     notes: Sequence[AnnotationQuery] = (),
     span: str = "now-6h",
@@ -126,6 +121,7 @@ def board(
     span
         The time range at first.
     """
+    source = dashboard.DatasourceVariable("datasource").label("Prometheus").type("prometheus")
     return Dashboard(
         uid=UIDS[name],
         title=title,
@@ -146,14 +142,14 @@ def board(
             )
         ],
         templating=DashboardDashboardTemplating(
-            list_val=[data_source().build(), *(variable.build() for variable in variables)]
+            list_val=[source.build(), *(variable.build() for variable in variables)]
         ),
         annotations=AnnotationContainer(list_val=list(notes)),
         panels=_laid_out(rows),
     )
 
 
-def _laid_out(rows: Sequence[tuple[str, Sequence[AnyPanel]]]) -> list[Panel | RowPanel]:
+def _laid_out(rows: Sequence[tuple[str, Iterable[AnyPanel]]]) -> list[Panel | RowPanel]:
     """The panels, each with a number, in the highest free place below its row's header, the leftmost of these."""
     panels: list[Panel | RowPanel] = []
     bottom = 0

@@ -1,5 +1,6 @@
 """Which models need me: all of them, the worst first."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from grafana_foundation_sdk.builders import stat, table, timeseries
@@ -11,6 +12,7 @@ from deploy.dashboards.panels import (
     GREEN,
     ORANGE,
     RED,
+    VERDICTS,
     YELLOW,
     Query,
     by_value,
@@ -21,8 +23,7 @@ from deploy.dashboards.panels import (
     rows,
     words,
 )
-from deploy.dashboards.promql import BY_VERSION, BY_WINDOW, faults, share, summed, weighted
-from deploy.dashboards.verdicts import VERDICTS
+from deploy.dashboards.promql import BY_VERSION, BY_WINDOW, faults, largest, share, summed
 
 _CHOSEN: Final = 'namespace=~"$namespace",model=~"$model"'
 _WHOLE: Final = f'{_CHOSEN},segment="all",window=~"$window"'
@@ -69,63 +70,55 @@ def fleet() -> Dashboard:
     )
 
 
-def _now() -> list[stat.Panel]:
-    return [
-        number(
-            "Models",
-            "Models of which predictions are held now, in whatever window.",
-            [Query(f"count(count by (model) (calibration_window_predictions{{{_CHOSEN}}}))")],
-            unit="none",
+def _now() -> Iterator[stat.Panel]:
+    yield number(
+        "Models",
+        "Models of which predictions are held now, in whatever window.",
+        Query(f"count(count by (model) (calibration_window_predictions{{{_CHOSEN}}}))"),
+    )
+    yield number(
+        "Versions at fault",
+        "Versions of models of which at least one window is found to be off beyond chance: its prior, its shape, "
+        "or both. Look at the table below for which, and by how much.",
+        Query(f"count(max by {BY_VERSION} ({faults(_WHOLE)}) > 0) or vector(0)"),
+        colours=((None, GREEN), (1, ORANGE)),
+    )
+    yield number(
+        "Alerts firing",
+        "Alerts of the calibration monitor that fire now, of models and of the service itself. They want evidence "
+        "and size together, for a while, so there can be fewer than versions at fault.",
+        Query(f"count({_FIRING}) or vector(0)"),
+        colours=((None, GREEN), (1, RED)),
+    )
+    yield number(
+        "Least label coverage",
+        "Share of predictions whose outcome is known, in the window where it is least. What is measured there may "
+        "not stand for the rest: outcomes that come early are often of one kind.",
+        Query(f"min({_COVERAGE})"),
+        unit="percentunit",
+        colours=((None, RED), (0.5, ORANGE), (0.8, GREEN)),
+    )
+    yield number(
+        "Oldest data",
+        "How long ago the newest event of the model was that has been silent the longest. Windows stand still "
+        "while there are no events, and so do alerts.",
+        Query(f"max({_AGE})"),
+        unit="s",
+        colours=((None, GREEN), (3600, YELLOW), (86400, RED)),
+    )
+    yield number(
+        "Refits failed",
+        "Refits that ended with an error within the time shown. Those that were rejected, for they were not better "
+        "on data they never saw, are no failures.",
+        Query(
+            "sum(max by (model) (increase(calibration_refits_total"
+            f'{{{_CHOSEN},result="failed"}}[$__range]))) or vector(0)',
+            kind="instant",
         ),
-        number(
-            "Versions at fault",
-            "Versions of models of which at least one window is found to be off beyond chance: its prior, its shape, "
-            "or both. Look at the table below for which, and by how much.",
-            [Query(f"count(max by {BY_VERSION} ({faults(_WHOLE)}) > 0) or vector(0)")],
-            unit="none",
-            colours=((None, GREEN), (1, ORANGE)),
-        ),
-        number(
-            "Alerts firing",
-            "Alerts of the calibration monitor that fire now, of models and of the service itself. They want evidence "
-            "and size together, for a while, so there can be fewer than versions at fault.",
-            [Query(f"count({_FIRING}) or vector(0)")],
-            unit="none",
-            colours=((None, GREEN), (1, RED)),
-        ),
-        number(
-            "Least label coverage",
-            "Share of predictions whose outcome is known, in the window where it is least. What is measured there may "
-            "not stand for the rest: outcomes that come early are often of one kind.",
-            [Query(f"min({_COVERAGE})")],
-            unit="percentunit",
-            colours=((None, RED), (0.5, ORANGE), (0.8, GREEN)),
-        ),
-        number(
-            "Oldest data",
-            "How long ago the newest event of the model was that has been silent the longest. Windows stand still "
-            "while there are no events, and so do alerts.",
-            [Query(f"max({_AGE})")],
-            unit="s",
-            colours=((None, GREEN), (3600, YELLOW), (86400, RED)),
-        ),
-        number(
-            "Refits failed",
-            "Refits that ended with an error within the time shown. Those that were rejected, for they were not better "
-            "on data they never saw, are no failures.",
-            [
-                Query(
-                    "sum(max by (model) (increase(calibration_refits_total"
-                    f'{{{_CHOSEN},result="failed"}}[$__range]))) or vector(0)',
-                    kind="instant",
-                )
-            ],
-            unit="none",
-            decimals=0,
-            colours=((None, GREEN), (0.5, ORANGE)),
-            trend=False,
-        ),
-    ]
+        decimals=0,
+        colours=((None, GREEN), (0.5, ORANGE)),
+        trend=False,
+    )
 
 
 def _table() -> table.Panel:
@@ -135,15 +128,13 @@ def _table() -> table.Panel:
         "square by which its logits are off, offset and shape together, and 0 where that may be chance: 0.2 changes "
         "odds by a fifth. A shifted prior (offset) is mended by an update of the intercept; a wrong shape needs a "
         "refit. A click on a model opens it.",
-        [
-            Query(f"topk by {BY_VERSION} (1, {_FAULT})", kind="table"),
-            Query(f"{_OF_VERDICT} {_IN_WORST}", kind="table"),
-            Query(_in_worst(weighted("calibration_offset_logit", _WHOLE, BY_WINDOW)), kind="table"),
-            Query(_in_worst(weighted("calibration_logit_error_after_offset", _WHOLE, BY_WINDOW)), kind="table"),
-            Query(_in_worst(summed("calibration_window_labelled", _WHOLE, BY_WINDOW)), kind="table"),
-            Query(_COVERAGE, kind="table"),
-            Query(f"0 * {_VERSIONS} + on (model) group_left () ({_AGE})", kind="table"),
-        ],
+        Query(f"topk by {BY_VERSION} (1, {_FAULT})", kind="table"),
+        Query(f"{_OF_VERDICT} {_IN_WORST}", kind="table"),
+        Query(_in_worst(largest("calibration_offset_logit", _WHOLE, BY_WINDOW)), kind="table"),
+        Query(_in_worst(largest("calibration_logit_error_after_offset", _WHOLE, BY_WINDOW)), kind="table"),
+        Query(_in_worst(summed("calibration_window_labelled", _WHOLE, BY_WINDOW)), kind="table"),
+        Query(_COVERAGE, kind="table"),
+        Query(f"0 * {_VERSIONS} + on (model) group_left () ({_AGE})", kind="table"),
         unit="short",
         size=(16, 11),
         transformations=merged(
@@ -182,8 +173,7 @@ def _alerts() -> table.Panel:
     return rows(
         "Alerts",
         "What Alertmanager has been told of. The name of each alert is that of its runbook.",
-        [Query(f"max by (alertname, severity, model, version, segment, window) ({_FIRING})", kind="table")],
-        unit="none",
+        Query(f"max by (alertname, severity, model, version, segment, window) ({_FIRING})", kind="table"),
         size=(8, 11),
         transformations=[
             DataTransformerConfig(
@@ -208,48 +198,42 @@ def _alerts() -> table.Panel:
     )
 
 
-def _over_time() -> list[timeseries.Panel]:
-    return [
-        lines(
-            "Off by, in the worst window",
-            "Root mean square by which a version's logits are off, offset and shape together, in its worst window; 0 "
-            "where that may be chance. Dashed: where alerts begin, and where one window alone is enough for them.",
-            [Query(f"max by {BY_VERSION} ({faults(_WHOLE)})", "{{model}} {{version}}")],
-            unit="none",
-            size=(12, 8),
-            colours=((None, GREEN), (0.2, ORANGE), (0.4, RED)),
+def _over_time() -> Iterator[timeseries.Panel]:
+    yield lines(
+        "Off by, in the worst window",
+        "Root mean square by which a version's logits are off, offset and shape together, in its worst window; 0 "
+        "where that may be chance. Dashed: where alerts begin, and where one window alone is enough for them.",
+        Query(f"max by {BY_VERSION} ({faults(_WHOLE)})", "{{model}} {{version}}"),
+        size=(12, 8),
+        colours=((None, GREEN), (0.2, ORANGE), (0.4, RED)),
+    )
+    yield lines(
+        "Windows by verdict",
+        "Windows of whole models by what is found of them. Where orange or red grows, the fleet drifts.",
+        Query(
+            f"count by (verdict) ({_OF_VERDICT})",
+            "{{verdict}}",
         ),
-        lines(
-            "Windows by verdict",
-            "Windows of whole models by what is found of them. Where orange or red grows, the fleet drifts.",
-            [
-                Query(
-                    f"count by (verdict) ({_OF_VERDICT})",
-                    "{{verdict}}",
-                )
-            ],
-            unit="none",
-            size=(12, 8),
-            stacked=True,
-            fields={verdict: [coloured(colour), ("displayName", text)] for verdict, (text, colour) in VERDICTS.items()},
-        ),
-        lines(
-            "Label coverage",
-            "Share of the predictions whose outcome is known, of the window where it is least. It falls when outcomes "
-            "come late, or no more.",
-            [Query(f"min by (model) ({_COVERAGE})", "{{model}}")],
-            unit="percentunit",
-            size=(12, 8),
-            most=1.0,
-        ),
-        lines(
-            "Age of the newest event",
-            "How long ago the newest event of each model was. A line that climbs is a model whose events have stopped.",
-            [Query(_AGE, "{{model}}")],
-            unit="s",
-            size=(12, 8),
-        ),
-    ]
+        size=(12, 8),
+        stacked=True,
+        fields={verdict: [coloured(colour), ("displayName", text)] for verdict, (text, colour) in VERDICTS.items()},
+    )
+    yield lines(
+        "Label coverage",
+        "Share of the predictions whose outcome is known, of the window where it is least. It falls when outcomes "
+        "come late, or no more.",
+        Query(f"min by (model) ({_COVERAGE})", "{{model}}"),
+        unit="percentunit",
+        size=(12, 8),
+        most=1.0,
+    )
+    yield lines(
+        "Age of the newest event",
+        "How long ago the newest event of each model was. A line that climbs is a model whose events have stopped.",
+        Query(_AGE, "{{model}}"),
+        unit="s",
+        size=(12, 8),
+    )
 
 
 def _in_worst(expr: str) -> str:

@@ -14,6 +14,7 @@ from deploy.dashboards.panels import (
     ORANGE,
     PURPLE,
     RED,
+    VERDICTS,
     AnyPanel,
     Property,
     Query,
@@ -21,9 +22,8 @@ from deploy.dashboards.panels import (
     lines,
     number,
 )
-from deploy.dashboards.promql import largest, share, smallest, summed, weighted
+from deploy.dashboards.promql import largest, share, summed
 from deploy.dashboards.reliability import reliability_diagram, reliability_volume
-from deploy.dashboards.verdicts import VERDICTS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.windows.maturity import COHORTS
@@ -56,11 +56,11 @@ def model() -> Dashboard:
             choice("window", "Window", f"calibration_window_predictions{{{_SEGMENT}}}"),
         ],
         [
-            ("Now", list(_now())),
-            ("Is it the prior or the shape?", list(_prior_or_shape())),
-            ("Measures, with their intervals and what chance alone does", list(_measures())),
-            ("Outcomes and volume", list(_outcomes())),
-            ("Repairs: raw against recalibrated scores, on events that no refit saw", list(_repairs())),
+            ("Now", _now()),
+            ("Is it the prior or the shape?", _prior_or_shape()),
+            ("Measures, with their intervals and what chance alone does", _measures()),
+            ("Outcomes and volume", _outcomes()),
+            ("Repairs: raw against recalibrated scores, on events that no refit saw", _repairs()),
         ],
         notes=_notes(),
         span="now-24h",
@@ -72,8 +72,7 @@ def _now() -> Iterator[stat.Panel]:
         "Verdict",
         "What is found of the window beyond chance. Prior shift: an offset to all logits is all it takes. Shape: some "
         "predictions are too high where others are not. Too little data: nothing is said.",
-        [Query(f"max by (verdict) (calibration_verdict{{{_WINDOW}}}) == 1", "{{verdict}}", kind="instant")],
-        unit="none",
+        Query(f"max by (verdict) (calibration_verdict{{{_WINDOW}}}) == 1", "{{verdict}}", kind="instant"),
         names=True,
         trend=False,
         fields={verdict: [("displayName", text), coloured(colour)] for verdict, (text, colour) in VERDICTS.items()},
@@ -82,37 +81,35 @@ def _now() -> Iterator[stat.Panel]:
         "Offset",
         "What has to be added to every logit so that the mean prediction is right: 0 is none, below 0 predictions are "
         "too high. 0.2 changes odds by a fifth.",
-        [Query(weighted("calibration_offset_logit", _WINDOW))],
-        unit="none",
+        Query(largest("calibration_offset_logit", _WINDOW)),
         decimals=2,
     )
     yield number(
         "Shape error",
         "Root mean square by which logits are off after the best offset. The tolerance of the model, 0.05 unless set, "
         "is no fault; alerts begin at 0.2.",
-        [Query(largest("calibration_logit_error_after_offset", _WINDOW))],
-        unit="none",
+        Query(largest("calibration_logit_error_after_offset", _WINDOW)),
         decimals=2,
         colours=((None, GREEN), (0.2, ORANGE), (0.4, RED)),
     )
     yield number(
         "Labelled",
         "Predictions of the window whose outcome is known: what all measures are of.",
-        [Query(summed("calibration_window_labelled", _WINDOW))],
+        Query(summed("calibration_window_labelled", _WINDOW)),
         unit="short",
     )
     yield number(
         "Label coverage",
         "Share of the window's predictions whose outcome is known or implied. Far below what is usual here, those that "
         "are known may not stand for the rest.",
-        [Query(share("calibration_window_labelled", "calibration_window_predictions", _WINDOW))],
+        Query(share("calibration_window_labelled", "calibration_window_predictions", _WINDOW)),
         unit="percentunit",
         colours=((None, RED), (0.5, ORANGE), (0.8, GREEN)),
     )
     yield number(
         "Newest event",
         "How long ago the newest event of the model was. Windows end one horizon before it, and stand still with it.",
-        [Query(f"time() - max(calibration_watermark_timestamp_seconds{{{_MODEL}}})")],
+        Query(f"time() - max(calibration_watermark_timestamp_seconds{{{_MODEL}}})"),
         unit="s",
     )
 
@@ -123,10 +120,8 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
         "Prevalence against mean prediction",
         "Share of positive outcomes, and mean of the predictions, over the window. Two lines that part are predictions "
         "that are too low or too high as a whole, though the model may still rank well.",
-        [
-            Query(share("calibration_window_positives", "calibration_window_labelled", _WINDOW), "prevalence"),
-            Query(weighted("calibration_mean_prediction_ratio", _WINDOW), "mean prediction"),
-        ],
+        Query(share("calibration_window_positives", "calibration_window_labelled", _WINDOW), "prevalence"),
+        Query(largest("calibration_mean_prediction_ratio", _WINDOW), "mean prediction"),
         unit="percentunit",
         size=(12, 8),
         least=None,
@@ -153,11 +148,8 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
         "Evidence",
         "p-values, on a logarithmic scale: that the model is calibrated, and that a shifted prior is all there is. "
         "They are of one window, and no guard against many looks: alerts want size as well.",
-        [
-            Query(_at_least(smallest("calibration_p_value", _WINDOW)), "calibrated"),
-            Query(_at_least(smallest("calibration_prior_shift_p_value", _WINDOW)), "a shifted prior is all"),
-        ],
-        unit="none",
+        Query(_at_least(largest("calibration_p_value", _WINDOW)), "calibrated"),
+        Query(_at_least(largest("calibration_prior_shift_p_value", _WINDOW)), "a shifted prior is all"),
         least=None,
         most=1.0,
         logarithmic=True,
@@ -181,14 +173,12 @@ def _measured(measure: Measure) -> timeseries.Panel:
         measure.title,
         f"{measure.help.rstrip('.')}. The band is its 95% interval. The dashed line is what 95% of perfectly "
         "calibrated models stay below with the same predictions: chance alone brings a value so far, and what counts "
-        "is a band that lies above it. Of several replicas, the worst. Band and dashed line need `exposition.level: "
+        "is a band that lies above it. Band and dashed line need `exposition.level: "
         "intervals` in the settings, which is not the default beyond 50 models.",
-        [
-            Query(largest(series, _WINDOW), measure.title),
-            Query(largest(f"{series}_upper", _WINDOW), _UPPER),
-            Query(largest(f"{series}_lower", _WINDOW), _LOWER),
-            Query(largest(f"{series}_null_q95", _WINDOW), _CHANCE),
-        ],
+        Query(largest(series, _WINDOW), measure.title),
+        Query(largest(f"{series}_upper", _WINDOW), _UPPER),
+        Query(largest(f"{series}_lower", _WINDOW), _LOWER),
+        Query(largest(f"{series}_null_q95", _WINDOW), _CHANCE),
         unit="percentunit" if in_percent or measure.unit == "ratio" else "none",
         fields={
             measure.title: [coloured(BLUE), ("custom.lineWidth", 2)],
@@ -204,12 +194,9 @@ def _with_interval(
     return lines(
         title,
         description,
-        [
-            Query(weighted(series, _WINDOW), title.lower()),
-            Query(weighted(f"{series}_upper", _WINDOW), _UPPER),
-            Query(weighted(f"{series}_lower", _WINDOW), _LOWER),
-        ],
-        unit="none",
+        Query(largest(series, _WINDOW), title.lower()),
+        Query(largest(f"{series}_upper", _WINDOW), _UPPER),
+        Query(largest(f"{series}_lower", _WINDOW), _LOWER),
         size=size,
         least=None,
         colours=((None, "transparent"), (right, GREEN)),
@@ -231,12 +218,10 @@ def _outcomes() -> Iterator[timeseries.Panel]:
         "Share of the predictions that have an outcome, by their age in quarters of the horizon. Ages stay apart as "
         "long as outcomes come as they always did. Where they stop, the youngest falls first, long before the window "
         "does. Of all segments; implied negatives are no outcomes here.",
-        [
-            Query(
-                share("calibration_cohort_labelled", "calibration_cohort_predictions", _VERSION, "(cohort)"),
-                "{{cohort}}",
-            )
-        ],
+        Query(
+            share("calibration_cohort_labelled", "calibration_cohort_predictions", _VERSION, "(cohort)"),
+            "{{cohort}}",
+        ),
         unit="percentunit",
         most=1.0,
         fields={
@@ -247,20 +232,17 @@ def _outcomes() -> Iterator[timeseries.Panel]:
     yield lines(
         "Predictions of the window",
         "All of them, and those whose outcome is known. Intervals narrow with the square root of the latter.",
-        [
-            Query(summed("calibration_window_predictions", _WINDOW), "predictions"),
-            Query(summed("calibration_window_labelled", _WINDOW), "labelled"),
-            Query(summed("calibration_window_positives", _WINDOW), "positive"),
-        ],
+        Query(summed("calibration_window_predictions", _WINDOW), "predictions"),
+        Query(summed("calibration_window_labelled", _WINDOW), "labelled"),
+        Query(summed("calibration_window_positives", _WINDOW), "positive"),
         unit="short",
         fields={"predictions": [coloured(GREY)], "labelled": [coloured(BLUE)], "positive": [coloured(ORANGE)]},
     )
     yield lines(
         "Too little data",
         "1 where the window holds too little for any measure: then nothing is said of it, and nothing fires. The "
-        "report of the window says what is missing. Of several replicas, whether it is so on one of them.",
-        [Query(largest("calibration_insufficient_data", _WINDOW), "too little data")],
-        unit="none",
+        "report of the window says what is missing.",
+        Query(largest("calibration_insufficient_data", _WINDOW), "too little data"),
         most=1.0,
     )
 
@@ -271,7 +253,7 @@ def _repairs() -> Iterator[AnyPanel]:
             f"{'smCE' if measure == 'smce' else 'Log loss'}, raw and recalibrated",
             "Of the scores as the model gives them, of what the serving map (champion) makes of them, and of what a "
             "map that waits (candidate) would. All on events that no refit of these maps saw, and lower is better.",
-            [Query(largest(f"calibration_map_{measure}", _VERSION, "(map)"), "{{map}}")],
+            Query(largest(f"calibration_map_{measure}", _VERSION, "(map)"), "{{map}}"),
             unit="percentunit" if measure == "smce" else "none",
             least=0.0 if measure == "smce" else None,
             fields={name: [("displayName", text), coloured(colour)] for name, (text, colour) in _MAPS.items()},
@@ -280,8 +262,7 @@ def _repairs() -> Iterator[AnyPanel]:
         "Evidence that a map is better",
         "Decimal logarithm of the e-value of one map against another, or against none. Above 1.3, the dashed line, "
         "chance has less than 1 in 20, at one look; below 0 the other is ahead.",
-        [Query(largest("calibration_map_log10_e_value", _VERSION, "(map, against)"), "{{map}} against {{against}}")],
-        unit="none",
+        Query(largest("calibration_map_log10_e_value", _VERSION, "(map, against)"), "{{map}} against {{against}}"),
         least=None,
         colours=((None, "transparent"), (1.3, GREEN)),
     )
@@ -289,7 +270,7 @@ def _repairs() -> Iterator[AnyPanel]:
         "Events that maps are measured on",
         "Sampled labelled events that no refit of the maps shown saw. A new map starts with few of them, so its "
         "measures are uncertain at first.",
-        [Query(largest("calibration_map_events", _VERSION, "(map)"), "{{map}}")],
+        Query(largest("calibration_map_events", _VERSION, "(map)"), "{{map}}"),
         unit="short",
         size=(12, 6),
         fields={name: [("displayName", text), coloured(colour)] for name, (text, colour) in _MAPS.items()},
@@ -298,8 +279,7 @@ def _repairs() -> Iterator[AnyPanel]:
         "Refits that ended",
         "Refits of the model since it is known, by how they ended. passed: there is a better map, whether it serves or "
         "not; rejected: it is not better on events it never saw; failed: there is none.",
-        [Query(largest("calibration_refits_total", _MODEL, "(result)"), "{{result}}")],
-        unit="none",
+        Query(largest("calibration_refits_total", _MODEL, "(result)"), "{{result}}"),
         size=(12, 6),
         fields={
             "passed": [coloured(GREEN)],

@@ -2,11 +2,18 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, Self, TypeVar
+from typing import Final, Literal, TypeVar
 
-from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
-from grafana_foundation_sdk.cog.builder import Builder
-from grafana_foundation_sdk.cog.variants import Dataquery
+from grafana_foundation_sdk.builders import (
+    barchart,
+    common,
+    dashboard,
+    prometheus,
+    stat,
+    table,
+    timeseries,
+    xychart,
+)
 from grafana_foundation_sdk.models.common import (
     BigValueColorMode,
     BigValueGraphMode,
@@ -25,7 +32,6 @@ from grafana_foundation_sdk.models.dashboard import (
     DataTransformerConfig,
     DynamicConfigValue,
     FieldColorModeId,
-    Panel,
     Threshold,
     ThresholdsMode,
     ValueMap,
@@ -33,6 +39,8 @@ from grafana_foundation_sdk.models.dashboard import (
     ValueMappingResult,
 )
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
+
+from monitor.reports.evaluation.report import Verdict
 
 SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${datasource}")
 """The Prometheus that is chosen at the top of each dashboard."""
@@ -74,56 +82,16 @@ class Query:
         return built.instant().format(PromQueryFormat.TABLE if self.kind == "table" else PromQueryFormat.TIME_SERIES)
 
 
-class AnyPanel(Protocol):
-    """What the builders of all panels have."""
-
-    def title(self, title: str) -> Self:
-        """Its title."""
-        ...
-
-    def description(self, description: str) -> Self:
-        """How to read it."""
-        ...
-
-    def datasource(self, datasource: DataSourceRef) -> Self:
-        """What it asks."""
-        ...
-
-    def span(self, w: int) -> Self:
-        """Its width."""
-        ...
-
-    def height(self, h: int) -> Self:
-        """Its height."""
-        ...
-
-    def unit(self, unit: str) -> Self:
-        """The unit of its values."""
-        ...
-
-    def targets(self, targets: list[Builder[Dataquery]]) -> Self:
-        """Its queries."""
-        ...
-
-    def override_by_name(self, name: str, properties: list[DynamicConfigValue]) -> Self:
-        """Options of one field."""
-        ...
-
-    def build(self) -> Panel:
-        """What the dashboard holds."""
-        ...
-
-
-PanelBuilder = TypeVar("PanelBuilder", bound=AnyPanel)
+AnyPanel = barchart.Panel | stat.Panel | table.Panel | timeseries.Panel | xychart.Panel
+PanelBuilder = TypeVar("PanelBuilder", barchart.Panel, stat.Panel, table.Panel, timeseries.Panel, xychart.Panel)
 
 
 def furnish(
     panel: PanelBuilder,
     title: str,
     description: str,
-    queries: Sequence[Query],
-    *,
-    unit: str,
+    *queries: Query,
+    unit: str = "none",
     size: tuple[int, int],
     fields: Mapping[str, Sequence[Property]] | None = None,
 ) -> PanelBuilder:
@@ -148,9 +116,8 @@ def furnish(
 def lines(
     title: str,
     description: str,
-    queries: Sequence[Query],
-    *,
-    unit: str,
+    *queries: Query,
+    unit: str = "none",
     size: tuple[int, int] = (8, 8),
     least: float | None = 0.0,
     most: float | None = None,
@@ -160,16 +127,10 @@ def lines(
     fields: Mapping[str, Sequence[Property]] | None = None,
 ) -> timeseries.Panel:
     """Lines over time; ``colours`` are drawn as dashed lines at their values."""
-    panel = furnish(timeseries.Panel(), title, description, queries, unit=unit, size=size, fields=fields)
+    panel = furnish(timeseries.Panel(), title, description, *queries, unit=unit, size=size, fields=fields)
     panel.line_width(1).fill_opacity(40 if stacked else 0).show_points(VisibilityMode.NEVER)
     panel.tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.MULTI).sort(SortOrder.DESCENDING))
-    panel.legend(
-        common.VizLegendOptions()
-        .display_mode(LegendDisplayMode.LIST)
-        .placement(LegendPlacement.BOTTOM)
-        .show_legend(show_legend=True)
-        .calcs([])
-    )
+    panel.legend(legend_below())
     if stacked:
         panel.stacking(common.StackingConfig().mode(StackingMode.NORMAL))
     if logarithmic:
@@ -184,13 +145,17 @@ def lines(
     return panel
 
 
+def legend_below() -> common.VizLegendOptions:
+    """A legend below the panel, without values."""
+    legend = common.VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
+    return legend.show_legend(show_legend=True).calcs([])
+
+
 def number(
     title: str,
     description: str,
-    queries: Sequence[Query],
-    *,
-    unit: str,
-    size: tuple[int, int] = (4, 4),
+    *queries: Query,
+    unit: str = "none",
     colours: Colours = ((None, BLUE),),
     decimals: int | None = None,
     names: bool = False,
@@ -198,7 +163,7 @@ def number(
     fields: Mapping[str, Sequence[Property]] | None = None,
 ) -> stat.Panel:
     """The last value, large; ``names`` shows the name of the result instead, such as a verdict."""
-    panel = furnish(stat.Panel(), title, description, queries, unit=unit, size=size, fields=fields)
+    panel = furnish(stat.Panel(), title, description, *queries, unit=unit, size=(4, 4), fields=fields)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(values=False).fields(""))
     panel.text_mode(BigValueTextMode.NAME if names else BigValueTextMode.AUTO)
     panel.color_mode(BigValueColorMode.VALUE)
@@ -212,16 +177,15 @@ def number(
 def rows(
     title: str,
     description: str,
-    queries: Sequence[Query],
-    *,
-    unit: str,
+    *queries: Query,
+    unit: str = "none",
     size: tuple[int, int],
     transformations: Sequence[DataTransformerConfig],
     sort_by: str,
     fields: Mapping[str, Sequence[Property]] | None = None,
 ) -> table.Panel:
     """A table, with the largest value of a column first."""
-    panel = furnish(table.Panel(), title, description, queries, unit=unit, size=size, fields=fields)
+    panel = furnish(table.Panel(), title, description, *queries, unit=unit, size=size, fields=fields)
     panel.transformations(list(transformations)).sort_by(
         [common.TableSortByFieldState().display_name(sort_by).desc(desc=True)]
     )
@@ -281,3 +245,15 @@ def words(mapping: Mapping[str, tuple[str, str]]) -> list[ValueMapping]:
             }
         )
     ]
+
+
+_VERDICT_COLOURS: Final = {
+    Verdict.CALIBRATED: GREEN,
+    Verdict.PRIOR_SHIFT: ORANGE,
+    Verdict.SHAPE: RED,
+    Verdict.BOTH: RED,
+    Verdict.INSUFFICIENT: "text",
+}
+
+VERDICTS: Final = {verdict.value: (verdict.words, _VERDICT_COLOURS[verdict]) for verdict in Verdict}
+"""Verdict -> its words and its colour."""

@@ -1,8 +1,7 @@
-"""Expressions that several panels need. They are right with one replica and with several.
+"""Expressions that several panels need.
 
-A replica tells of the partitions that it holds. So counts are summed over replicas, and shares are shares of sums; of
-measures, which do not add, the largest is shown: that of the worst replica. Of what is read from the store all replicas
-say the same, and the maximum is what they say.
+Each series of a model is exported by the one replica that evaluates it. While another one takes the model over, both
+may export it for some seconds: the largest of both is shown, and counts may be twice as large for as long.
 """
 
 from typing import Final
@@ -14,17 +13,12 @@ AT_FAULT: Final = "prior_shift|shape_miscalibration|both"
 
 
 def largest(series: str, selector: str, by: str = "") -> str:
-    """The largest over replicas, and over whatever ``by`` leaves out."""
+    """The largest over whatever ``by`` leaves out."""
     return f"max {f'by {by} ' if by else ''}({series}{{{selector}}})"
 
 
-def smallest(series: str, selector: str, by: str = "") -> str:
-    """The smallest over replicas, and over whatever ``by`` leaves out."""
-    return f"min {f'by {by} ' if by else ''}({series}{{{selector}}})"
-
-
 def summed(series: str, selector: str, by: str = "") -> str:
-    """The sum over replicas, and over whatever ``by`` leaves out."""
+    """The sum over whatever ``by`` leaves out."""
     return f"sum {f'by {by} ' if by else ''}({series}{{{selector}}})"
 
 
@@ -45,10 +39,3 @@ def faults(selector: str) -> str:
     )
     found = f'max without (verdict) (calibration_verdict{{{selector},verdict=~"{AT_FAULT}"}})'
     return f"sqrt({squares}) * {found}"
-
-
-def weighted(series: str, selector: str, by: str = "") -> str:
-    """The mean over replicas, each with the weight of its labelled predictions."""
-    values, labelled = f"{series}{{{selector}}}", f"calibration_window_labelled{{{selector}}}"
-    grouped = f" by {by}" if by else ""
-    return f"sum{grouped} ({values} * {labelled}) / sum{grouped} ({labelled} and {values})"

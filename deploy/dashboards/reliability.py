@@ -1,16 +1,21 @@
-"""The reliability diagram, of counts that add over replicas."""
+"""The reliability diagram, of the counts in its bins."""
+
+from collections.abc import Mapping
+from typing import Final
 
 from grafana_foundation_sdk.builders import barchart, common, xychart
-from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement, StackingMode, TooltipDisplayMode
+from grafana_foundation_sdk.models.common import StackingMode, TooltipDisplayMode
 from grafana_foundation_sdk.models.dashboard import DataTransformerConfig
 from grafana_foundation_sdk.models.xychart import SeriesMapping, XYShowMode
 
-from deploy.dashboards.panels import BLUE, GREY, Property, Query, coloured, furnish, merged
+from deploy.dashboards.panels import BLUE, GREY, Property, Query, coloured, furnish, legend_below, merged
 from deploy.dashboards.promql import share, summed
 
 _SAID, _WAS, _DIAGONAL = "mean prediction", "share of positives", "perfectly calibrated"
 _LOWER, _UPPER, _COUNT = "95% interval, lower end", "95% interval, upper end", "labelled"
 _Z = 1.96
+_SOLID: Final = {"fill": "solid"}
+_DOTTED: Final = {"fill": "dot", "dash": [2, 6]}
 
 
 def reliability_diagram(selector: str) -> xychart.Panel:
@@ -24,26 +29,20 @@ def reliability_diagram(selector: str) -> xychart.Panel:
         "dotted lines are 95% intervals (Wilson): a diagonal within them can be chance. Of several classes, how often "
         "the top label came true. Empty unless the settings say `exposition.level: all`, which is not the default "
         "beyond 50 models: the page of the model has the diagram at any level.",
-        [
-            Query(said, kind="table"),
-            Query(share("calibration_bin_positives", "calibration_bin_labelled", selector, "(bin)"), kind="table"),
-            Query(said, kind="table"),
-            Query(_wilson(selector, "-"), kind="table"),
-            Query(_wilson(selector, "+"), kind="table"),
-            Query(f"{summed('calibration_bin_labelled', selector, '(bin)')} > 0", kind="table"),
-        ],
+        Query(said, kind="table"),
+        Query(share("calibration_bin_positives", "calibration_bin_labelled", selector, "(bin)"), kind="table"),
+        Query(said, kind="table"),
+        Query(_wilson(selector, "-"), kind="table"),
+        Query(_wilson(selector, "+"), kind="table"),
+        Query(f"{summed('calibration_bin_labelled', selector, '(bin)')} > 0", kind="table"),
         unit="percentunit",
         size=(12, 16),
         fields={
             _SAID: [("min", 0), ("max", 1), ("custom.axisLabel", "mean prediction")],
-            _WAS: [
-                *_drawn(XYShowMode.POINTS_AND_LINES, 2, "solid"),
-                coloured(BLUE),
-                *_whole_axis("share of positives"),
-            ],
-            _DIAGONAL: [*_drawn(XYShowMode.LINES, 1, "solid"), coloured(GREY), *_whole_axis("share of positives")],
-            _LOWER: [*_drawn(XYShowMode.LINES, 1, "dot"), coloured(BLUE), *_whole_axis("share of positives")],
-            _UPPER: [*_drawn(XYShowMode.LINES, 1, "dot"), coloured(BLUE), *_whole_axis("share of positives")],
+            _WAS: _drawn(XYShowMode.POINTS_AND_LINES, 2, _SOLID, BLUE),
+            _DIAGONAL: _drawn(XYShowMode.LINES, 1, _SOLID, GREY),
+            _LOWER: _drawn(XYShowMode.LINES, 1, _DOTTED, BLUE),
+            _UPPER: _drawn(XYShowMode.LINES, 1, _DOTTED, BLUE),
             _COUNT: [("unit", "short"), ("decimals", 0)],
         },
     )
@@ -68,14 +67,7 @@ def reliability_diagram(selector: str) -> xychart.Panel:
     panel.mapping(SeriesMapping.MANUAL)
     panel.series([_series(_WAS, sized=True), _series(_LOWER), _series(_UPPER), _series(_DIAGONAL)])
     panel.tooltip(common.VizTooltipOptions().mode(TooltipDisplayMode.SINGLE))
-    panel.legend(
-        common.VizLegendOptions()
-        .display_mode(LegendDisplayMode.LIST)
-        .placement(LegendPlacement.BOTTOM)
-        .show_legend(show_legend=True)
-        .calcs([])
-    )
-    return panel
+    return panel.legend(legend_below())
 
 
 def reliability_volume(selector: str) -> barchart.Panel:
@@ -85,10 +77,8 @@ def reliability_volume(selector: str) -> barchart.Panel:
         "Labelled predictions by bin",
         "How the predictions are spread: labelled predictions in ten bins of equal width, each named by its lower "
         "edge, with how many of them were positive. Empty unless the settings say `exposition.level: all`.",
-        [
-            Query(f"{summed('calibration_bin_labelled', selector, '(bin)')}", kind="table"),
-            Query(f"{summed('calibration_bin_positives', selector, '(bin)')}", kind="table"),
-        ],
+        Query(f"{summed('calibration_bin_labelled', selector, '(bin)')}", kind="table"),
+        Query(f"{summed('calibration_bin_positives', selector, '(bin)')}", kind="table"),
         unit="short",
         size=(8, 8),
         fields={"labelled": [coloured(BLUE)], "positive": [coloured("orange")]},
@@ -100,14 +90,7 @@ def reliability_volume(selector: str) -> barchart.Panel:
         ]
     )
     panel.x_field("bin").stacking(StackingMode.NONE).fill_opacity(60).line_width(1)
-    panel.legend(
-        common.VizLegendOptions()
-        .display_mode(LegendDisplayMode.LIST)
-        .placement(LegendPlacement.BOTTOM)
-        .show_legend(show_legend=True)
-        .calcs([])
-    )
-    return panel
+    return panel.legend(legend_below())
 
 
 def _wilson(selector: str, sign: str) -> str:
@@ -121,18 +104,17 @@ def _wilson(selector: str, sign: str) -> str:
     return f"({k} + {half:.4f} {sign} {_Z} * sqrt({k} * ({n} - {k}) / {n} + {half / 2:.4f})) / ({n} + {_Z**2:.4f})"
 
 
-def _drawn(show: XYShowMode, width: int, line: str) -> list[Property]:
-    style = {"fill": "dot", "dash": [2, 6]} if line == "dot" else {"fill": "solid"}
+def _drawn(show: XYShowMode, width: int, line: Mapping[str, object], colour: str) -> list[Property]:
     return [
         ("custom.show", show.value),
         ("custom.lineWidth", width),
-        ("custom.lineStyle", style),
+        ("custom.lineStyle", line),
         ("custom.pointSize", {"fixed": 8, "min": 6, "max": 28}),
+        coloured(colour),
+        ("min", 0),
+        ("max", 1),
+        ("custom.axisLabel", "share of positives"),
     ]
-
-
-def _whole_axis(label: str) -> list[Property]:
-    return [("min", 0), ("max", 1), ("custom.axisLabel", label)]
 
 
 def _series(field: str, *, sized: bool = False) -> xychart.XYSeriesConfig:

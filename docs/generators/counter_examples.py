@@ -114,11 +114,9 @@ def cancellation_figure() -> Figure:
     left.set_ylabel("how often it came true")
     legend(
         left,
-        [
-            Line2D([], [], color=INK, marker="o", ls="none", label="predictions"),
-            Line2D([], [], color=HAPPENED, marker="D", ls="none", label="mean of the bin"),
-            Patch(color=CHANCE, label="bin"),
-        ],
+        Line2D([], [], color=INK, marker="o", ls="none", label="predictions"),
+        Line2D([], [], color=HAPPENED, marker="D", ls="none", label="mean of the bin"),
+        Patch(color=CHANCE, label="bin"),
         columns=3,
     )
     bars = {
@@ -210,11 +208,9 @@ def sample_size_figure() -> Figure:
         axes.set_ylabel(unit)
     legend(
         figure.axes[0],
-        [
-            Line2D([], [], color=INK, marker="o", lw=1.8, label="calibrated model"),
-            Line2D([], [], color=HAPPENED, marker="s", lw=1.8, label="model that exaggerates"),
-            Patch(color=CHANCE, label="what chance gives"),
-        ],
+        Line2D([], [], color=INK, marker="o", lw=1.8, label="calibrated model"),
+        Line2D([], [], color=HAPPENED, marker="s", lw=1.8, label="model that exaggerates"),
+        Patch(color=CHANCE, label="what chance gives"),
         columns=3,
     )
     return figure
@@ -280,7 +276,7 @@ def _lines(title: str, caption: str, x: Floats, series: Mapping[str, Sequence[fl
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel(x_label)
     axes.set_ylabel("calibration error")
-    legend(axes, handles, columns=len(handles))
+    legend(axes, *handles, columns=len(handles))
     return figure
 
 

@@ -21,8 +21,6 @@ from monitor.access.provider import ProviderKeys
 from monitor.clock import Clock
 from monitor.errors import InputError, Unauthenticated
 
-MAX_CHARACTERS: Final = 16 * 1024
-"""Longer tokens are refused before they are parsed."""
 REMEMBERED_SECONDS: Final = 60.0
 """How long a valid token is not verified again, unless it expires or the provider's keys change."""
 MAX_REMEMBERED: Final = 4096
@@ -104,10 +102,6 @@ class TokenAuthenticator:
         ProviderUnavailable
             It cannot be checked, because the provider does not answer.
         """
-        if len(credential) > MAX_CHARACTERS:
-            raise Unauthenticated(f"a token has {MAX_CHARACTERS} characters at most, and this one {len(credential)}")
-        if not credential.isascii():
-            raise Unauthenticated(_UNREADABLE)
         digest = _digest(credential)
         # For each request, so that keys are read again also while all tokens are remembered.
         principal = self._remembered(digest, self._keys.version())
@@ -126,8 +120,6 @@ class TokenAuthenticator:
 
     def recall(self, credential: str) -> Principal | None:
         """The caller whom this token names, if it was verified a moment ago; else None. Never waits."""
-        if len(credential) > MAX_CHARACTERS or not credential.isascii():
-            return None
         version = self._keys.current()
         return None if version is None else self._remembered(_digest(credential), version)
 

@@ -13,6 +13,7 @@ from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSett
 from monitor.clock import Clock
 from monitor.durations import to_ms
 from monitor.events.codec import Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import DeadLetter, Kind, ModelPolicy
 from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
@@ -115,13 +116,14 @@ def make_panes(settings: Settings) -> ClosedPanes:
 def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False) -> Decoder:
     """A decoder with the limits of the settings; ``kind_by_keys`` for files that hold several topics."""
     pipeline = settings.pipeline
-    return Decoder(
+    rules = Rules(
         max_bytes=pipeline.max_message_bytes,
         max_ahead_ms=to_ms(pipeline.max_ahead),
         clock=clock,
         kind_by_keys=kind_by_keys,
         classes={name: len(model.classes) for name, model in settings.models.declared.items() if model.classes},
     )
+    return Decoder(rules)
 
 
 def make_evaluator(

@@ -1,6 +1,5 @@
 """Recalibration in the running service: its parts, made from the settings, and its threads."""
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -10,19 +9,19 @@ import structlog
 from monitor.app.parts import make_measures
 from monitor.app.settings import Settings
 from monitor.app.settings.models import ModelsSettings, RefitSettings
+from monitor.app.upkeep import Periodic
 from monitor.clock import Clock
 from monitor.durations import to_ms
 from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
-from monitor.recalibration.claims import Claims
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
-from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.schedule import POLL_SECONDS, Finding, Scheduler
 from monitor.recalibration.service import Live, Recalibrations
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import REFRESH_SECONDS, Serving
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
@@ -55,8 +54,6 @@ class Recalibration:
         The windows of every series.
     latest
         Returns the latest snapshot.
-    ready
-        Whether kernels are compiled; no live events are measured before.
     evaluates
         Whether this replica has the role ``evaluate``: it runs refits and requests those that are due.
     clock
@@ -71,7 +68,6 @@ class Recalibration:
         panes: PaneReader,
         windows: Sequence[Window],
         latest: Callable[[], Snapshot],
-        ready: Callable[[], bool],
         evaluates: bool = True,
         clock: Clock,
     ) -> None:
@@ -86,20 +82,17 @@ class Recalibration:
             evaluate_of=lambda model: partial(
                 evaluate, measures=self.measures, tolerance=settings.models.tolerance(model)
             ),
-            interval_seconds=_EVALUATIONS_PER_ROUND * settings.evaluation.interval.total_seconds(),
             draws=min(DRAWS, settings.evaluation.draws),
-            ready=ready,
             clock=clock,
         )
         self.runner = Runner(
             refits,
             store.read_sample,
-            Claims(store.database.identity),
             jobs=chosen.jobs,
             timeout_seconds=chosen.timeout.total_seconds(),
             held_out=chosen.held_out,
             tolerance=settings.models.tolerance,
-            promoted=self.serving.refresh,
+            promoted=self.serving.note_change,
             clock=clock,
         )
         self.recalibrations = Recalibrations(
@@ -120,20 +113,24 @@ class Recalibration:
             clock=clock,
         )
         self._clock = clock
-        self._scheduler_thread = threading.Thread(target=self.scheduler.run, name="refit schedules", daemon=True)
-        self._live_thread = threading.Thread(target=self.live.run, name="live maps", daemon=True)
+        self._champions = Periodic("champions", REFRESH_SECONDS, self.serving.refresh)
+        self._schedules = Periodic("refit schedules", POLL_SECONDS, self.scheduler.request_due, at_once=True)
+        interval_seconds = _EVALUATIONS_PER_ROUND * settings.evaluation.interval.total_seconds()
+        self._live_maps = Periodic("live maps", interval_seconds, self.live.update, at_once=True)
 
     def start(self) -> None:
-        """Start the threads."""
+        """Start the threads, once the kernels are compiled."""
         if self._evaluates:
             self.runner.start()
-            self._scheduler_thread.start()
-        self._live_thread.start()
+            self._schedules.start()
+        self._champions.start()
+        self._live_maps.start()
 
     def stop(self) -> None:
         """Request no more refits and release those under way, without waiting."""
         self.live.stop()
-        self.scheduler.stop()
+        for task in (self._live_maps, self._schedules, self._champions):
+            task.stop(0.0)
         self.runner.stop()
 
     def join(self, seconds: float) -> bool:
@@ -144,14 +141,13 @@ class Recalibration:
             return max(0.0, deadline - self._clock.monotonic())
 
         ended = self.runner.join(seconds)
-        if self._scheduler_thread.ident is not None:
-            self._scheduler_thread.join(left())
+        schedules_ended = self._schedules.stop(left())
         if not ended:
             _log.error("a refit could not be released in time; it starts again when its lease has expired")
-        if self._live_thread.ident is not None:
-            # It only reads: it need not end in time.
-            self._live_thread.join(left())
-        return ended and not self._scheduler_thread.is_alive()
+        # They only read: they need not end in time.
+        self._champions.stop(left())
+        self._live_maps.stop(left())
+        return ended and schedules_ended
 
 
 def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:

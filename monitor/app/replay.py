@@ -1,25 +1,13 @@
 """Choose the topic and key of an event from a file."""
 
-from typing import Any, Final
-
 import msgspec
 
+from monitor.events.cloudevents import event_fields
 from monitor.events.encode import partition_key
+from monitor.events.fields import Rejected, read_type
+from monitor.events.formats.base import kind_by_keys
 from monitor.events.model import Kind
 from monitor.sources.base import Message, Topics
-
-_KINDS: Final = {"prediction": Kind.PREDICTION, "outcome": Kind.OUTCOME, "labelled": Kind.LABELLED}
-
-
-class _Head(msgspec.Struct):
-    """The fields that determine the type of an event."""
-
-    type: str | None = None
-    p: Any = None
-    y: Any = None
-
-
-_decode: Final = msgspec.json.Decoder(_Head).decode
 
 
 def route(value: bytes, topics: Topics) -> Message:
@@ -36,13 +24,12 @@ def route(value: bytes, topics: Topics) -> Message:
 
 def _kind(value: bytes) -> Kind | None:
     try:
-        head = _decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        envelope, fields = event_fields(value)
+        if fields.has("type"):
+            return read_type(fields.type)
+    except (msgspec.MsgspecError, ValueError, RecursionError, Rejected):
         return None
-    if head.type is not None:
-        # A CloudEvent's type is a longer name that ends in ours.
-        return _KINDS.get(head.type.rpartition(".")[2])
+    if envelope.kind is not None:
+        return envelope.kind
     # Events of a topic of one type need not name it; their fields determine it.
-    if head.p is not None:
-        return Kind.PREDICTION if head.y is None else Kind.LABELLED
-    return None if head.y is None else Kind.OUTCOME
+    return kind_by_keys(has_prediction=fields.has("p"), has_outcome=fields.has("y"))

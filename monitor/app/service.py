@@ -110,11 +110,13 @@ class Service:
             self.pipeline = None
             if "consume" in settings.roles:
                 self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
-            panes = make_panes(settings)
-            self._refresh = partial(read_closings, self.store, panes)
+            panes = self._panes = make_panes(settings)
+            windows = make_windows(settings)
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
-            self.snapshots = SharedSnapshots(evaluations, self.leases, clock=self._clock)
+            self.snapshots = SharedSnapshots(
+                evaluations, self.leases, {window.name for window in windows}, clock=self._clock
+            )
             self.evaluator = make_evaluator(
                 settings, panes, self._clock, refresh=self._refresh, snapshots=self.snapshots
             )
@@ -122,9 +124,8 @@ class Service:
                 settings,
                 self.store,
                 panes=panes,
-                windows=make_windows(settings),
+                windows=windows,
                 latest=lambda: self.snapshots.latest,
-                ready=self._warm.is_set,
                 evaluates="evaluate" in settings.roles,
                 clock=self._clock,
             )
@@ -247,8 +248,6 @@ class Service:
         self._pipeline_thread.start()
         if "evaluate" in self._settings.roles:
             self._evaluation_thread.start()
-        if self._reads_closings:
-            self.recalibration.start()
         for task in self._upkeep:
             task.start()
 
@@ -310,6 +309,8 @@ class Service:
             self._warm.set()
         _log.info("kernels compiled", seconds=round(self._clock.monotonic() - began, 1))
         tune_interpreter()
+        if self._reads_closings:
+            self.recalibration.start()
         if self.pipeline is None:
             return
         self.pipeline.run()
@@ -326,6 +327,9 @@ class Service:
         # What was evaluated last can be saved only under a lease.
         self.snapshots.exchange()
         self.leases.leave()
+
+    def _refresh(self) -> None:
+        self.snapshots.remove(read_closings(self.store, self._panes))
 
     def _exchange(self) -> None:
         if "evaluate" not in self._settings.roles:

@@ -51,11 +51,12 @@ class Periodic:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self, seconds: float) -> None:
-        """Stop the thread, and wait for at most that long."""
+    def stop(self, seconds: float) -> bool:
+        """Stop the thread, and wait for at most that long; whether it has ended."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join(seconds)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         pause = 0.0 if self._at_once else self._seconds

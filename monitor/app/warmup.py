@@ -12,6 +12,7 @@ import numpy as np
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.maps.labelled import LabelledEvents
@@ -45,7 +46,7 @@ _START_MS: Final = 1_700_000_000_000
 _LENGTH_MS: Final = 300_000
 
 
-def warm_up(seed: int = 0) -> None:
+def warm_up() -> None:
     """Run events of made-up models through the service: join, checkpoint, restore, and a report with its intervals.
 
     Then report on data and recalibrate a batch, as REST requests do.
@@ -56,12 +57,12 @@ def warm_up(seed: int = 0) -> None:
         kept_ms={window.slide_ms: 2 * _LENGTH_MS},
         samples=SampleSettings(size=lambda _: _SAMPLED, span_ms=_LENGTH_MS, kept_ms=_LENGTH_MS),
     )
-    decoder = Decoder(classes={_OF_CLASSES: _CLASSES})
+    decoder = Decoder(Rules(classes={_OF_CLASSES: _CLASSES}))
     # Chooses partitions for posted events and for dead letters.
     partitions_of([_MODEL.encode()], 2)
     partition = Partition(0, 0, settings)
     saved: list[Checkpoint] = []
-    messages = _messages(np.random.default_rng(seed))
+    messages = _messages(np.random.default_rng(0))
     locate_records(np.frombuffer(bytearray(1), np.uint8), 0, np.empty((1, SPANS), np.int64))
     for at in range(0, len(messages), _BATCH):
         values = messages[at : at + _BATCH]
@@ -74,8 +75,8 @@ def warm_up(seed: int = 0) -> None:
         panes.add_checkpoint(checkpoint)
     minimum = Minimum(events=2, positives=0, negatives=0)
     Evaluator(panes, [window], minimum=minimum, clock=ManualClock()).evaluate()
-    _report_data(np.random.default_rng(seed))
-    _recalibrate(np.random.default_rng(seed))
+    _report_data(np.random.default_rng(0))
+    _recalibrate(np.random.default_rng(0))
 
 
 def _recalibrate(rng: np.random.Generator) -> None:
@@ -118,8 +119,7 @@ def _messages(rng: np.random.Generator) -> list[bytes]:
         messages.append(encode_outcome(_MODEL, str(event), time_ms, outcome))
         messages.append(encode_prediction(_OF_CLASSES, str(event), time_ms, rng.dirichlet(np.ones(_CLASSES))))
         messages.append(encode_outcome(_OF_CLASSES, str(event), time_ms, event % _CLASSES))
-    # Times that are not epoch milliseconds, and an outcome before its prediction, have kernels of their own.
-    messages.append(encode_prediction(_MODEL, "rfc3339", "2023-11-14T22:13:20.5Z", 0.5))
+    # An outcome before its prediction has kernels of its own.
     messages.append(encode_outcome(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 1))
     messages.append(encode_prediction(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 0.5))
     return messages

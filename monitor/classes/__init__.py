@@ -8,7 +8,7 @@ from typing import Final
 
 from monitor.classes.base import ClassMeasure, Findings
 from monitor.classes.canonical_ece import canonical_ece
-from monitor.classes.gce import GceMember, gce, gce_family, two_classes
+from monitor.classes.gce import GceMember, gce, gce_family
 from monitor.classes.hypothesis_tests import (
     CalibrationTest,
     block_test,
@@ -18,7 +18,7 @@ from monitor.classes.hypothesis_tests import (
     exact_variance_test,
 )
 from monitor.classes.mmce import mmce
-from monitor.classes.reductions import classwise, classwise_tce, of_each_class, tce_of_each_class, top_label
+from monitor.classes.reductions import classwise, of_each_class, top_label
 from monitor.classes.skce import VectorKernel, skce
 from monitor.classes.sketch import SkceSketch, SketchNull, SketchPlan
 from monitor.scanning import scan_declared
@@ -26,9 +26,9 @@ from monitor.scanning import scan_declared
 __all__ = ["CLASS_MEASURES"]
 __all__ += ["CalibrationTest", "ClassMeasure", "Findings", "GceMember", "SkceSketch", "SketchNull", "SketchPlan"]
 __all__ += ["VectorKernel"]
-__all__ += ["block_test", "bootstrap_test", "canonical_ece", "classwise", "classwise_tce", "consistency_test"]
+__all__ += ["block_test", "bootstrap_test", "canonical_ece", "classwise", "consistency_test"]
 __all__ += ["distribution_free_test", "exact_variance_test", "gce", "gce_family", "mmce", "of_each_class", "skce"]
-__all__ += ["tce_of_each_class", "top_label", "two_classes"]
+__all__ += ["top_label"]
 
 CLASS_MEASURES: Final = scan_declared(__name__, "MEASURE", ClassMeasure)
 """Every measure of many classes by its name, in the order of a report."""

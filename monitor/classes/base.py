@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
+from scipy.special import gammaincinv
 
 from monitor.arrays import Floats
 from monitor.classes.class_loops import hits_of_draws, weighted_residuals
@@ -144,7 +144,7 @@ class ClassMeasure:
 
 def gamma_q95(mean: float, variance: float) -> float:
     """Return the 95% point of a quadratic form of residuals with this mean and variance."""
-    return mean if variance <= 0.0 else float(scipy.stats.gamma.ppf(0.95, mean**2 / variance, scale=variance / mean))
+    return mean if variance <= 0.0 else float(gammaincinv(mean**2 / variance, 0.95) * variance / mean)
 
 
 def require_rows(table: ClassTable, measure: str, least: int = 1) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from monitor.arrays import Floats, Ints
 from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.errors import InputError, NotEnoughData
-from monitor.scores import ClassTable, ScoreTable
+from monitor.scores import ClassTable
 from monitor.scores.arguments import require_choice, require_whole
 
 GceBins = Literal["even", "adaptive"]
@@ -161,28 +161,6 @@ def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[Gc
     return result
 
 
-def member_of(name: str) -> GceMember:
-    """Return the member with a name in the literature: ``ECE``, ``SCE``, ``ACE``, ``TACE``, ``RMSCE`` or ``MCE``."""
-    by_name = {known_as: member for member, known_as in _NAMES.items()}
-    require_choice("name", name, tuple(by_name))
-    return by_name[name]
-
-
-def two_classes(table: ScoreTable) -> ClassTable:
-    """Convert predictions P(y = 1) to vectors (1 - p, p), one row per event.
-
-    Raises
-    ------
-    InputError
-        The table is weighted, or on a grid.
-    """
-    if table.weighted or not table.exact:
-        raise InputError("the table must hold whole events with their exact predictions, not weights or cells")
-    p = np.repeat(np.concatenate([table.score, table.score]), np.r_[table.positives, table.negatives].astype(np.int64))
-    outcome = np.repeat([1, 0], [int(table.positives.sum()), int(table.negatives.sum())])
-    return ClassTable.from_events(np.column_stack([1.0 - p, p]), outcome)
-
-
 @dataclass(frozen=True, slots=True)
 class _Binned(Prepared):
     """The probabilities that count, in bins; ``sums`` has the shape (groups, n_bins), with a group per class or one.
@@ -281,7 +259,7 @@ def _check(member: GceMember, n_bins: int) -> None:
 
 def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:
     """Declare a member that has a name as a measure."""
-    member = member_of(name)
+    member = next(member for member, known_as in _NAMES.items() if known_as == name)
     options = member._asdict()
     return ClassMeasure(
         name=key,

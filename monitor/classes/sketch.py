@@ -12,7 +12,7 @@ from scipy.special import fdtri, ndtri
 
 from monitor.arrays import Floats, Ints
 from monitor.classes.base import gamma_q95
-from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT, add_all_to_sketch
+from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT, add_to_sketch
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
 from monitor.inference.calibration_tests import gamma_tail
 from monitor.scores import ClassTable
@@ -77,7 +77,7 @@ class SketchPlan:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SkceSketch:
-    r"""The squared kernel calibration error of probability vectors, as sums that add and subtract exactly.
+    r"""The squared kernel calibration error of probability vectors, as sums that add exactly.
 
     .. math:: U = \frac{1}{n (n - 1)} \sum_{i \ne j} k(p_i, p_j) \langle r_i, r_j \rangle, \qquad r_i = e_{y_i} - p_i
 
@@ -89,8 +89,8 @@ class SkceSketch:
 
     with f(p) the cosines and sines of all w_m'p. Only the inner sums are stored.
 
-    ``zero`` is the identity; sketches with equal plans add in any order, and subtracting a part leaves exactly the
-    sketch of the rest. The kernel is the exponential one, whose frequencies are multivariate Cauchy.
+    ``zero`` is the identity; sketches with equal plans add in any order. The kernel is the exponential one, whose
+    frequencies are multivariate Cauchy.
 
     The value is the *exact* unbiased SKCE under the kernel k^. So with any number of frequencies it is 0 on average for
     a calibrated model, and its null distribution is that of k^: see :meth:`null_level`.
@@ -139,7 +139,7 @@ class SkceSketch:
         if table.rows > MAX_EVENTS:
             raise InputError(f"a sketch takes at most {MAX_EVENTS} events, got {table.rows}")
         sums = np.zeros(plan.size, np.int64)
-        add_all_to_sketch(table.prediction, table.outcome, 1, plan.tables, sums)
+        add_to_sketch(table.prediction, table.outcome, plan.tables, sums)
         return cls(plan, sums)
 
     def add(self, prediction: ArrayLike, outcome: ArrayLike) -> Self:
@@ -156,16 +156,12 @@ class SkceSketch:
 
     def __add__(self, other: Self) -> Self:
         """Return the sketch of the events of both."""
-        self._check_plan(other)
+        if self.plan != other.plan:
+            raise IncompatibleTables(f"only sketches with equal plans add, got {self.plan} and {other.plan}")
         if self.events + other.events > MAX_EVENTS:
             # Checked before adding, which might overflow.
             raise IncompatibleTables(f"two sketches hold more than {MAX_EVENTS} events together; use shorter windows")
         return type(self)(self.plan, self.sums + other.sums)
-
-    def __sub__(self, other: Self) -> Self:
-        """Remove the events of the other sketch."""
-        self._check_plan(other)
-        return type(self)(self.plan, self.sums - other.sums)
 
     @property
     def events(self) -> int:
@@ -276,10 +272,6 @@ class SkceSketch:
         if self.events < least:
             raise NotEnoughData(f"SKCE needs at least {least} event{'s'[: least > 1]}, got {self.events}")
         return float(self.events)
-
-    def _check_plan(self, other: Self) -> None:
-        if self.plan != other.plan:
-            raise IncompatibleTables(f"only sketches with equal plans add, got {self.plan} and {other.plan}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """`monitor demo`: the service on five simulated models."""
 
-import errno
 import tempfile
 import threading
 import time
@@ -28,6 +27,7 @@ from monitor.demo import DEMO_SEED, HORIZON_MS, LATENESS_MS, MODELS, Pace, Simul
 from monitor.durations import format_duration
 from monitor.errors import InputError, SettingsError
 from monitor.events.model import ALL
+from monitor.http.server import is_taken
 from monitor.reports.evaluation.report import Report
 from monitor.reports.formatting import time_text, value_text
 from monitor.reports.report_view import judge_report, reports_table
@@ -141,8 +141,7 @@ def _run_on_usual_port(run: Callable[[int], int], console: Console) -> int:
         return run(_USUAL_PORT)
     except SettingsError as error:
         # Only listening tells: a port that was free a moment ago may be taken.
-        cause = error.__cause__
-        if not (isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE):
+        if not is_taken(error):
             raise
     console.print(f"port {_USUAL_PORT} is taken, so a free one is used; --port chooses one", soft_wrap=True)
     return run(0)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from monitor.arrays import Floats
@@ -127,7 +127,7 @@ def mean_for(prevalence: float, spread: float) -> float:
     def excess(mean: float) -> float:
         return float(weights @ expit(mean + spread * nodes)) - prevalence
 
-    return float(brentq(excess, -30.0, 30.0))
+    return float(scipy.optimize.brentq(excess, -30.0, 30.0))
 
 
 _RARE: Final = mean_for(0.01, 0.9)

@@ -23,7 +23,7 @@ import msgspec
 
 from monitor.events.fields import NULL, TYPES, WORDS, Rejected, shown, text_of, value_of
 from monitor.events.model import Kind, Reason
-from monitor.events.wire import CloudEvent, Event, Fields
+from monitor.events.wire import CloudEvent, Event, Fields, decode_fields
 
 Headers = Sequence[tuple[str, bytes]]
 
@@ -127,6 +127,19 @@ def structured_event(fields: Fields, headers: Headers) -> tuple[Envelope, bytes]
     attributes = {key: fields.written(key) for key in (*_REQUIRED, "time")}
     envelope = _envelope({key: raw for key, raw in attributes.items() if raw not in (b"", NULL)}, "")
     return envelope, _data(fields)
+
+
+def event_fields(value: bytes, headers: Headers = ()) -> tuple[Envelope, Fields]:
+    """The fields of the event in a message, and its envelope; ``PLAIN`` if the message is the event itself.
+
+    Raises
+    ------
+    Rejected, msgspec.MsgspecError, ValueError, RecursionError
+        It cannot be read.
+    """
+    fields = decode_fields(value)
+    structured = structured_event(fields, headers)
+    return (PLAIN, fields) if structured is None else (structured[0], decode_fields(structured[1]))
 
 
 @lru_cache(maxsize=256)

@@ -16,9 +16,9 @@ Accepted forms of an event, beyond the plain one:
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from typing import Final, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -26,16 +26,15 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from monitor.clock import Clock, SystemClock
 from monitor.events import fields as read
 from monitor.events.features import read_feature_column, read_features
 from monitor.events.fields import Rejected
 from monitor.events.formats import load_formats
 from monitor.events.formats.base import Format, Messages, Rules, kind_by_keys
 from monitor.events.model import ClassVectors, DeadLetter, EventColumns, Kind, Reason, Record, RecordBatch
-from monitor.events.rfc3339_loops import GOOD
+from monitor.events.rfc3339 import parse_times
 from monitor.events.strata import REFUSED, Name, Names, Strata
-from monitor.events.times import EARLIEST_MS, parse_times
+from monitor.events.times import EARLIEST_MS
 from monitor.events.wire import ABSENT, Event
 from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.scores.probability_loops import normalise
@@ -44,6 +43,9 @@ Features = NDArray[np.float32]
 
 _Claim = tuple[Format, Collection[int]]
 """A format, and the rows of the messages in it."""
+
+_MAX_NAMES: Final = 65_536
+"""Combinations of model, version and segments that are cached for a partition."""
 
 _KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
 _NO_KIND: Final = -1
@@ -80,34 +82,13 @@ class Decoder:
 
     Parameters
     ----------
-    max_bytes, max_ahead_ms, kind_by_keys, classes, clock
-        As of :class:`~monitor.events.formats.base.Rules`.
-    max_cached
-        How many combinations of model, version and segments are cached per partition.
-    formats
-        The formats of events, the default one first.
+    rules
+        The limits of an event.
     """
 
-    def __init__(
-        self,
-        *,
-        max_bytes: int = Rules.max_bytes,
-        max_ahead_ms: int = Rules.max_ahead_ms,
-        kind_by_keys: bool = False,
-        classes: Mapping[str, int] | None = None,
-        clock: Clock | None = None,
-        max_cached: int = 65_536,
-        formats: Sequence[Format] | None = None,
-    ) -> None:
-        self._rules = Rules(
-            max_bytes=max_bytes,
-            max_ahead_ms=max_ahead_ms,
-            kind_by_keys=kind_by_keys,
-            classes=dict(classes or {}),
-            clock=clock or SystemClock(),
-        )
-        self._max_cached = max_cached
-        self._default, *self._others = formats or load_formats()
+    def __init__(self, rules: Rules | None = None) -> None:
+        self._rules = rules or Rules()
+        self._default, *self._others = load_formats()
         self._names: WeakKeyDictionary[Strata, Names] = WeakKeyDictionary()
 
     def decode(self, batch: RecordBatch, strata: Strata, default_kind: Kind | None) -> Decoded:
@@ -153,7 +134,7 @@ class Decoder:
 
         names = self._names.get(strata)
         if names is None:
-            names = self._names[strata] = Names(strata, self._max_cached)
+            names = self._names[strata] = Names(strata, _MAX_NAMES)
         interned, misnamed = names.intern(kept, draft.kind)
         if misnamed:
             for at, (reason, detail) in misnamed.items():
@@ -171,22 +152,18 @@ class Decoder:
     def _decode_each(self, records: Sequence[Record]) -> tuple[list[Event | None], list[_Claim]]:
         """Decode each message by its format; also the messages that are not in the default format."""
         messages = Messages.of(records, self._rules.max_bytes)
-        claims: list[_Claim] = []
-        left = set(range(len(records))) if len(self._others) > 1 else None
-        for other in self._others:
-            rows = other.matches(messages) if other.matches is not None else ()
-            if left is not None:
-                rows = left.intersection(rows)
-                left -= rows
-            if rows:
-                claims.append((other, rows))
+        claims: list[_Claim] = [
+            (form, rows) for form in self._others if form.matches is not None and (rows := form.matches(messages))
+        ]
         if not claims:
             return self._default.decode(messages), claims
         if len(claims[0][1]) == len(records):
             return claims[0][0].decode(messages), claims
-        claimed = set().union(*(rows for _, rows in claims))
         events: list[Event | None] = [None] * len(records)
-        for form, rows in ((self._default, set(range(len(records))) - claimed), *claims):
+        left = set(range(len(records)))
+        for form, claimed in (*claims, (self._default, range(len(records)))):
+            rows = left.intersection(claimed)
+            left -= rows
             for row, event in zip(rows, form.decode(messages.at(rows)), strict=True):
                 events[row] = event
         return events, claims
@@ -229,7 +206,8 @@ class Decoder:
 
         classes = None
         if self._rules.classes:
-            classes = np.fromiter([self._rules.classes.get(event.model, 0) for event in events], np.int32, count)
+            models = [event.model for event in events]
+            classes = np.fromiter(map(self._rules.classes.get, models, repeat(0)), np.int32, count)
         is_outcome = kind == Kind.OUTCOME
         if is_outcome.all():
             predictions = Predictions(np.full(count, np.nan), None)
@@ -276,13 +254,6 @@ def _kept(events: list[Event | None], dead: Collection[int]) -> tuple[Sequence[i
 
 def _times(stamps: Sequence[str | int | None]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Event times, and which of them are readable."""
-    if stamps and isinstance(stamps[0], str):
-        try:
-            time_ms, status = parse_times(cast("Sequence[str]", stamps))
-        except TypeError:
-            pass  # some are numbers
-        else:
-            return time_ms, status == GOOD
     try:
         # Unlike numpy, array() does not convert texts to numbers.
         time_ms = np.frombuffer(array("q", cast("Sequence[int]", stamps)), np.int64)
@@ -290,8 +261,11 @@ def _times(stamps: Sequence[str | int | None]) -> tuple[NDArray[np.int64], NDArr
         pass
     else:
         return time_ms, np.ones(len(stamps), np.bool_)
-    time_ms, status = parse_times([stamp if isinstance(stamp, str) else "" for stamp in stamps])
-    good = status == GOOD
+    try:
+        return parse_times(cast("Sequence[str]", stamps))
+    except TypeError:
+        pass  # some are numbers
+    time_ms, good = parse_times([stamp if isinstance(stamp, str) else "" for stamp in stamps])
     for row, stamp in enumerate(stamps):
         if isinstance(stamp, int):
             time_ms[row] = stamp
@@ -392,7 +366,8 @@ def read_labels(written: Sequence[float | None], classes: NDArray[np.int32] | No
     else:
         of_several = classes > 0
         good = (label == np.floor(label)) & (label >= 0) & (label < np.where(of_several, classes, _OF_TWO))
-        good &= ~of_several | np.array([not isinstance(y, bool) for y in written], np.bool_)
+        for row in np.flatnonzero(good & of_several).tolist():
+            good[row] = not isinstance(written[row], bool)
     return np.where(good, label, -1).astype(np.int16)
 
 

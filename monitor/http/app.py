@@ -1,6 +1,7 @@
 """The app: the routes of every file in ``routes/``, and the middleware around them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -67,58 +68,56 @@ def create_api(services: Services, *folders: Path) -> FastAPI:
     check_declared(app, static=("/openapi.json", _ASSETS))
     add_problem_handlers(app, services.limits.request_seconds)
     if "serve" not in services.roles:
-        app.add_middleware(_ProbesOnly, roles=services.roles)
+        app.add_middleware(_Refusals, problem_of=partial(_probes_only, services.roles))
     if services.local_only:
-        app.add_middleware(_LoopbackOnly)
+        app.add_middleware(_Refusals, problem_of=_loopback_only)
     app.add_middleware(RequestLog, traffic=services.traffic, clock=services.clock)
     app.add_middleware(_SecurityHeaders)
     complete_openapi(app)
     return app
 
 
-class _LoopbackOnly:
-    """Answers 421 unless ``Host`` is ``localhost`` or a loopback address; for a service without access control.
+class _Refusals:
+    """Answers with a problem where the function returns one."""
+
+    def __init__(self, app: ASGIApp, problem_of: Callable[[Scope], Problem | None]) -> None:
+        self._app = app
+        self._problem_of = problem_of
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        problem = self._problem_of(scope)
+        answer = self._app if problem is None else problem.response(scope["path"])
+        await answer(scope, receive, send)
+
+
+def _loopback_only(scope: Scope) -> Problem | None:
+    """421 unless ``Host`` is ``localhost`` or a loopback address; for a service without access control.
 
     Otherwise any site that a browser on this machine shows could read the answers under its own name, by making that
     name lead to this machine (DNS rebinding).
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # HTTP/1.0 needs no Host, and no browser speaks that.
-        hosts = Headers(scope=scope).getlist("host")
-        if all(_is_loopback_host(host) for host in hosts):
-            await self._app(scope, receive, send)
-            return
-        misdirected = Problem(
-            421,
-            "misdirected",
-            "access control is off (access.mode), so that only requests for localhost, 127.0.0.1 or [::1] are answered,"
-            f" got Host {hosts[0][:_MAX_SHOWN]!r}; use one of these, or set access.mode to required",
-        )
-        await misdirected.response(scope["path"])(scope, receive, send)
+    # HTTP/1.0 needs no Host, and no browser speaks that.
+    hosts = Headers(scope=scope).getlist("host")
+    if all(_is_loopback_host(host) for host in hosts):
+        return None
+    return Problem(
+        421,
+        "misdirected",
+        "access control is off (access.mode), so that only requests for localhost, 127.0.0.1 or [::1] are answered,"
+        f" got Host {hosts[0][:_MAX_SHOWN]!r}; use one of these, or set access.mode to required",
+    )
 
 
-class _ProbesOnly:
-    """Answers the probes and /metrics; for a replica without the role ``serve``, which has no reports."""
-
-    def __init__(self, app: ASGIApp, roles: Collection[str]) -> None:
-        self._app = app
-        self._roles = roles
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] in _PROBES:
-            await self._app(scope, receive, send)
-            return
-        refused = Problem(
-            503,
-            "not-serving",
-            f"this replica answers {', '.join(_PROBES)} alone: its roles are [{', '.join(self._roles)}]; ask one whose "
-            "setting roles has serve",
-        )
-        await refused.response(scope["path"])(scope, receive, send)
+def _probes_only(roles: Collection[str], scope: Scope) -> Problem | None:
+    """503 for all but the probes and /metrics; for a replica without the role ``serve``, which has no reports."""
+    if scope["path"] in _PROBES:
+        return None
+    return Problem(
+        503,
+        "not-serving",
+        f"this replica answers {', '.join(_PROBES)} alone: its roles are [{', '.join(roles)}]; ask one whose "
+        "setting roles has serve",
+    )
 
 
 def _is_loopback_host(host: str) -> bool:

@@ -20,6 +20,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
+import structlog
 from fastapi import Depends, FastAPI, Request
 from fastapi.routing import RouteContext, iter_route_contexts
 
@@ -28,7 +29,7 @@ from monitor.clock import Clock
 from monitor.errors import Forbidden, Unauthenticated, UnknownRecalibration, UnknownSeries
 from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_network
 from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
-from monitor.http.request_log import Reason, RefusedRequests, note_principal
+from monitor.http.request_log import Reason, RefusedRequests
 from monitor.http.request_parsing import check_media_type
 from monitor.recalibration.service import Recalibrations
 
@@ -42,7 +43,8 @@ _NEW_AT_ONCE: Final = 4
 
 _ACCEPTED_AT_ONCE: Final = 8
 
-_MAX_CHARACTERS: Final = 16 * 1024
+MAX_CHARACTERS: Final = 16 * 1024
+"""Longer credentials are refused before they are parsed."""
 
 _CREDENTIAL: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """What may follow Bearer (RFC 6750, section 2.1). Keys and tokens use a part of it."""
@@ -59,7 +61,7 @@ class Credential(NamedTuple):
     @property
     def is_well_formed(self) -> bool:
         """Whether it can be a key or a token at all."""
-        return len(self.text) <= _MAX_CHARACTERS and _CREDENTIAL.fullmatch(self.text) is not None
+        return len(self.text) <= MAX_CHARACTERS and _CREDENTIAL.fullmatch(self.text) is not None
 
 
 def credential_of(request: Request) -> Credential | None:
@@ -144,7 +146,6 @@ class Authorization:
         """
         if self._authenticator is None:
             return ANONYMOUS
-        self._refused.log_due()
         credential = credential_of(request)
         if credential is None:
             self._refused.count(Reason.MISSING, _address_of(request))
@@ -323,7 +324,7 @@ class Needs:
         authorization = _authorization_of(request)
         principal = await authorization.identify(request)
         request.state.principal = principal
-        note_principal(principal.name)
+        structlog.contextvars.bind_contextvars(principal=principal.name)
         authorization.check_rate(request, principal)
         if not principal.grants:
             # A caller without any grant gets 403 at once: they may not read any model that a 404 would hide.

@@ -142,15 +142,12 @@ class RateLimit:
         Length of the window.
     clock
         Measures the window.
-    max_keys
-        Keys that are counted at one time.
     """
 
-    def __init__(self, amount: int, seconds: float, clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
+    def __init__(self, amount: int, seconds: float, clock: Clock) -> None:
         self._amount = amount
         self._seconds = seconds
         self._clock = clock
-        self._max_keys = max_keys
         self._hits: OrderedDict[str, deque[float]] = OrderedDict()
         """Times of the last hits of each key; the least recently used key first."""
 
@@ -162,7 +159,7 @@ class RateLimit:
         """Count a hit; False, and nothing is counted, if the key has reached its limit."""
         hits = self._hits.setdefault(key, deque(maxlen=self._amount))
         self._hits.move_to_end(key)
-        if len(self._hits) > self._max_keys:
+        if len(self._hits) > MAX_KEYS:
             self._hits.popitem(last=False)
         if self.wait_seconds(key) is not None:
             return False

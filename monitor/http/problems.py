@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from monitor import errors
 from monitor.access.model import Principal, Role
 from monitor.http.html import page_headers, read_page, root_of, wants_page
-from monitor.http.request_log import current_request
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -91,9 +90,9 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
             "instance": path,
             **self.members,
         }
-        request = current_request()
-        if request is not None:
-            body["request_id"] = request.request_id
+        request_id = structlog.contextvars.get_contextvars().get("request_id")
+        if request_id is not None:
+            body["request_id"] = request_id
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         return Response(_to_bytes(text), self.status, self.all_headers(), MEDIA_TYPE)
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from monitor.durations import format_duration
 from monitor.events.times import format_time
-from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, Probabilities, field
+from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, PastMeasureBody, Probabilities, field
 from monitor.maps import Method
 from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
@@ -21,15 +21,7 @@ SegmentValue = str | int | bool | None
 _ID: Final = "rc_5e2c8f0b7d1a4936"
 _PATH: Final = f"/v1/recalibrations/{_ID}"
 
-_MEASURE: Final = {
-    "value": 0.0317,
-    "unit": "ratio",
-    "lower": 0.0262,
-    "upper": 0.0371,
-    "null_mean": 0.0026,
-    "null_q95": 0.0049,
-    "p_value": 0.005,
-}
+_MEASURE: Final = PastMeasureBody.example()
 _AFTER: Final = {**_MEASURE, "value": 0.0031, "lower": 0.0, "upper": 0.0068, "p_value": 0.31}
 _DIFFERENCE: Final = {
     "e_value": 48210.7,

@@ -10,8 +10,6 @@ import re
 import threading
 import uuid
 from collections import defaultdict
-from contextvars import ContextVar
-from dataclasses import dataclass
 from enum import StrEnum
 from http import HTTPStatus
 from typing import Any, Final
@@ -103,7 +101,6 @@ class RefusedRequests:
     def __init__(self, clock: Clock | None = None) -> None:
         self._lock = threading.Lock()
         self._lines = OncePerMinute(clock or SystemClock())
-        self._last_address: dict[Reason, str] = {}
         self.counts: dict[str, int] = dict.fromkeys(Reason, 0)
         """Reason -> refused requests since the start."""
 
@@ -111,44 +108,11 @@ class RefusedRequests:
         """Count one. The log gets only the client's address, never the credential."""
         with self._lock:
             self.counts[reason] += 1
-            self._last_address[reason] = address
-        self._log_if_due(reason, 1)
-
-    def log_due(self) -> None:
-        """Log the requests whose minute has passed."""
-        for reason in tuple(self._last_address):
-            self._log_if_due(reason, 0)
-
-    def _log_if_due(self, reason: Reason, number: int) -> None:
-        count = self._lines.add(reason, number)
+        count = self._lines.add(reason)
         if count:
             # A browser without a session sends no key, either: no reason for a warning.
             write = _log.info if reason is Reason.MISSING else _log.warning
-            write("requests refused", reason=reason.value, count=count, last_address=self._last_address[reason])
-
-
-@dataclass(slots=True)
-class RequestContext:
-    """The request that is being answered: its id, and the caller's name once it is known."""
-
-    request_id: str
-    principal: str = ""
-
-
-_current: ContextVar[RequestContext | None] = ContextVar("monitor_request", default=None)
-
-
-def current_request() -> RequestContext | None:
-    """The request that this thread or task works on, if any."""
-    return _current.get()
-
-
-def note_principal(name: str) -> None:
-    """Add the caller's name to the log lines of the current request, if there is one."""
-    context = _current.get()
-    if context is not None:
-        context.principal = name
-        structlog.contextvars.bind_contextvars(principal=name)
+            write("requests refused", reason=reason.value, count=count, last_address=address)
 
 
 class RequestLog:
@@ -163,42 +127,41 @@ class RequestLog:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        context = RequestContext(_given_id(scope) or uuid.uuid4().hex)
+        request_id = _given_id(scope) or uuid.uuid4().hex
         status = 0
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], (HEADER.encode(), context.request_id.encode())]}
+                message = {**message, "headers": [*message["headers"], (HEADER.encode(), request_id.encode())]}
             await send(message)
 
         began = self._clock.monotonic()
-        token = _current.set(context)
-        try:
-            with structlog.contextvars.bound_contextvars(request_id=context.request_id):
+        # The id, and the caller once authorization has bound them, are in every log line of the request.
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            try:
                 await self._app(scope, receive, send_with_id)
-        finally:
-            _current.reset(token)
-            structlog.contextvars.unbind_contextvars("principal")
-            # The template, such as /v1/models/{model}/report, and not the path, which a stranger chooses.
-            route = getattr(scope.get("route"), "path_format", OTHER)
-            seconds = self._clock.monotonic() - began
-            self._traffic.count(scope["method"], route, status, seconds)
-            # The handler of an unexpected error has logged it.
-            if status != HTTPStatus.INTERNAL_SERVER_ERROR:
-                self._log_request(scope["method"], route, status, seconds, context)
+            finally:
+                principal = structlog.contextvars.get_contextvars().get("principal", "")
+                structlog.contextvars.unbind_contextvars("principal")
+                # The template, such as /v1/models/{model}/report, and not the path, which a stranger chooses.
+                route = getattr(scope.get("route"), "path_format", OTHER)
+                seconds = self._clock.monotonic() - began
+                self._traffic.count(scope["method"], route, status, seconds)
+                # The handler of an unexpected error has logged it.
+                if status != HTTPStatus.INTERNAL_SERVER_ERROR:
+                    entry = {
+                        "request_id": request_id,
+                        "method": scope["method"],
+                        "route": route,
+                        "status": status,
+                        "duration_ms": round(seconds * 1000, 1),
+                    }
+                    self._log_request(entry | ({"principal": principal} if principal else {}))
 
-    def _log_request(self, method: str, route: str, status: int, seconds: float, context: RequestContext) -> None:
-        entry: dict[str, Any] = {
-            "request_id": context.request_id,
-            "method": method,
-            "route": route,
-            "status": status,
-            "duration_ms": round(seconds * 1000, 1),
-        }
-        if context.principal:
-            entry["principal"] = context.principal
+    def _log_request(self, entry: dict[str, Any]) -> None:
+        method, route, status = entry["method"], entry["route"], entry["status"]
         if status > HTTPStatus.INTERNAL_SERVER_ERROR and route not in _PROBES:
             failures = self._failures.add((route, status))
             if failures:

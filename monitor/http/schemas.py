@@ -173,8 +173,8 @@ _TCE: Final = MeasureBody.example(
 )
 
 
-class ReportBody(Body):
-    """The calibration of one series in one window."""
+class _OfWindow(BaseModel):
+    """A series in a window, and the times that it covers."""
 
     model: str = field("churn")
     version: str = field("7")
@@ -184,6 +184,11 @@ class ReportBody(Body):
         "2026-11-19T10:00:00.000Z", "prediction times covered, from, included; RFC 3339", alias="from"
     )
     to: str | None = field("2026-11-20T10:00:00.000Z", "prediction times covered, to, excluded; RFC 3339")
+
+
+class ReportBody(_OfWindow, Body):
+    """The calibration of one series in one window."""
+
     n: int = field(18211, "predictions whose outcome is known or implied, which the measures are of")
     positives: int = field(3127)
     prevalence: float | None = field(0.171709406402724)
@@ -274,17 +279,11 @@ _CLASSWISE: Final = MeasureBody.example(
 _CLASS_EXAMPLE: Final = ReportBody.example(model="species", version="2", performance=None)
 
 
-class ClassReportBody(Body):
+class ClassReportBody(_OfWindow, Body):
     """The calibration of a model of many classes."""
 
     model: str = field("species")
     version: str = field("2")
-    segment: str = field("all")
-    window: str = field("24h")
-    from_: str | None = field(
-        "2026-11-19T10:00:00.000Z", "prediction times covered, from, included; RFC 3339", alias="from"
-    )
-    to: str | None = field("2026-11-20T10:00:00.000Z", "prediction times covered, to, excluded; RFC 3339")
     n: int = field(18211, "predictions whose outcome is known, which the measures are of")
     predictions: int = field(20534, "all predictions, with or without an outcome")
     label_coverage: float | None = field(0.886870556151, "n / predictions")

@@ -32,6 +32,32 @@ _REASONS: Final = {
 _log = structlog.get_logger(__name__)
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Listen at an address. Raises SettingsError, which says why that is not possible and what to do."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        if is_loopback(host) and not is_loopback(str(address[0])):
+            # Without access control, the loopback address alone keeps others out.
+            raise SettingsError(
+                f"api.host {host} is {address[0]} on this machine, which others may reach: set 127.0.0.1, or"
+                " fix its entry in /etc/hosts"
+            )
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except socket.gaierror as error:
+        raise SettingsError(
+            f"api.host {host!r} is no address of this machine ({error.strerror}); "
+            "127.0.0.1 is this machine alone, 0.0.0.0 all its addresses"
+        ) from error
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, error.strerror or error)
+        raise SettingsError(f"api.port: cannot listen on {host}:{port}: {reason}") from error
+
+
+def is_taken(error: SettingsError) -> bool:
+    """Whether :func:`listen` failed because the port is taken."""
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+
+
 class ApiServer:
     """An HTTP server. Use once: ``start``, then ``stop``; or as a context manager.
 
@@ -125,7 +151,11 @@ class ApiServer:
         SettingsError
             The address or the port is not available. Says why, and what to do.
         """
-        listener = self._listen()
+        listener = listen(self._host, self._port)
+        if sys.platform == "linux":
+            # Inherited by every connection: it ends when the client reads nothing of an answer for so long.
+            timeout_ms = min(round(1000 * self._user_timeout_seconds), _MAX_USER_TIMEOUT_MS)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
         self._port = listener.getsockname()[1]
         self._thread = threading.Thread(target=self._run, args=(listener,), name="api", daemon=True)
         self._thread.start()
@@ -158,33 +188,6 @@ class ApiServer:
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
-
-    def _listen(self) -> socket.socket:
-        where = f"{self._host}:{self._port}"
-        try:
-            family, _, _, _, address = socket.getaddrinfo(
-                self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
-            if is_loopback(self._host) and not is_loopback(str(address[0])):
-                # Without access control, the loopback address alone keeps others out.
-                raise SettingsError(
-                    f"api.host {self._host} is {address[0]} on this machine, which others may reach: set 127.0.0.1, or"
-                    " fix its entry in /etc/hosts"
-                )
-            listener = socket.create_server(address[:2], family=family, backlog=2048)
-        except socket.gaierror as error:
-            raise SettingsError(
-                f"api.host {self._host!r} is no address of this machine ({error.strerror}); "
-                "127.0.0.1 is this machine alone, 0.0.0.0 all its addresses"
-            ) from error
-        except OSError as error:
-            reason = _REASONS.get(error.errno or 0, error.strerror or error)
-            raise SettingsError(f"api.port: cannot listen on {where}: {reason}") from error
-        if sys.platform == "linux":
-            # Inherited by every connection: it ends when the client reads nothing of an answer for so long.
-            timeout_ms = min(round(1000 * self._user_timeout_seconds), _MAX_USER_TIMEOUT_MS)
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
-        return listener
 
     def _run(self, listener: socket.socket) -> None:
         try:

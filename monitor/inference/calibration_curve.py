@@ -3,8 +3,7 @@
 from typing import Final
 
 import numpy as np
-import scipy
-from scipy.special import expit, gammaincinv, logit, xlogy
+from scipy.special import chdtrc, expit, gammaincinv, logit, xlogy
 
 from monitor.arrays import Floats, Ints
 from monitor.scores import ScoreTable
@@ -63,7 +62,7 @@ def smoothed_rates(table: ScoreTable) -> Floats:
     return np.where(certain, table.score, expit(basis @ coefficients))
 
 
-def shrunken_rates(table: ScoreTable) -> Floats:
+def shrunken_rates(table: ScoreTable, curve: Floats | None = None) -> Floats:
     r"""Rates between the predictions and the calibration curve, as far towards the curve as it is significant.
 
     With :math:`\Lambda` the likelihood ratio of the curve and c its 95% point under calibration, logits go the part
@@ -78,6 +77,8 @@ def shrunken_rates(table: ScoreTable) -> Floats:
     ----------
     table
         m rows, m >= 1.
+    curve
+        Its :func:`smoothed_rates`, (m,), if already computed.
 
     Returns
     -------
@@ -89,7 +90,8 @@ def shrunken_rates(table: ScoreTable) -> Floats:
     The part is that of a positive-part shrinkage (James, Stein, "Estimation with Quadratic Loss", 1961), with c in
     place of the number of coefficients.
     """
-    curve = smoothed_rates(table)
+    if curve is None:
+        curve = smoothed_rates(table)
     # As many equal events as have the same variance.
     per_weight = table.counts.sum() / float(table.event_squares.sum())
     positives, counts = table.positives * per_weight, table.counts * per_weight
@@ -191,4 +193,4 @@ def _refuted(curve: Floats, positives: Floats, counts: Floats) -> bool:
     freedom = int(held.sum()) - _FREEDOM
     if freedom < 1:
         return False
-    return float(scipy.stats.chi2.sf((missed[held] ** 2 / variance[held]).sum(), freedom)) <= _REFUTED
+    return float(chdtrc(freedom, (missed[held] ** 2 / variance[held]).sum())) <= _REFUTED

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy
+from scipy.special import gammainc, gammaincc, ndtr
 
 from monitor.arrays import Floats
 from monitor.errors import InputError
@@ -28,6 +28,9 @@ resampling costs the same, and little, for every table."""
 
 _MAX_P_VALUE: Final = 0.995
 """A p-value of 1 would outweigh all others in a Cauchy combination; larger ones count as this."""
+
+_MIN_SKEWNESS: Final = 1.6e-5
+"""Below it a Pearson III law is taken for a normal one: the shape of its Gamma law would be too large for floats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,7 @@ def gamma_tail(value: float, mean: float, variance: float) -> float:
     if variance <= 0.0:
         # Nothing can vary, as if every prediction is 0 or 1: any difference is impossible.
         return 1.0 if value <= mean else 0.0
-    return float(scipy.stats.gamma.sf(value, mean**2 / variance, scale=variance / mean))
+    return float(gammaincc(mean**2 / variance, max(value, 0.0) * mean / variance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +274,12 @@ def pearson_p_value(value: float, mean: float, variance: float, third_cumulant: 
         # Nothing can vary, as if every prediction is 0 or 1: any difference is impossible.
         return 1.0 if value <= mean else 0.0
     spread = math.sqrt(variance)
-    return float(scipy.stats.pearson3.sf((value - mean) / spread, third_cumulant / spread**3))
+    deviation, skewness = (value - mean) / spread, third_cumulant / spread**3
+    if abs(skewness) < _MIN_SKEWNESS:
+        return float(ndtr(-deviation))
+    shape = (2.0 / skewness) ** 2
+    tail = gammaincc if skewness > 0.0 else gammainc
+    return float(tail(shape, max(shape + 2.0 / skewness * deviation, 0.0)))
 
 
 def _location(table: ScoreTable, bandwidth: float, scale: Scale) -> Floats:

@@ -122,7 +122,7 @@ def fit_cox(table: ScoreTable) -> Cox:
             intercept_error=math.inf,
             slope_p_value=_chi2(2.0 * data.events_per_weight * (best - at_offset), 1),
         )
-    c, a = _fit_slope(data, hits, table.total)
+    c, a = _fit_slope(data, b)
     at_both, robust = data.likelihood(c + a * data.z), data.covariance(c + a * data.z, 2, robust=True)
     slope_error = math.sqrt(robust[1, 1])
     # Weighted likelihoods vary more, as their errors do (Royall, Tsou, "Interpreting statistical evidence by using
@@ -261,13 +261,13 @@ def _of_one_kind(table: ScoreTable, data: _Data) -> Cox:
     return Cox(b, 1.0 / math.sqrt(per_weight * data.information(data.z + b).sum()), True, p_value, p_value)
 
 
-def _fit_slope(data: _Data, hits: float, total: float) -> tuple[float, float]:
-    """Intercept and slope of the largest likelihood, which is concave; the search starts at slope 0."""
+def _fit_slope(data: _Data, offset: float) -> tuple[float, float]:
+    """Intercept and slope of the largest likelihood, which is concave; the search starts at slope 1 and its offset."""
     counts = data.table.counts
     # Centred at the logits' mean, intercept and slope are nearly uncorrelated.
-    middle = float(counts @ data.z) / total
+    middle = float(counts @ data.z) / data.table.total
     columns = np.column_stack([np.ones_like(data.z), data.z - middle])
-    start = np.array([math.log(hits) - math.log(total - hits), 0.0])
+    start = np.array([offset + middle, 1.0])
     anywhere = np.full(2, math.inf)
     center, slope = fit_logistic(
         columns, data.table.positives / counts, counts, start=start, lower=-anywhere, upper=anywhere

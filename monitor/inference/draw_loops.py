@@ -26,12 +26,13 @@ _LENGTH: Final = 2048
 """Largest number of outcomes in a table: at most about 9.5 and 9.2 roots of the mean on its sides."""
 
 _GUIDES: Final = 256
-"""Equal shares of the uniform numbers, each with its first possible outcome."""
+_FEW_GUIDES: Final = 16
+"""Equal shares of the uniform numbers, each with its first possible outcome; few of them for as many outcomes."""
 
 
 @njit()
-def _table(mean: float, trials: int, odds: float, cumulative: Floats, guide: Ints) -> tuple[int, float]:
-    """Write the cumulative weights of a law and their guides; return the first outcome and the total weight.
+def _table(mean: float, trials: int, odds: float, cumulative: Floats, guide: Ints) -> tuple[int, float, int]:
+    """Write the cumulative weights of a law and their guides; return the first outcome, the total weight, the guides.
 
     A law without a number of ``trials`` (-1) is a Poisson law.
     """
@@ -46,20 +47,21 @@ def _table(mean: float, trials: int, odds: float, cumulative: Floats, guide: Int
         total += weight
         cumulative[size] = total
         size += 1
+    guides = _FEW_GUIDES if size <= _FEW_GUIDES else _GUIDES
     at = 0
-    for share in range(_GUIDES):
-        while at < size - 1 and cumulative[at] * _GUIDES <= share * total:
+    for share in range(guides):
+        while at < size - 1 and cumulative[at] * guides <= share * total:
             at += 1
         guide[share] = at
     # Rounding must not exceed the last outcome.
     cumulative[size - 1] = math.inf
-    return first, total
+    return first, total, guides
 
 
 @njit()
-def _invert(uniform: float, total: float, cumulative: Floats, guide: Ints) -> int:
+def _invert(uniform: float, total: float, cumulative: Floats, guide: Ints, guides: int) -> int:
     """The place in the table of a number in [0, 1)."""
-    at = guide[int(uniform * _GUIDES)]
+    at = guide[int(uniform * guides)]
     target = uniform * total
     while cumulative[at] <= target:
         at += 1
@@ -114,9 +116,9 @@ def _tabled_binomial_draws(
         reflected = share > 0.5
         if reflected:
             share = 1.0 - share
-        first, total = _table(n * share, n, share / (1.0 - share), cumulative, guide)
+        first, total, guides = _table(n * share, n, share / (1.0 - share), cumulative, guide)
         for draw in range(draws):
-            hits = first + _invert(rng.random(), total, cumulative, guide)
+            hits = first + _invert(rng.random(), total, cumulative, guide, guides)
             result[draw, row] = n - hits if reflected else hits
 
 
@@ -152,7 +154,7 @@ def _add_tabled_deviations(
         expected, factor = mean[row], scale[row]
         if expected <= 0.0:
             continue
-        first, total = _table(expected, int(np.int64(-1)), 0.0, cumulative, guide)
+        first, total, guides = _table(expected, int(np.int64(-1)), 0.0, cumulative, guide)
         for draw in range(draws):
-            hits = first + _invert(rng.random(), total, cumulative, guide)
+            hits = first + _invert(rng.random(), total, cumulative, guide, guides)
             result[draw, row] += factor * (hits - expected)

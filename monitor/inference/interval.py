@@ -37,8 +37,9 @@ _FITTED_RATES: Final = 1.15
 its largest values and varies less. Without it, 500 and 5,000 events with logits off by .5 cover .88 to .92, with it .93
 to .95 (simulated)."""
 
-_LIMIT_DRAWS: Final = 99
-"""Largest number of draws for the mean and the standard deviation of a measure with a limit, which need no tail."""
+_FEW_DRAWS: Final = 99
+"""Largest number of draws for a mean and a standard deviation, which need no tail: 99 give the latter as precisely as
+199 give the 95% point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,8 @@ def interval(table: ScoreTable, measure: Measure, *, draws: int = 199, seed: int
         Removal of Skewness by Transformation", 1992), without which it covers too rarely when positives are few.
     Any other (TCE)
         There is no value of the law: it depends on the number of events. The interval is of the mean over windows with
-        these predictions and outcomes of the same law: the value +- the 95% point of how far draws lie from their
-        mean, with outcomes drawn at the rates of a smoothed calibration curve. (Raw bootstrap draws would add their
+        these predictions and outcomes of the same law: the value +- 1.96 standard deviations of draws, with outcomes
+        drawn at the rates of a smoothed calibration curve. (Raw bootstrap draws would add their
         noise to that of the outcomes, and lie where no window does.) It is widened a little, because the curve is an
         estimate.
 
@@ -107,7 +108,7 @@ def interval(table: ScoreTable, measure: Measure, *, draws: int = 199, seed: int
     ----------
     table
         m rows. The value is exact; a table of more rows than the grid has cells is resampled on the grid, or on
-        ``drawn_rows`` of the measure.
+        ``drawn_rows`` of the measure, and a table of cells on fewer rows.
     measure
         Which measure.
     draws
@@ -156,7 +157,7 @@ def intervals(
     require_table(table, "an interval")
     chosen = listed_measures(measures)
     work = Work(progress, draws * len(chosen))
-    tables = list(drawn_tables(table, chosen, "an interval"))
+    tables = drawn_tables(table, chosen, "an interval")
     if values is None:
         values = {measure.name: measure.value(table) for measure in chosen}
     result: dict[str, Interval] = {}
@@ -164,6 +165,8 @@ def intervals(
         norms = [measure for measure in subset if isinstance(measure, SemiNorm) and measure.ends is None]
         limits = [measure for measure in subset if isinstance(measure, Limit)]
         variance = deviation_variance(drawn)
+        others = [measure for measure in subset if not isinstance(measure, SemiNorm | Limit | MeanLoss)]
+        curve = smoothed_rates(drawn) if limits or others else drawn.score
         for measure in subset:
             value = values[measure.name]
             if isinstance(measure, SemiNorm) and measure.ends is not None:
@@ -181,32 +184,34 @@ def intervals(
                 ends = interval_of_norm(values[measure.name] - offset, distances[measure.name], spread)
                 result[measure.name] = Interval(*(end + offset for end in ends))
         if limits:
-            rates = shrunken_rates(drawn)
+            rates = shrunken_rates(drawn, curve)
             expected = drawn.with_outcomes(drawn.counts * rates)
-            if drawn is table and np.array_equal(rates, drawn.score):
+            calibrated = np.array_equal(rates, drawn.score)
+            if calibrated:
                 # The curve is not significant, and the law at these rates is that of the null level.
                 if levels is None:
                     levels = null_level(table, limits, draws=draws, seed=seed, values=values)
                 laws = {measure.name: levels[measure.name].law for measure in limits}
                 limit_draws = 0
             else:
-                limit_draws = min(draws, _LIMIT_DRAWS)
+                limit_draws = min(draws, _FEW_DRAWS)
                 rng = generator(drawn, seed, SHRUNKEN)
                 laws = laws_of(drawn, rates, limits, draws=limit_draws, rng=rng, work=work)
             for measure in limits:
                 value, law = values[measure.name], laws[measure.name]
-                # Of the cells, like the draws: on a million predictions their intCE is not that of the raw ones.
-                of_cells = value if drawn is table else measure.value(drawn)
+                # Of the rows of the draws: on a million predictions the intCE of cells is not that of the raw ones.
+                # Null levels are comparable with the value.
+                of_rows = value if calibrated or drawn is table else measure.value(drawn)
                 added = float(law.mean()) - measure.value(expected) + _NORMAL_975 * float(law.std(ddof=1))
                 reach = _NORMAL_975 * _spread(measure.gradient(drawn), variance)
-                result[measure.name] = Interval(min(of_cells - added, value), max(of_cells + reach, value))
+                result[measure.name] = Interval(min(of_rows - added, value), value + reach)
             work.advance(len(limits) * (draws - limit_draws))
-        others = [measure for measure in subset if measure.name not in result]
         if others:
-            rng = generator(drawn, seed, REFITTED)
-            for name, law in laws_of(drawn, smoothed_rates(drawn), others, draws=draws, rng=rng, work=work).items():
-                radius = _FITTED_RATES * percent_point_95(np.abs(law - law.mean()))
+            few, rng = min(draws, _FEW_DRAWS), generator(drawn, seed, REFITTED)
+            for name, law in laws_of(drawn, curve, others, draws=few, rng=rng, work=work).items():
+                radius = _FITTED_RATES * _NORMAL_975 * float(law.std(ddof=1))
                 result[name] = Interval(values[name] - radius, values[name] + radius)
+            work.advance(len(others) * (draws - few))
     return {
         measure.name: replace(
             result[measure.name],

@@ -11,7 +11,6 @@ from monitor.inference.resampling import (
     NULL,
     PAIRS,
     Work,
-    coarsen,
     drawn_tables,
     generator,
     listed_measures,
@@ -22,12 +21,12 @@ from monitor.inference.resampling import (
 )
 from monitor.measures.base import MeanLoss, Measure, SemiNorm
 from monitor.progress import Progress
-from monitor.scores import ScoreTable, grid
+from monitor.scores import ScoreTable
 from monitor.scores.table import require_table
 
 _PAIRS: Final = 2
-"""Draws for the effect of the grid on a measure, as the difference between raw predictions and their cells: the two
-move together, so that the difference hardly varies."""
+"""Draws for the effect of fewer rows on a measure, as the difference to that of the table itself: the two move
+together, and the difference varies by a tenth of what the measure does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +74,9 @@ def null_level(
     The outcomes of each row are drawn, y* ~ Binomial(events, prediction), and every measure is computed for every draw;
     all measures use the same draws. A weighted row is drawn as the number of equal events with the same variance.
 
-    A table of more rows than the grid has cells is drawn on the grid, or for TCE on finer rows. The effect of the grid,
-    on intCE for example, is then estimated from a few calibrated draws of the table itself and of its cells, and added
-    to the level, so that it is comparable with the table's own value.
+    A table of more rows than the grid has cells is drawn on the grid, or for TCE on finer rows; one of cells on fewer
+    rows. The effect of that, on intCE for example, is then estimated from a few calibrated draws of the table itself
+    and of its sums, and added to the level, so that it is comparable with the table's own value.
 
     Parameters
     ----------
@@ -116,9 +115,13 @@ def null_level(
         rng = generator(drawn, seed, NULL)
         laws |= laws_of(drawn, drawn.score, subset, draws=draws, rng=rng, work=work)
         # Cells move a norm or a mean loss by far less than it varies, and finer rows are chosen so that this holds.
-        if drawn is not table and drawn.rows <= grid.cell_count():
-            far = [measure for measure in subset if not isinstance(measure, SemiNorm | MeanLoss)]
-            for name, effect in _grid_effects(table, far, generator(drawn, seed, PAIRS)).items():
+        if drawn is not table:
+            far = [
+                measure
+                for measure in subset
+                if not isinstance(measure, SemiNorm | MeanLoss) and measure.drawn_rows is None
+            ]
+            for name, effect in _row_effects(table, drawn, far, generator(drawn, seed, PAIRS)).items():
                 laws[name] = laws[name] + effect
     return {
         measure.name: NullLevel.of(laws[measure.name], measure.value(table) if values is None else values[measure.name])
@@ -134,12 +137,12 @@ def laws_of(
     drawn = 0
     expected = table.counts * table.score
     for positives in outcomes(rng, table, rate, draws):
-        residual = positives - expected
+        # The residuals are the same for all semi-norms.
+        residual = positives - expected if any(isinstance(measure, SemiNorm) for measure in measures) else positives
         for measure in measures:
             left = measure.max_draws - drawn
             if left > 0:
                 parts[measure.name].append(
-                    # The residuals are the same for all semi-norms.
                     measure.norms(table, residual[:left]) + measure.smallest(table)
                     if isinstance(measure, SemiNorm)
                     else measure.of_outcomes(table, positives[:left])
@@ -152,13 +155,15 @@ def laws_of(
     return {name: np.concatenate(chunks) for name, chunks in parts.items()}
 
 
-def _grid_effects(table: ScoreTable, measures: Sequence[Measure], rng: np.random.Generator) -> Mapping[str, float]:
-    """Mean difference between the measure of a calibrated table and of its cells, by the measure's name."""
-    effects = dict.fromkeys((measure.name for measure in measures), 0.0)
-    if effects:
-        for positives in next(outcomes(rng, table, table.score, _PAIRS)):
-            drawn = table.with_outcomes(positives)
-            on_cells = coarsen(drawn)
-            for measure in measures:
-                effects[measure.name] += (measure.value(drawn) - measure.value(on_cells)) / _PAIRS
-    return effects
+def _row_effects(
+    table: ScoreTable, drawn: ScoreTable, measures: Sequence[Measure], rng: np.random.Generator
+) -> Mapping[str, float]:
+    """Mean difference of a measure, by its name, between a calibrated table and its sums in fewer rows."""
+    if not measures:
+        return {}
+    positives = next(outcomes(rng, table, table.score, _PAIRS))
+    summed = np.add.reduceat(positives, np.searchsorted(table.lower, drawn.lower), axis=1)
+    return {
+        measure.name: float((measure.of_outcomes(table, positives) - measure.of_outcomes(drawn, summed)).mean())
+        for measure in measures
+    }

@@ -1,8 +1,8 @@
 """Resampling: its rows, random numbers, chunks and quantiles."""
 
 import reprlib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -11,7 +11,7 @@ import xxhash
 from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference.draw_loops import add_poisson_deviations, binomial_draws
-from monitor.measures.base import Measure, SemiNorm
+from monitor.measures.base import MeanLoss, Measure, SemiNorm
 from monitor.progress import Progress
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.arguments import require_whole
@@ -23,6 +23,8 @@ MIN_DRAWS: Final = 19
 
 CHUNK: Final = 200
 """Draws in memory at a time: 8 MB for a whole grid of cells."""
+
+_ROWS_IN_BIN: Final = 16
 
 _PSEUDO_EVENTS: Final = 2.0
 """Positives, and negatives, that the bootstrap adds: half the square of the 97.5% point of the normal law, as Agresti
@@ -51,11 +53,11 @@ def coarsen(table: ScoreTable) -> ScoreTable:
     if not table.exact or table.rows == 0:
         return table
     cell = grid.locate(table.score)
-    first = np.flatnonzero(np.diff(cell, prepend=-1))
     if table.weighted:
         # Weights are not integers: their cells are sums of floats, so the result cannot be merged.
-        lower, upper = grid.edges()[cell[first]], grid.upper_edges()[cell[first]]
-        return gather_rows(table, first, lower, upper, highest=np.nextafter(upper, lower))
+        summed = gather_rows(table, cell)
+        cell = grid.locate(summed.score)
+        return replace(summed, lower=grid.edges()[cell], upper=grid.upper_edges()[cell])
     above = grid.to_units(table.score) - grid.anchors()[cell]
     rows = np.zeros((table.rows, COLUMNS), np.int64)
     for count, column, column_of_sum in (
@@ -64,30 +66,27 @@ def coarsen(table: ScoreTable) -> ScoreTable:
     ):
         rows[:, column] = count.astype(np.int64)
         rows[:, column_of_sum] = rows[:, column] * above
+    first = np.flatnonzero(np.diff(cell, prepend=-1))
     return GridTable(cell[first], np.add.reduceat(rows, first, axis=0)).to_scores()
 
 
 def widen(table: ScoreTable) -> ScoreTable:
     """The same events on wide cells; a table of single predictions is returned unchanged.
 
-    Parameters
-    ----------
-    table
-        m rows.
-
-    Returns
-    -------
-    ScoreTable
-        Residuals stay exact. The null laws of kCE and smCE move by a thousandth, that of ECE does not.
+    Residuals stay exact. The null laws of kCE and smCE move by a thousandth, that of ECE does not.
     """
-    if table.exact:
-        return table
-    place = np.searchsorted(grid.wide_edges(), table.lower, side="right")
-    first = np.flatnonzero(np.diff(place, prepend=-1))
-    if first.size == table.rows:
-        return table
-    last = np.append(first[1:], table.rows) - 1
-    return gather_rows(table, first, table.lower[first], table.upper[last], highest=table.upper[last])
+    return table if table.exact else gather_rows(table, np.searchsorted(grid.wide_edges(), table.lower, side="right"))
+
+
+def thin(table: ScoreTable) -> ScoreTable:
+    """The same events in some 320 rows of about equal weight; a table of single predictions is returned unchanged.
+
+    There are sixteen rows for each of the narrowest bins of TCE, and of intCE's best partition for a calibrated model:
+    bins of a twentieth of the events or, beyond 8,000 of them, of n^(2/3). The law of TCE stays the same; those of
+    intCE and its surrogate move by a few hundredths of their mean, and keep their spread.
+    """
+    events = table.total**2 / float(table.event_squares.sum())
+    return table if table.exact else merge_rows(table, round(_ROWS_IN_BIN * max(20.0, events ** (1.0 / 3.0))))
 
 
 def listed_measures(measures: Iterable[Measure]) -> list[Measure]:
@@ -114,28 +113,24 @@ def resampled(table: ScoreTable, what: str) -> ScoreTable:
 
 def drawn_tables(
     table: ScoreTable, measures: Iterable[Measure], what: str
-) -> Iterator[tuple[ScoreTable, list[Measure]]]:
+) -> Iterable[tuple[ScoreTable, Sequence[Measure]]]:
     """The tables to draw from, with the measures of each.
 
-    See :func:`resampled`, :func:`widen` and ``Measure.drawn_rows``.
+    See :func:`resampled`, :func:`widen`, :func:`thin` and ``Measure.drawn_rows``.
     """
-    on_wide_cells: list[Measure] = []
-    by_rows: dict[int | None, list[Measure]] = {}
+    cells = resampled(table, what)
+    tables = {"cells": cells, "wide": widen(cells), "thin": thin(table) if cells is table else cells}
+    subsets: dict[int, tuple[ScoreTable, list[Measure]]] = {}
     for measure in measures:
-        finer = table.rows > grid.cell_count() and measure.drawn_rows is not None
-        if isinstance(measure, SemiNorm) and measure.on_wide_cells:
-            on_wide_cells.append(measure)
+        if measure.drawn_rows is not None and cells is not table:
+            key = str(measure.drawn_rows)
+            tables.setdefault(key, merge_rows(table, measure.drawn_rows))
+        elif isinstance(measure, SemiNorm | MeanLoss):
+            key = "wide" if isinstance(measure, SemiNorm) and measure.on_wide_cells else "cells"
         else:
-            by_rows.setdefault(measure.drawn_rows if finer else None, []).append(measure)
-    if on_wide_cells:
-        cells = resampled(table, what)
-        wide = widen(cells)
-        if wide is cells:
-            by_rows.setdefault(None, []).extend(on_wide_cells)
-        else:
-            yield wide, on_wide_cells
-    for rows, subset in by_rows.items():
-        yield resampled(table, what) if rows is None else merge_rows(table, rows), subset
+            key = "thin"
+        subsets.setdefault(id(tables[key]), (tables[key], []))[1].append(measure)
+    return subsets.values()
 
 
 def require_draws(draws: int) -> None:
@@ -155,7 +150,7 @@ def generator(table: ScoreTable, seed: int | None, stream: int) -> np.random.Gen
     if seed is None:
         digest = xxhash.xxh3_64()
         for column in (table.score, table.positives, table.negatives, table.positive_sum, table.negative_sum):
-            digest.update(column.astype("<f8").tobytes())
+            digest.update(np.ascontiguousarray(column, "<f8").data)
         seed = digest.intdigest()
     return np.random.default_rng([seed, stream])
 

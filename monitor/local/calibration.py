@@ -31,9 +31,6 @@ chance alone, so without a limit the maximum would be the error of the most isol
 MAX_POINTS: Final = 5000
 """Default number of events at which the error is evaluated. Neighbours are always all events."""
 
-GAMMAS: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-"""From neighbourhoods of few events to nearly whole bins; the paper's .2 and .4 among them."""
-
 
 @dataclass(frozen=True, eq=False)
 class LocalLevel:
@@ -266,11 +263,9 @@ def mlce_curve(
     predictions: Mapping[str, ArrayLike],
     outcome: ArrayLike,
     phi: ArrayLike,
-    gammas: Sequence[float] = GAMMAS,
+    gammas: Sequence[float],
     *,
     weight: ArrayLike | None = None,
-    bins: int | None = None,
-    least_neighbours: float = MIN_NEIGHBOURS,
     max_points: int | None = MAX_POINTS,
     draws: int = 0,
     seed: int | None = None,
@@ -284,7 +279,7 @@ def mlce_curve(
     ----------
     predictions
         By name, such as before and after recalibration: each as in :func:`local_calibration_error`.
-    outcome, phi, weight, bins, least_neighbours, max_points, draws, seed
+    outcome, phi, weight, max_points, draws, seed
         As there. The seed, if left out, is made of outcomes and coordinates.
     gammas
         Bandwidths, above 0; may be infinite.
@@ -306,7 +301,7 @@ def mlce_curve(
     points = feature_table(phi)
     if seed is None:
         seed = xxhash.xxh3_64_intdigest(np.asarray(outcome, "<f8").tobytes() + points.astype("<f8").tobytes())
-    options = MeasureOptions(weight, bins, least_neighbours, max_points, draws, seed)
+    options = MeasureOptions(weight, None, MIN_NEIGHBOURS, max_points, draws, seed)
     kernels = laplace_kernels(list(gammas))
     return {
         name: [

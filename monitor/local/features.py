@@ -287,7 +287,7 @@ class Embedding:
         # With several threads, sums are not reproducible, and on a busy machine the threads wait for each other.
         with threadpool_limits(1):
             places = np.asarray(tsne.fit_transform(landmarks), np.float64)
-        return cls(components, landmarks, _standardise(places))
+        return cls(components, landmarks, Standardised.fit(places).apply(places))
 
     @property
     def dimensions(self) -> int:
@@ -317,11 +317,6 @@ class Embedding:
             weight /= weight.sum(axis=1, keepdims=True)
             result[rows] = np.einsum("ij,ijk->ik", weight, self.places[chosen])
         return result
-
-
-def _standardise(places: Floats) -> Floats:
-    deviation = places.std(axis=0)
-    return np.asarray((places - places.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0))
 
 
 def _initial_positions(components: Floats, dimensions: int) -> Floats:

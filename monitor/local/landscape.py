@@ -48,7 +48,6 @@ def local_error_map(
     plane: ArrayLike,
     *,
     gamma: float = DEFAULT_GAMMA,
-    between: tuple[float, float] = (0.0, 1.0),
     size: int = 60,
 ) -> LocalMap:
     """Compute local errors on a grid over a plane, for a figure.
@@ -61,15 +60,13 @@ def local_error_map(
         Shape (n, 2): the events' coordinates. The grid spans the .5% to the 99.5% point of each.
     gamma
         Bandwidth, above 0, in the coordinates' unit: standardise them.
-    between
-        Only predictions in this closed range count, such as one bin of confidence.
     size
         Points along each side, at least 2.
 
     Raises
     ------
     NotEnoughData
-        No prediction lies in the range.
+        There is no prediction.
     InputError
         Values are out of range, shapes do not fit, or an option is wrong.
 
@@ -84,10 +81,9 @@ def local_error_map(
     if not gamma > 0.0:
         raise InputError(f"gamma must be above 0, got {gamma}")
     require_whole("size", size, 2)
-    kept = (p >= between[0]) & (p <= between[1])
-    if not kept.any():
-        raise NotEnoughData(f"no prediction lies between {between[0]:g} and {between[1]:g}")
-    points, residual = np.ascontiguousarray(points[kept]), (p - y)[kept, None]
+    if p.size == 0:
+        raise NotEnoughData("a map needs at least 1 event, got 0")
+    residual = (p - y)[:, None]
     low, high = np.quantile(points, [_MARGIN, 1.0 - _MARGIN], axis=0)
     x_axis, y_axis = np.linspace(low, high, size, axis=1)
     grid = np.stack(np.meshgrid(x_axis, y_axis), axis=-1).reshape(-1, 2)

@@ -10,8 +10,9 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -158,18 +159,25 @@ HEADER_KEY: Final = b"calibration-map"
 HASH_KEY: Final = b"calibration-map-sha256"
 
 _TYPES: Final = {"float64": pa.float64(), "float32": pa.float32(), "int64": pa.int64(), "int32": pa.int32()}
-_KEYS: Final = {
-    "format": int,
-    "method": str,
-    "classes": int,
-    "feature_count": int | None,
-    "segment_key": str | None,
-    "settings": dict,
-    "shapes": dict,
-    "types": dict,
-    "about": dict,
-}
-"""Keys of the header and the types of their values."""
+
+_Size = Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)]  # an empty array may have one huge dimension
+
+
+class _Format(msgspec.Struct):
+    format: int
+
+
+class _Header(_Format):
+    """The JSON in the metadata of the schema."""
+
+    method: str
+    classes: int
+    feature_count: int | None
+    segment_key: str | None
+    settings: dict[str, Any]
+    shapes: dict[str, Annotated[list[_Size], msgspec.Meta(min_length=1, max_length=2)]]
+    types: dict[str, Literal["float64", "float32", "int64", "int32"]]
+    about: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -308,7 +316,7 @@ def _read(data: bytes) -> _Content:
     header = _header(metadata[HEADER_KEY])
     for name, kind in zip(names, schema.types, strict=True):
         _check_column(name, kind, header["shapes"], header["types"])
-    if names != sorted(header["shapes"]):
+    if not names == sorted(header["shapes"]) == sorted(header["types"]):
         raise CorruptMap(f"the map has the columns {names}, its header names {list(header['shapes'])}")
     try:
         batch = reader.get_batch(0)
@@ -333,32 +341,19 @@ def _header(text: bytes) -> dict[str, Any]:
             f"the header of a map takes at most {MAX_HEADER_BYTES // 2**20} MiB, and this {len(text) / 2**20:.0f}"
         )
     try:
-        header = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise CorruptMap(f"the map's header is no JSON: {_first_line(error)}") from error
-    if not isinstance(header, dict) or not _is_a(header.get("format"), int):
-        raise CorruptMap("the map's header says no format")
-    if header["format"] != FORMAT:
-        raise CorruptMap(
-            f"the map is of format {header['format']}, and this version reads {FORMAT}: read it with a newer version"
-        )
-    for key, kind in _KEYS.items():
-        if key not in header or not _is_a(header[key], kind):
-            raise CorruptMap(f"the map's header has no usable {key!r}: {header.get(key)!r}")
-    for name, shape in header["shapes"].items():
-        sizes = isinstance(shape, list) and all(_is_a(size, int) and size >= 0 for size in shape)
-        if not sizes or len(shape) not in {1, 2}:
-            raise CorruptMap(f"array {name} of the map has the shape {shape!r}: one or two sizes are required")
-        if sum(shape) > MAX_BYTES:  # an empty array may have one huge dimension
-            raise CorruptMap(f"array {name} of the map has the shape {shape!r}, which is larger than any map")
-        kind = header["types"].get(name)
-        if not isinstance(kind, str) or kind not in _TYPES:
-            raise CorruptMap(f"array {name} of the map has the type {kind!r}: one of {', '.join(_TYPES)} is required")
-    return header
+        found = msgspec.json.decode(text, type=_Format).format
+        if found != FORMAT:
+            raise CorruptMap(
+                f"the map is of format {found}, and this version reads {FORMAT}: read it with a newer version"
+            )
+        header = msgspec.json.decode(text, type=_Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise CorruptMap(f"the map's header cannot be read: {_first_line(error)}") from error
+    return {name: getattr(header, name) for name in sorted(header.__struct_fields__)}
 
 
 def _check_column(name: str, kind: pa.DataType, shapes: dict[str, Any], types: dict[str, Any]) -> None:
-    if name not in shapes:
+    if name not in shapes or name not in types:
         raise CorruptMap(f"column {name!r} of the map is not in its header")
     if not pa.types.is_large_list(kind) or kind.value_type != _TYPES[types[name]]:
         raise CorruptMap(f"array {name} of the map is of the type {kind}, its header says {types[name]}")
@@ -400,14 +395,6 @@ def _hash(header: bytes, arrays: Mapping[str, NDArray[Any]]) -> str:
     for array in arrays.values():
         digest.update(np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).tobytes())
     return digest.hexdigest()
-
-
-def _is_a(value: Any, kind: Any) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")
 
 
 def _not_a_file(error: BaseException) -> str:

@@ -197,7 +197,7 @@ class Method:
     title: str
     meaning: str
     rank: int
-    fit: Callable[[LabelledEvents, Mapping[str, OptionValue]], RecalibrationMap]
+    fit: Callable[[LabelledEvents, Mapping[str, Any]], RecalibrationMap]
     load: Callable[[MapParts], RecalibrationMap]
     options: Mapping[str, Option] = field(default_factory=dict)
     binary: bool = True

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from monitor.arrays import Floats
 from monitor.inference.cox import logits
 from monitor.inference.newton import fit_logistic, log_sigmoid
-from monitor.maps.base import BinaryMap, Method, Option, OptionValue
+from monitor.maps.base import BinaryMap, Method, Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number
 from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, probabilities
@@ -54,7 +54,7 @@ class Beta(BinaryMap):
         return text
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Beta:
+def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Beta:
     events.require_outcomes(MIN_EVENTS)
     z, target = logits(events.prediction), events.outcome.astype(np.float64)
     low, high, one = log_sigmoid(z), -log_sigmoid(-z), np.ones_like(z)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import beta, histogram, isotonic, offset, platt, temperature, vector_scaling
-from monitor.maps.base import Groups, Method, Option, OptionValue, PredictionMap, RecalibrationMap, apply_to_vectors
+from monitor.maps.base import Groups, Method, Option, PredictionMap, RecalibrationMap, apply_to_vectors
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices, rows_by_group
 from monitor.maps.parts import MapParts, setting, words
 from monitor.scores.probability_loops import normalise_rows
@@ -119,7 +119,7 @@ class Classwise(PredictionMap):
         return text
 
 
-def _fit_classwise(inner: Method, events: LabelledEvents, options: Mapping[str, OptionValue]) -> Classwise:
+def _fit_classwise(inner: Method, events: LabelledEvents, options: Mapping[str, Any]) -> Classwise:
     """Fit one map per class. Raises NotEnoughData where no class has enough events."""
     maps: list[RecalibrationMap | None] = []
     reason: NotEnoughData | None = None
@@ -243,11 +243,11 @@ class GroupWise:
         return f"{text}; all others: {self.overall.describe()}"
 
 
-def _fit_group_wise(inner: Method, events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupWise:
+def _fit_group_wise(inner: Method, events: LabelledEvents, options: Mapping[str, Any]) -> GroupWise:
     """Fit one map to all events, and one to each group with enough events."""
     inner_options = {name: value for name, value in options.items() if name in inner.options}
     key = events.choose_segment(f"group_wise_{inner.name}", options["segment"])
-    least = int(options["least"] or 1)
+    least = options["least"]
     values, index = np.unique(events.segments[key], return_inverse=True)
     # No inner method reads these, and they would be copied for every group.
     events = replace(events, features=None, segments={})

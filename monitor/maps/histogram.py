@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
-from monitor.maps.base import BinaryMap, Method, Option, OptionValue
+from monitor.maps.base import BinaryMap, Method, Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.measures.binned_errors import first_rows
@@ -62,10 +62,10 @@ class Histogram(BinaryMap):
         return f"{text}; leaves them as they are in {empty} without events" if empty else text
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Histogram:
+def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Histogram:
     events.require_outcomes(MIN_EVENTS)
-    bins = int(options["bins"] or 1)
-    edges = _edges(events, str(options["kind"]), bins)
+    bins = options["bins"]
+    edges = _edges(events, options["kind"], bins)
     place = np.searchsorted(edges, events.prediction, side="right")
     weight, hits, expected, squares = (
         np.bincount(place, column, edges.size + 1)
@@ -78,7 +78,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Histogra
     )
     # The bin's effective number of events, plus events that agree with the predictions.
     effective = np.divide(weight**2, squares, out=np.zeros_like(weight), where=weight > 0.0)
-    added = float(options["shrinkage"] or 0.0)
+    added = options["shrinkage"]
     frequency, mean = (
         np.divide(column, weight, out=np.zeros_like(weight), where=weight > 0.0) for column in (hits, expected)
     )

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from monitor.arrays import Floats
-from monitor.maps.base import Method, OptionValue, PredictionMap
+from monitor.maps.base import Method, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import whole
 
@@ -27,7 +27,7 @@ class Identity(PredictionMap):
         return "leaves predictions as they are"
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Identity:  # noqa: ARG001
+def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Identity:  # noqa: ARG001
     return Identity(events.classes)
 
 

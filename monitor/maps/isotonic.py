@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 import scipy
 
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
-from monitor.maps.base import BinaryMap, Method, Option, OptionValue
+from monitor.maps.base import BinaryMap, Method, Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import choice, column
 
@@ -73,7 +73,7 @@ class Isotonic(BinaryMap):
         )
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Isotonic:
+def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Isotonic:
     events.require_outcomes(MIN_EVENTS)
     score, row = np.unique(events.prediction, return_inverse=True)
     weight = np.bincount(row, events.weight)
@@ -87,7 +87,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Isotonic
     # Neighbouring blocks with equal values become one.
     begins = np.r_[True, np.diff(value) > 0.0]
     ends = np.r_[begins[1:], True]
-    return Isotonic(score[start[begins]], score[end[ends] - 1], value[begins], str(options["shape"]))
+    return Isotonic(score[start[begins]], score[end[ends] - 1], value[begins], options["shape"])
 
 
 def _smoothed(value: Floats, events: Floats) -> Floats:

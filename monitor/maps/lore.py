@@ -19,7 +19,7 @@ from monitor.local import Embedding, PrincipalComponents, Standardised
 from monitor.local.calibration import default_bins
 from monitor.local.features import DEFAULT_DIMENSIONS, TSNE_DIMENSIONS
 from monitor.local.neighbour_loops import laplace_sums
-from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
+from monitor.maps.base import FieldMap, Groups, Method, Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts, choice, column, flag, matrix, number, whole
 
@@ -163,11 +163,6 @@ def bin_indices(count: int, confidence: Floats) -> Ints:
     return np.asarray(np.searchsorted(np.arange(1, count) / count, confidence, side="right"), np.int64)
 
 
-def number_of_bins(option: object, events: int) -> int:
-    """Return the option ``bins``, or the default for this number of events."""
-    return option if isinstance(option, int) else default_bins(events)
-
-
 def confidence_of(prediction: Floats) -> Floats:
     """Return P(y = 1) for predictions (n,) or (n, 2), and the largest probability for more classes; shape (n,)."""
     if prediction.ndim == 1:
@@ -293,11 +288,6 @@ def coordinates(space: Space, features: Floats) -> Singles:
     return np.clip(space.apply(features), -MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)
 
 
-def name_of(space: Space) -> str:
-    """Return its name, as in :data:`SPACES`."""
-    return {Standardised: "standardised", PrincipalComponents: "pca", Embedding: "tsne"}[type(space)]
-
-
 def _describe_space(space: Space) -> str:
     """Describe the space for people."""
     features = _standardised(space).mean.size
@@ -313,12 +303,13 @@ def _describe_space(space: Space) -> str:
 def space_parts(space: Space) -> MapParts:
     """Return the space as parts of a map."""
     standardised = _standardised(space)
-    arrays: dict[str, NDArray[Any]] = {"feature_mean": standardised.mean, "feature_scale": standardised.scale}
+    arrays = {"feature_mean": standardised.mean, "feature_scale": standardised.scale}
+    if isinstance(space, Standardised):
+        return MapParts({"space": "standardised"}, arrays)
     if isinstance(space, PrincipalComponents):
-        arrays["axes"] = space.axes
-    elif isinstance(space, Embedding):
-        arrays |= {"axes": space.components.axes, "landmarks": space.landmarks, "places": space.places}
-    return MapParts({"space": name_of(space)}, arrays)
+        return MapParts({"space": "pca"}, arrays | {"axes": space.axes})
+    arrays |= {"axes": space.components.axes, "landmarks": space.landmarks, "places": space.places}
+    return MapParts({"space": "tsne"}, arrays)
 
 
 def read_space(parts: MapParts, key: str) -> Space:
@@ -468,7 +459,7 @@ class Lore(FieldMap):
         )
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
+def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Lore:
     if events.features is None:
         raise InputError("lore needs features, and these events have none")
     hit = hits_of(events)
@@ -478,22 +469,22 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Lore:
     order = _content_order(confidence, hit, events.weight, events.features)
     confidence, hit, weight = confidence[order], hit[order], events.weight[order]
     features = events.features[order]
-    space = fit_space(str(options["space"]), features, weight, _integer_or_none(options["dimensions"]))
-    count = number_of_bins(options["bins"], len(events))
+    space = fit_space(options["space"], features, weight, options["dimensions"])
+    count = options["bins"] or default_bins(len(events))
     place, bins = bin_indices(count, confidence), Bins.of(count, confidence, hit, weight)
-    kept = _sample(place, count, _integer_or_none(options["max_points"]) or len(events))
+    kept = _sample(place, count, options["max_points"])
     stored = StoredPoints(
         points=np.ascontiguousarray(coordinates(space, features[kept]).T),
         hit=hit[kept],
         weight=weight[kept],
         first=np.searchsorted(place[kept], np.arange(count + 1)).astype(np.int64),
     )
-    gamma, shrinkage, prior = options["gamma"], float(options["shrinkage"] or 0.0), float(options["prior"] or 0.0)
+    gamma, shrinkage, prior = options["gamma"], options["shrinkage"], options["prior"]
     return Lore(
         space=space,
         bins=bins,
         stored=stored,
-        gamma=choose_gamma(stored, bins, shrinkage, prior) if gamma is None else float(gamma),
+        gamma=choose_gamma(stored, bins, shrinkage, prior) if gamma is None else gamma,
         shrinkage=shrinkage,
         prior=prior,
         gamma_found=gamma is None,
@@ -589,10 +580,6 @@ def _sample(place: Ints, bins: int, limit: int) -> Ints:
     start = np.cumsum(size) - size
     rank = np.arange(place.size) - start[place[by_bin]]
     return by_bin[rank < quota[place[by_bin]]]
-
-
-def _integer_or_none(value: OptionValue) -> int | None:
-    return None if value is None else int(value)
 
 
 METHOD: Final = Method(

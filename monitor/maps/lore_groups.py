@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
-from monitor.maps.base import FieldMap, Groups, Method, Option, OptionValue
+from monitor.local.calibration import default_bins
+from monitor.maps.base import FieldMap, Groups, Method, Option
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices
 from monitor.maps.lore import (
     BIN_OPTIONS,
@@ -17,7 +18,6 @@ from monitor.maps.lore import (
     bin_indices,
     confidence_of,
     hits_of,
-    number_of_bins,
     replace_confidence,
     require_hits,
     shrink,
@@ -94,7 +94,7 @@ class GroupedLore(FieldMap):
         )
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedLore:
+def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> GroupedLore:
     key = events.choose_segment(GroupedLore.method, options["segment"])
     hit = hits_of(events)
     require_hits(events, hit)
@@ -102,7 +102,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedL
     if not groups:
         raise InputError(f"lore_groups needs the segment {key!r}, and no event has it")
     confidence, weight = confidence_of(events.prediction), events.weight
-    count = number_of_bins(options["bins"], len(events))
+    count = options["bins"] or default_bins(len(events))
     place = bin_indices(count, confidence)
     row = group_indices(groups, events.segments[key])
     has_group = row >= 0
@@ -119,8 +119,8 @@ def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> GroupedL
         bins=Bins.of(count, confidence, hit, weight),
         group_mean=np.divide(hits, total, out=np.zeros(shape), where=total > 0.0).clip(0.0, 1.0),
         group_n_eff=np.divide(total**2, squares, out=np.zeros(shape), where=squares > 0.0),
-        shrinkage=float(options["shrinkage"] or 0.0),
-        prior=float(options["prior"] or 0.0),
+        shrinkage=options["shrinkage"],
+        prior=options["prior"],
         classes=events.classes,
     )
 

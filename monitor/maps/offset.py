@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from monitor.arrays import Floats
 from monitor.inference.cox import logits, solve_offset
 from monitor.inference.newton import Curved, minimise
-from monitor.maps.base import Method, OptionValue, PredictionMap
+from monitor.maps.base import Method, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.maps.scales import log_probabilities, probabilities, softmax
@@ -60,7 +60,7 @@ class Offset(PredictionMap):
         )
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Offset:  # noqa: ARG001
+def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Offset:  # noqa: ARG001
     events.require_outcomes(MIN_EVENTS)
     if events.is_binary:
         hits = float(events.weight[events.outcome == 1].sum())

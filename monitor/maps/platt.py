@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from monitor.arrays import Floats
 from monitor.inference.cox import logits
 from monitor.inference.newton import fit_logistic
-from monitor.maps.base import BinaryMap, Method, Option, OptionValue
+from monitor.maps.base import BinaryMap, Method, Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number
 from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, probabilities
@@ -50,7 +50,7 @@ class Platt(BinaryMap):
         return text
 
 
-def _fit(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Platt:
+def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Platt:
     events.require_outcomes(MIN_EVENTS)
     z, hit, weight = logits(events.prediction), events.outcome == 1, events.weight
     target = hit.astype(np.float64)

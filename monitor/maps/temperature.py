@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 import scipy
@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from monitor.arrays import Floats
 from monitor.inference.cox import logits
 from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
-from monitor.maps.base import Method, Option, OptionValue, PredictionMap
+from monitor.maps.base import Method, Option, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number, whole
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, probabilities, softmax
@@ -94,7 +94,7 @@ def fit_slope(events: LabelledEvents) -> float:
     return float(minimise(objective, start, *bounds)[0])
 
 
-def _fit_by_log_loss(events: LabelledEvents, options: Mapping[str, OptionValue]) -> Temperature:  # noqa: ARG001
+def _fit_by_log_loss(events: LabelledEvents, options: Mapping[str, Any]) -> Temperature:  # noqa: ARG001
     events.require_outcomes(MIN_EVENTS)
     return Temperature(1.0 / fit_slope(events), events.classes)
 
@@ -172,9 +172,9 @@ def _allowed_slopes(events: LabelledEvents, best: float, keep: float) -> tuple[f
     return low, high
 
 
-def _fit_by_mmce(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MmceTemperature:
+def _fit_by_mmce(events: LabelledEvents, options: Mapping[str, Any]) -> MmceTemperature:
     events.require_outcomes(MIN_EVENTS)
-    width, keep = float(options["width"] or 0.0), float(options["keep"] or 0.0)
+    width, keep = options["width"], options["keep"]
     best = fit_slope(events)
     # Sorted, because temperatures (nearly) keep the order and sorting sorted values again is cheap.
     order = np.argsort(events.prediction if events.is_binary else events.prediction.max(axis=1), kind="stable")

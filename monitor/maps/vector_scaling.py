@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
 
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.inference.newton import Curved, minimise
-from monitor.maps.base import Method, Option, OptionValue, PredictionMap, apply_to_vectors
+from monitor.maps.base import Method, Option, PredictionMap, apply_to_vectors
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column, matrix
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
@@ -97,12 +97,12 @@ def softmax_loss(eta: Floats, target: Floats, share: Floats) -> tuple[float, Flo
     return loss, odds / total
 
 
-def _fit_vector(events: LabelledEvents, options: Mapping[str, OptionValue]) -> VectorScaling:
+def _fit_vector(events: LabelledEvents, options: Mapping[str, Any]) -> VectorScaling:
     count = events.classes
     events.require_outcomes(10 * count)
     z, share, target = log_probabilities(events.prediction), events.weight / events.weight.sum(), one_hot(events)
     given = options["ridge"]
-    ridge = default_ridge(events, BIAS_DEVIATION, count) if given is None else float(given)
+    ridge = default_ridge(events, BIAS_DEVIATION, count) if given is None else given
     penalty = 2.0 * ridge / count
 
     def objective(theta: Floats) -> Curved:
@@ -203,7 +203,7 @@ class MatrixScaling(PredictionMap):
         )
 
 
-def _fit_matrix(events: LabelledEvents, options: Mapping[str, OptionValue]) -> MatrixScaling:
+def _fit_matrix(events: LabelledEvents, options: Mapping[str, Any]) -> MatrixScaling:
     count = events.classes
     # With less than one event per parameter, the ridge alone would decide.
     events.require_outcomes(max(10 * count, count * (count + 1)))
@@ -238,14 +238,14 @@ def _fit_matrix(events: LabelledEvents, options: Mapping[str, OptionValue]) -> M
     return MatrixScaling(np.ascontiguousarray(weight[:, :-1]), np.ascontiguousarray(weight[:, -1]))
 
 
-def _penalty(events: LabelledEvents, ridge: OptionValue) -> Floats:
+def _penalty(events: LabelledEvents, ridge: float | None) -> Floats:
     """Return twice the factor of the square of each parameter, shape (K (K + 1),): 0 on the diagonal."""
     count = events.classes
     numbers = count * (count - 1)
     off, bias = (
         (default_ridge(events, _DEVIATION, numbers), default_ridge(events, BIAS_DEVIATION, count))
         if ridge is None
-        else (float(ridge), float(ridge))
+        else (ridge, ridge)
     )
     factors = np.full((count, count + 1), 2.0 * off / numbers)
     np.fill_diagonal(factors, 0.0)

@@ -52,14 +52,14 @@ class Measure:
     error_bound_is_certain
         False if the bound is an estimate, as for TCE, whose bins follow the data.
     draws
-        (table, positives (draws, m)) -> ``value`` of each draw of outcomes, (draws,), to the bit: that of the table
+        (table, positives (draws, m)) -> ``value`` of each draw of outcomes, (draws,), up to rounding: of the table
         with ``positives[d, i]`` positives among the events of row i, all at the row's score. Only for speed: if left
         out, ``value`` is called for each draw.
     max_draws
         Number of resamples that is enough for a slow measure.
     drawn_rows
-        Merge a larger table to this many rows for resampling, for a measure for which the cells of the grid are too
-        coarse.
+        Merge a table of more rows than the grid has cells to this many rows for resampling, for a measure for which
+        the cells are too coarse.
     needs_whole_counts
         Whether the measure refuses weighted tables.
     appears_in

@@ -88,10 +88,10 @@ def intce_partition(table: ScoreTable) -> Ints:
 
 def intce_draws(table: ScoreTable, positives: Floats) -> Floats:
     """The intCE of drawn outcomes: positives (draws, m) -> (draws,)."""
-    n = table.total
-    return np.asarray(
-        cheapest_partition_costs(table.score, table.drawn_residual(positives) / n, table.counts / n), np.float64
-    )
+    n, counts = table.total, table.counts
+    residual = positives - counts * table.score
+    residual /= n
+    return np.asarray(cheapest_partition_costs(table.score, residual, counts / n), np.float64)
 
 
 def intce_gradient(table: ScoreTable) -> Floats:
@@ -261,7 +261,7 @@ def _best(table: ScoreTable) -> tuple[float, float | None]:
 
 def surrogate_intce_draws(table: ScoreTable, positives: Floats) -> Floats:
     """The surrogate intCE of drawn outcomes: positives (draws, m) -> (draws,)."""
-    residual = table.drawn_residual(positives)
+    residual = positives - table.counts * table.score
     n = table.total
     best = np.asarray(np.abs(residual).sum(axis=1) / n)
     side_by_side = np.ascontiguousarray(residual.T)

@@ -13,8 +13,8 @@ and the width term grows as a goes back. So minima of D - C and D + C are stored
 starts, and a block is searched only if its bound beats the best start so far. On a million predictions that searches
 about four blocks of 16 per row. The result is exact; only the time depends on the data.
 
-Many residuals at the same locations are processed side by side, 32 at a time: they share the widths, a block that
-one of them needs is searched for all, and the innermost loops are SIMD loops over the 32. (Over eight they are not: so
+Many residuals at the same locations are processed side by side, 40 at a time: they share the widths, a block that
+one of them needs is searched for all, and the innermost loops are SIMD loops over the 40. (Over eight they are not: so
 short a loop is unrolled first, and what is left is no longer seen as one.)
 """
 
@@ -34,9 +34,11 @@ _SLACK: Final = 1e-14
 """Rounding error of a bound of the best cost, which is at most 1: with this margin the result is, to the last bit, that
 of trying every start."""
 
-_LANES: Final = 32
-"""Number of residuals that are processed side by side."""
+_LANES: Final = 40
+"""Number of residuals that are processed side by side: five times that is hardly more than 199 draws."""
 _LANE_LEAF_BITS: Final = 4
+_FEW: Final = 4
+"""Number of residuals up to which one by one is faster."""
 
 
 # nnan, nsz: values are never nan and signs of zeros do not matter; this makes the minimum over a block a SIMD loop.
@@ -232,6 +234,11 @@ def cheapest_partition_costs(location: Floats, residual: Floats, weight: Floats)
     draws, m = residual.shape
     result = np.empty(draws)
     best = np.empty(_LANES)
+    if draws <= _FEW:
+        starts = np.empty(m, np.int64)
+        for draw in range(draws):
+            result[draw] = _least_cost(location, residual[draw], weight, starts)
+        return result
     side_by_side = np.empty((m, _LANES))
     for start in range(0, draws, _LANES):
         for lane in range(_LANES):

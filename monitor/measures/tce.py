@@ -10,7 +10,8 @@ from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures.base import Measure
 from monitor.measures.binned_errors import DEFAULT_N_BINS
-from monitor.measures.tce_loops import log_factorials, pool_adjacent_violators, refuted_events
+from monitor.measures.binomial_loops import log_factorials
+from monitor.measures.tce_loops import pool_adjacent_violators, refuted_events
 from monitor.measures.tce_tests import TESTS, Test
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import number_text, require_choice, require_whole
@@ -220,8 +221,9 @@ def tce_draws(table: ScoreTable, positives: Floats, **options: Unpack[TceKeyword
     """
     checked = Options(**options)
     data = Counts.of(table)
-    held = np.ascontiguousarray(positives[:, table.counts > 0.0])
-    refuted = _refuted_events(data, held, checked)
+    if data.counts.size < table.rows:
+        positives = positives[:, table.counts > 0.0]
+    refuted = _refuted_events(data, np.ascontiguousarray(positives), checked)
     return np.asarray(100.0 * refuted / int(data.counts.sum()), np.float64)
 
 

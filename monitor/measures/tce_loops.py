@@ -14,32 +14,30 @@ The few draws in which rounding could decide are reported, and decided by scipy.
 """
 
 import math
-from functools import cache
 from typing import Final
 
 import numpy as np
-from scipy.special import gammaln
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.compiled import njit
-from monitor.measures.binomial_loops import LOG_DOUBT, LOG_TOLERANCE, log_pmf
+from monitor.measures.binomial_loops import (
+    DEPTH,
+    FINE,
+    LOG_DOUBT,
+    LOG_TOLERANCE,
+    MARGIN,
+    far_start,
+    log_mass,
+    tail_from,
+    towards,
+    upper_tail,
+)
 
-_TABLE_SIZE: Final = 1 << 15
-"""Number of trials up to which sums of tabulated logarithms are well within LOG_DOUBT; beyond, Loader's form serves."""
-
-_MARGIN: Final = 1e-9
-"""Relative distance from alpha within which rounding might decide; the tails below are good to some 1e-10."""
-
-_ROUGH_MARGIN: Final = 1e-4
+_ROUGH_MARGIN: Final = 1e-2
 """Relative distance from alpha beyond which few terms of the continued fraction are enough..."""
 
-_ROUGH: Final = 1e-6
+_ROUGH: Final = 1e-4
 """...because the last one changed the tail by at most this share, and all others change it by some ten times that."""
-
-_FINE: Final = 1e-15
-
-_DEPTH: Final = 64
-"""Largest number of open halvings of a range of rows; more than an int64 has bits."""
 
 
 @njit()
@@ -102,118 +100,62 @@ def pool_adjacent_violators(positives: Ints, counts: Ints, min_size: int, max_si
     return start[: last + 1].copy()
 
 
-@cache
-def log_factorials() -> Floats:
-    """Logarithms of 0!, 1!, ..., float64, shape (32768,)."""
-    result = np.asarray(gammaln(np.arange(1.0, _TABLE_SIZE + 1.0)), np.float64)
-    result.flags.writeable = False
-    return result
-
-
 @njit()
-def _log_mass(x: int, n: int, p: float, log_p: float, log_q: float, log_factorial: Floats) -> float:
-    """Log of the probability of x successes in n trials, 0 < p < 1."""
-    if n < log_factorial.shape[0]:
-        return float(log_factorial[n] - log_factorial[x] - log_factorial[n - x] + x * log_p + (n - x) * log_q)
-    return float(log_pmf(x, n, p))
+def _accepted_deviance(alpha: float) -> float:
+    """The deviance D = n KL(k/n || p) below which the near tail alone is above alpha; 0 if it need not be.
 
-
-@njit()
-def upper_tail(x: int, n: int, p: float, q: float, log_mass: float, tolerance: float) -> float:
-    """P(X >= x) for x above the mean n p, from the log of P(X = x).
-
-    The continued fraction of the incomplete beta function (DiDonato and Morris, "Algorithm 708", 1992, equation 9), of
-    a = x and b = n - x + 1, evaluated until a term changes it by a share of ``tolerance`` at most; nan, which decides
-    nothing, if it takes too many terms.
+    The near tail P(X <= k) is at least Phi(-sqrt(2 D)): Zubkov, Serov, "A complete proof of universal inequalities for
+    the distribution function of the binomial law", 2013.
     """
-    if x > n:
-        return 0.0
-    if x == n:  # also where p is so close to 1 that the mean rounds to n
-        return math.exp(log_mass)
-    a, b = float(x), float(n - x + 1)
-    base = (x - n * p) + q
-    # Numerators and denominators of two successive convergents, scaled so that the last denominator is 1.
-    numerator_before, denominator_before = 0.0, 1.0
-    beta = a / (a + 1.0) * base
-    numerator, denominator_before = 1.0 / beta, denominator_before / beta
-    share = 1.0 / (a + 1.0)
-    for term in range(1, 10_000):
-        m = float(term)
-        ahead = 1.0 / (a + 2.0 * m + 1.0)
-        step = m * (b - m) * p * share
-        alpha = (a + m - 1.0) * (a + b + m - 1.0) * p * share * step
-        beta = m + step + (a + m) * ahead * (base + m * (1.0 + q))
-        share = ahead
-        numerator_next = beta * numerator + alpha * numerator_before
-        denominator = beta + alpha * denominator_before
-        inverse = 1.0 / denominator
-        following = numerator_next * inverse
-        change = abs(following - numerator)
-        numerator_before, denominator_before = numerator * inverse, inverse
-        numerator = following
-        if change <= tolerance * following:
-            return float(math.exp(log_mass) * q * a * numerator)
-    return math.nan
-
-
-@njit()
-def _from(
-    x: int, n: int, p: float, q: float, log_p: float, log_q: float, tolerance: float, log_factorial: Floats
-) -> float:
-    """P(X >= x), 0 < x; 0 for x > n."""
-    if x > n:
-        return 0.0
-    if x > n * p:
-        return upper_tail(x, n, p, q, _log_mass(x, n, p, log_p, log_q, log_factorial), tolerance)
-    below = _log_mass(x - 1, n, p, log_p, log_q, log_factorial)
-    return 1.0 - upper_tail(n - x + 1, n, q, p, below, tolerance)
-
-
-@njit()
-def _first_at_most(
-    level: float, n: int, p: float, log_p: float, log_q: float, start: int, guess: int, log_factorial: Floats
-) -> int:
-    """The first x in [start, n] whose log probability is at most ``level``, n + 1 if there is none.
-
-    From ``start``, at or above the mode, the probabilities fall. The search widens about the guess.
-    """
-    x = min(max(guess, start), n)
-    step = 1
-    if _log_mass(x, n, p, log_p, log_q, log_factorial) <= level:
-        high = x
-        low = start - 1
-        while high > start:
-            x = max(high - step, start)
-            if _log_mass(x, n, p, log_p, log_q, log_factorial) > level:
-                low = x
-                break
-            high = x
-            step *= 2
-    else:
-        low = x
-        high = n + 1
-        while low < n:
-            x = min(low + step, n)
-            if _log_mass(x, n, p, log_p, log_q, log_factorial) <= level:
-                high = x
-                break
-            low = x
-            step *= 2
-    while high - low > 1:
-        x = (low + high) // 2
-        if _log_mass(x, n, p, log_p, log_q, log_factorial) <= level:
-            high = x
+    low, high = 0.0, 750.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if 0.5 * math.erfc(math.sqrt(middle)) > alpha * (1.0 + MARGIN):
+            low = middle
         else:
-            low = x
-    return high
+            high = middle
+    return low
 
 
 @njit()
-def _towards(score: float, log_score: float, log_rest: float, direction: int) -> tuple[float, float, float, float]:
-    """p, 1 - p, and their logarithms; with the classes swapped for p below the rate (``direction`` -1)."""
-    if direction > 0:
-        return score, 1.0 - score, log_score, log_rest
-    return 1.0 - score, score, log_rest, log_score
+def _likelihoods(k: int, n: int, alpha: float, accepted_deviance: float) -> tuple[float, float]:
+    """Log likelihoods of a hypothesis above which it is accepted, and below which it is rejected, without its tails.
+
+    The second by the bound of `monitor.measures.binomial_loops._surely_rejected`.
+    """
+    rate = k / n
+    own = (k * math.log(rate) if k > 0 else 0.0) + ((n - k) * math.log1p(-rate) if k < n else 0.0)
+    spread = k * (n - k) / n
+    likeliest = 1.0 if spread == 0.0 else min(1.0, 1.0 / math.sqrt(2.0 * math.pi * spread))
+    reach = LOG_TOLERANCE - math.log(alpha * (1.0 - MARGIN) / (1.0 + likeliest * math.sqrt(2.0 * n)))
+    return own - accepted_deviance, own - reach
+
+
+@njit()
+def _first_below(
+    likelihood: float,
+    k: int,
+    n: int,
+    score: Floats,
+    log_score: Floats,
+    log_rest: Floats,
+    first: int,
+    direction: int,
+    low: int,
+    high: int,
+) -> int:
+    """The first hypothesis from ``low`` to ``high``, as in :func:`_refuted_on_one_side`, less likely than that."""
+    while low < high:
+        middle = (low + high) // 2
+        row = first + direction * middle
+        certain = score[row] == (1.0 if direction > 0 else 0.0)
+        if not certain:
+            _, _, log_p, log_q = towards(score[row], log_score[row], log_rest[row], direction)
+        if certain or k * log_p + (n - k) * log_q < likelihood:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @njit()
@@ -228,43 +170,31 @@ def _refuted_on_one_side(
     rows: int,
     before: Ints,
     alpha: float,
+    likelihoods: tuple[float, float],
     log_factorial: Floats,
     stack: tuple[Ints, Ints, Ints, Bools],
     near: Floats,
 ) -> tuple[int, bool]:
     """Events of the ``rows`` hypotheses above k/n that are rejected, and whether each verdict is beyond doubt.
 
-    Hypothesis t, counted from the rate outwards, is in row ``first + direction * t``. ``before``, shape (m + 1,),
-    is the number of events in the rows before each. ``stack`` and ``near``, each of _DEPTH, are room to work in.
+    Hypothesis t, counted from the rate outwards, is in row ``first + direction * t``. ``before``, shape (m + 1,), is
+    the number of events in the rows before each; ``likelihoods`` are those of :func:`_likelihoods`. ``stack`` and
+    ``near``, each of DEPTH, are room to work in.
     """
-    # The bound of `monitor.measures.binomial_loops._surely_rejected` rejects those far away.
-    rate = k / n
-    own = (k * math.log(rate) if k > 0 else 0.0) + (n - k) * math.log1p(-rate)
-    spread = k * (n - k) / n
-    likeliest = 1.0 if spread == 0.0 else min(1.0, 1.0 / math.sqrt(2.0 * math.pi * spread))
-    least_distance = LOG_TOLERANCE - math.log(alpha * (1.0 - _MARGIN) / (1.0 + likeliest * math.sqrt(2.0 * n)))
-    low, high = 0, rows
-    while low < high:
-        middle = (low + high) // 2
-        row = first + direction * middle
-        certain = score[row] == (1.0 if direction > 0 else 0.0)
-        if not certain:
-            p, q, log_p, log_q = _towards(score[row], log_score[row], log_rest[row], direction)
-        if certain or own - (k * log_p + (n - k) * log_q) > least_distance:
-            high = middle
-        else:
-            low = middle + 1
+    likely, unlikely = likelihoods
+    sure = _first_below(likely, k, n, score, log_score, log_rest, first, direction, int(np.int64(0)), rows)
+    low = _first_below(unlikely, k, n, score, log_score, log_rest, first, direction, sure, rows)
     refuted = 0
     if low < rows:
         one, other = first + direction * low, first + direction * (rows - 1)
         refuted = before[max(one, other) + 1] - before[min(one, other)]
-    if low == 0:
+    if low == sure:
         return refuted, True
 
-    # The left end of the current range, at first the rate itself, which is accepted; and a stack of right ends. Each
-    # hypothesis has its near tail, two candidates for the first outcome of its far tail (see `far_tail`), and its
-    # verdict.
-    left, left_near, left_wide, left_rejected = int(np.int64(-1)), 1.0, int(np.int64(0)), False
+    # The left end of the current range, at first the last that is surely accepted, or the rate itself; and a stack of
+    # right ends. Each hypothesis has its near tail, two candidates for the first outcome of its far tail (see
+    # `far_start`), and its verdict.
+    left, left_near, left_wide, left_rejected = sure - 1, 1.0, int(np.int64(0)), False
     at, wide, narrow, is_rejected = stack
     top = -1
     following = low - 1
@@ -273,31 +203,32 @@ def _refuted_on_one_side(
         top += 1
         at[top] = following
         row = first + direction * following
-        p, q, log_p, log_q = _towards(score[row], log_score[row], log_rest[row], direction)
-        mass = _log_mass(k, n, p, log_p, log_q, log_factorial)
-        mean = n * p
-        start = math.ceil(mean)
-        level = mass + LOG_TOLERANCE
-        x = _first_at_most(level + LOG_DOUBT, n, p, log_p, log_q, start, math.ceil(2.0 * mean - k), log_factorial)
-        wide[top] = narrow[top] = x
-        if x <= n and _log_mass(x, n, p, log_p, log_q, log_factorial) > level - LOG_DOUBT:
-            narrow[top] = _first_at_most(level - LOG_DOUBT, n, p, log_p, log_q, start, x + 1, log_factorial)
-        tolerance, margin = _ROUGH, _ROUGH_MARGIN
-        while True:
-            near[top] = upper_tail(n - k, n, q, p, mass, tolerance)
-            at_most = at_least = near[top] + _from(wide[top], n, p, q, log_p, log_q, tolerance, log_factorial)
-            if narrow[top] != wide[top]:
-                at_least = near[top] + _from(narrow[top], n, p, q, log_p, log_q, tolerance, log_factorial)
-            if at_least > alpha * (1.0 + margin):
-                is_rejected[top] = False
-                break
-            if at_most < alpha * (1.0 - margin):
-                is_rejected[top] = True
-                refuted += before[row + 1] - before[row]
-                break
-            if tolerance == _FINE:
-                return 0, False
-            tolerance, margin = _FINE, _MARGIN
+        p, q, log_p, log_q = towards(score[row], log_score[row], log_rest[row], direction)
+        mass = log_mass(k, n, p, log_p, log_q, log_factorial)
+        near[top] = upper_tail(n - k, n, q, p, mass, _ROUGH)
+        wide[top] = narrow[top] = int(np.int64(-1))
+        is_rejected[top] = False
+        # Where the near tail alone accepts, it does so for all before, and no far tail is needed.
+        if near[top] <= alpha * (1.0 + _ROUGH_MARGIN):
+            wide[top] = narrow[top] = far_start(k, n, p, log_p, log_q, LOG_DOUBT, log_factorial)
+            surely = mass + LOG_TOLERANCE - LOG_DOUBT
+            if wide[top] <= n and log_mass(wide[top], n, p, log_p, log_q, log_factorial) > surely:
+                narrow[top] = far_start(k, n, p, log_p, log_q, -LOG_DOUBT, log_factorial)
+            tolerance, margin = _ROUGH, _ROUGH_MARGIN
+            while True:
+                at_most = at_least = near[top] + tail_from(wide[top], n, p, q, log_p, log_q, tolerance, log_factorial)
+                if narrow[top] != wide[top]:
+                    at_least = near[top] + tail_from(narrow[top], n, p, q, log_p, log_q, tolerance, log_factorial)
+                if at_least > alpha * (1.0 + margin):
+                    break
+                if at_most < alpha * (1.0 - margin):
+                    is_rejected[top] = True
+                    refuted += before[row + 1] - before[row]
+                    break
+                if tolerance == FINE:
+                    return 0, False
+                tolerance, margin = FINE, MARGIN
+                near[top] = upper_tail(n - k, n, q, p, mass, tolerance)
 
         # Decide ranges from the left until one has to be halved.
         while top >= 0:
@@ -306,8 +237,8 @@ def _refuted_on_one_side(
             if not decided and left_rejected == is_rejected[top]:
                 if left_rejected:
                     row = first + direction * right
-                    p, q, log_p, log_q = _towards(score[row], log_score[row], log_rest[row], direction)
-                    far = _from(left_wide, n, p, q, log_p, log_q, _ROUGH, log_factorial)
+                    p, q, log_p, log_q = towards(score[row], log_score[row], log_rest[row], direction)
+                    far = tail_from(left_wide, n, p, q, log_p, log_q, _ROUGH, log_factorial)
                     decided = left_near + far < alpha * (1.0 - _ROUGH_MARGIN)
                     if decided:
                         one, other = first + direction * (left + 1), first + direction * (right - 1)
@@ -316,8 +247,8 @@ def _refuted_on_one_side(
                     decided = near[top] > alpha * (1.0 + _ROUGH_MARGIN)
                     if not decided and left >= 0:
                         row = first + direction * left
-                        p, q, log_p, log_q = _towards(score[row], log_score[row], log_rest[row], direction)
-                        far = _from(narrow[top], n, p, q, log_p, log_q, _ROUGH, log_factorial)
+                        p, q, log_p, log_q = towards(score[row], log_score[row], log_rest[row], direction)
+                        far = tail_from(narrow[top], n, p, q, log_p, log_q, _ROUGH, log_factorial)
                         decided = near[top] + far > alpha * (1.0 + _ROUGH_MARGIN)
             if not decided:
                 break
@@ -368,13 +299,14 @@ def refuted_events(
         log_rest[row] = math.log1p(-score[row]) if score[row] < 1.0 else -math.inf
     # Made once: to make them for every block takes as long as the block's tails.
     stack = (
-        np.empty(_DEPTH, np.int64),
-        np.empty(_DEPTH, np.int64),
-        np.empty(_DEPTH, np.int64),
-        np.empty(_DEPTH, np.bool_),
+        np.empty(DEPTH, np.int64),
+        np.empty(DEPTH, np.int64),
+        np.empty(DEPTH, np.int64),
+        np.empty(DEPTH, np.bool_),
     )
-    near = np.empty(_DEPTH)
+    near = np.empty(DEPTH)
     drawn = np.empty(m, np.int64)
+    accepted_deviance = _accepted_deviance(alpha)
     for draw in range(draws):
         for row in range(m):
             drawn[row] = np.int64(positives[draw, row])
@@ -386,6 +318,7 @@ def refuted_events(
             for row in range(start, end):
                 k += drawn[row]
             n = before[end] - before[start]
+            likelihoods = _likelihoods(k, n, alpha, accepted_deviance)
             # Like scipy, compare k with the rounded product p * n; equal ones are accepted.
             low, high = start, end
             while low < high:
@@ -410,6 +343,7 @@ def refuted_events(
                     end - above,
                     before,
                     alpha,
+                    likelihoods,
                     log_factorial,
                     stack,
                     near,
@@ -428,6 +362,7 @@ def refuted_events(
                     below - start,
                     before,
                     alpha,
+                    likelihoods,
                     log_factorial,
                     stack,
                     near,

@@ -25,23 +25,20 @@ from typing import Final, Literal
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincc, expit, gammaln, stdtrit
 
 from monitor.arrays import Bools, Floats, Ints
-from monitor.measures.binomial_loops import LOG_TOLERANCE, cut_far, far_tail, fill_ranges, split_at_rate
+from monitor.measures.binomial_loops import (
+    ACCEPTED,
+    LOG_TOLERANCE,
+    OPEN,
+    REJECTED,
+    log_factorials,
+    straddling,
+    verdicts,
+)
 
 Test = Literal["binomial", "t", "t_published"]
-
-_ACCEPTED: Final = 0
-_REJECTED: Final = 1
-_OPEN: Final = 2
-
-_MARGIN: Final = 1e-9
-"""Relative distance of a bound from alpha below which rounding might decide; the tails are good to 1e-12."""
-
-_MAX_HALVINGS: Final = 16
-"""Limit on halving the range of hypotheses inside one cell."""
 
 
 class BinomialTest:
@@ -54,13 +51,13 @@ class BinomialTest:
 
     def rejected(self, score: Floats, starts: Ints, successes: Ints, trials: Ints, alpha: float) -> Bools:
         """Whether each score (m,), strictly ascending in [0, 1], is rejected as the rate of its bin; (m,)."""
-        verdict = _verdicts(score, score, starts, successes, trials, alpha=alpha)
-        rows = np.flatnonzero(verdict == _OPEN)
+        verdict = verdicts(score, score, starts, successes, trials, alpha, log_factorials())
+        rows = np.flatnonzero(verdict == OPEN)
         bins = np.searchsorted(starts, rows, side="right") - 1
         for row, b in zip(rows, bins, strict=True):
             p_value = scipy.stats.binomtest(int(successes[b]), int(trials[b]), float(score[row])).pvalue
-            verdict[row] = _REJECTED if p_value <= alpha else _ACCEPTED
-        return np.asarray(verdict == _REJECTED)
+            verdict[row] = REJECTED if p_value <= alpha else ACCEPTED
+        return np.asarray(verdict == REJECTED)
 
     def straddling(
         self, lower: Floats, upper: Floats, starts: Ints, successes: Ints, trials: Ints, *, alpha: float
@@ -69,39 +66,7 @@ class BinomialTest:
 
         False only if all of [lower, upper] certainly has one verdict. Rows are ascending and disjoint.
         """
-        verdict = _verdicts(lower, upper, starts, successes, trials, alpha=alpha)
-        rows = np.flatnonzero((verdict == _OPEN) & (lower < upper))
-        bins = np.searchsorted(starts, rows, side="right") - 1
-        rate = np.clip(successes[bins] / trials[bins], lower[rows], upper[rows])
-
-        # Each cell as up to two pieces, on either side of the rate; the rate itself is always accepted.
-        piece = np.tile(np.arange(rows.size), 2)
-        above = np.repeat([False, True], rows.size)
-        near = np.concatenate([rate, rate])
-        far = np.concatenate([lower[rows], upper[rows]])
-        holds_accepted = (lower[rows] < rate) & (rate < upper[rows])
-        holds_rejected = np.zeros(rows.size, np.bool_)
-        for _ in range(_MAX_HALVINGS):
-            kept = (near != far) & ~(holds_accepted & holds_rejected)[piece]
-            piece, above, near, far = piece[kept], above[kept], near[kept], far[kept]
-            if not piece.size:
-                break
-            b = bins[piece]
-            low, high = _p_value_bounds(successes[b], trials[b], above, near, far)
-            accept, reject = low > alpha * (1.0 + _MARGIN), high < alpha * (1.0 - _MARGIN)
-            holds_accepted[piece[accept]] = True
-            holds_rejected[piece[reject]] = True
-            undecided = ~(accept | reject)
-            piece, above, near, far = piece[undecided], above[undecided], near[undecided], far[undecided]
-            middle = 0.5 * (near + far)
-            piece, above = np.tile(piece, 2), np.tile(above, 2)
-            near, far = np.concatenate([near, middle]), np.concatenate([middle, far])
-
-        mixed = holds_accepted & holds_rejected
-        mixed[piece] = True
-        result = np.zeros(lower.size, np.bool_)
-        result[rows[mixed]] = True
-        return result
+        return np.asarray(straddling(lower, upper, starts, successes, trials, alpha, log_factorials()))
 
     def acceptance_limits(self, successes: Ints, trials: Ints, alpha: float) -> tuple[Floats, Floats]:
         """The lowest and the highest hypothesis in [0, 1] that is not rejected; (bins,) each.
@@ -209,55 +174,6 @@ def _upper_limit(k: Ints, n: Ints, alpha: float) -> Floats:
 
 def _log_choose(n: Ints, x: Ints) -> Floats:
     return np.asarray(gammaln(n + 1.0) - gammaln(x + 1.0) - gammaln(n - x + 1.0), np.float64)
-
-
-def _verdicts(
-    lower: Floats, upper: Floats, starts: Ints, successes: Ints, trials: Ints, *, alpha: float
-) -> NDArray[np.int8]:
-    """_ACCEPTED or _REJECTED if all of [lower, upper] certainly is, else _OPEN; int8, shape (m,)."""
-    verdict = np.full(lower.size, _OPEN, np.int8)
-    below, above_from = split_at_rate(lower, upper, starts, successes, trials)
-    low_end, high_start = cut_far(lower, upper, starts, below, above_from, successes, trials, alpha * (1.0 - _MARGIN))
-    fill_ranges(
-        verdict,
-        np.concatenate([starts[:-1], high_start]),
-        np.concatenate([low_end, starts[1:]]) - 1,
-        np.full(2 * successes.size, _REJECTED, np.int8),
-    )
-    bins = np.tile(np.arange(successes.size), 2)
-    above = np.repeat([False, True], successes.size)
-    first = np.concatenate([low_end, above_from])
-    last = np.concatenate([below, high_start]) - 1
-    while True:
-        kept = first <= last
-        bins, above, first, last = bins[kept], above[kept], first[kept], last[kept]
-        if not bins.size:
-            return verdict
-        near = np.where(above, lower[first], upper[last])
-        far = np.where(above, upper[last], lower[first])
-        low, high = _p_value_bounds(successes[bins], trials[bins], above, near, far)
-        accept, reject = low > alpha * (1.0 + _MARGIN), high < alpha * (1.0 - _MARGIN)
-        decided = accept | reject
-        fill_ranges(verdict, first[decided], last[decided], reject[decided].astype(np.int8))
-        split = ~decided & (first < last)
-        bins, above, first, last = bins[split], above[split], first[split], last[split]
-        middle = (first + last) // 2
-        bins, above = np.tile(bins, 2), np.tile(above, 2)
-        first, last = np.concatenate([first, middle + 1]), np.concatenate([middle, last])
-
-
-def _p_value_bounds(k: Ints, n: Ints, above: Bools, near: Floats, far: Floats) -> tuple[Floats, Floats]:
-    """Bounds of the p-values of all hypotheses between ``near`` and ``far``, as in the docstring of this module."""
-    outermost, _ = far_tail(k, n, above, near)
-    _, innermost = far_tail(k, n, above, far)
-    size = k.size
-    tails = _tail(
-        np.concatenate([~above, ~above, above, above]),
-        np.concatenate([k, k, innermost, outermost]),
-        np.tile(n, 4),
-        np.concatenate([far, near, near, far]),
-    )
-    return tails[:size] + tails[2 * size : 3 * size], tails[size : 2 * size] + tails[3 * size :]
 
 
 def _tail(upper: Bools, x: Ints, n: Ints, p: Floats) -> Floats:

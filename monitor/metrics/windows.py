@@ -239,31 +239,16 @@ COVERAGE: Final[tuple[Series[Sequence[AgeCohort]], ...]] = (
 
 
 class Evaluations(Protocol):
-    """What the evaluator reports of itself."""
+    """What the evaluator reports of itself: see :class:`~monitor.windows.evaluator.Evaluator`."""
+
+    evaluations_total: int
+    failures_total: int
+    series_held: int
+    series_dropped: int
 
     @property
     def latest(self) -> Snapshot:
         """The last snapshot."""
-        ...
-
-    @property
-    def evaluations_total(self) -> int:
-        """Evaluations since the process started."""
-        ...
-
-    @property
-    def failures_total(self) -> int:
-        """Failures since the process started."""
-        ...
-
-    @property
-    def series_held(self) -> int:
-        """Series that the last evaluation found."""
-        ...
-
-    @property
-    def series_dropped(self) -> int:
-        """Series that the last evaluation left out."""
         ...
 
     @property

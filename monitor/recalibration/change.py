@@ -5,19 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from monitor.errors import InputError
+from monitor.arrays import Bools, Floats, Ints
 from monitor.inference.cox import fit_cox, logits
 from monitor.inference.newton import fit_logistic
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ScoreTable
-from monitor.scores.arguments import number_text
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LEVEL: Final = 0.02
 """Significance level of each search. A search follows each change found, so two can err if there is a change."""
@@ -63,12 +58,12 @@ class Change:
     p_value: float
 
 
-def last_change(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> Change | None:
+def last_change(events: LabelledEvents, *, seed: int = 0) -> Change | None:
     """Return the last change of calibration, or None: see :func:`changes`."""
-    return next(reversed(changes(events, level=level, seed=seed)), None)
+    return next(reversed(changes(events, seed=seed)), None)
 
 
-def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> list[Change]:
+def changes(events: LabelledEvents, *, seed: int = 0) -> list[Change]:
     r"""Find changes of calibration, each after the one before, up to the last.
 
     The model may always be miscalibrated: the test is whether it is so in the same way. A fit to all events
@@ -90,8 +85,6 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
     ----------
     events
         In the order of time. Of many classes, the largest probability and whether its class came true.
-    level
-        Significance level of each search, above 0 and below 1.
     seed
         Seed of the draws.
 
@@ -106,8 +99,6 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
     instability and structural change with unknown change point", 1993, for the largest of the statistics. How often it
     finds what is there, and what is not: ``python -m tests.simulations.test_change_simulation``.
     """
-    if not 0.0 < level < 1.0:
-        raise InputError(f"level must be above 0 and below 1, got {number_text(level)}")
     p, y = confidence_and_hit(events.prediction, events.outcome)
     result: list[Change] = []
     start = 0
@@ -116,7 +107,7 @@ def changes(events: LabelledEvents, *, level: float = LEVEL, seed: int = 0) -> l
         search = _Search.of(p[rows], y[rows], events.weight[rows], events.time_ms[rows])
         if search is None:
             return result
-        p_value = search.p_value(np.random.default_rng([seed, start]), level)
+        p_value = search.p_value(np.random.default_rng([seed, start]))
         if p_value is None:
             return result
         place, latest = search.places()
@@ -151,7 +142,7 @@ class _Search:
     direction: Floats
     products: Floats
     ends: Ints
-    between: NDArray[np.bool_]
+    between: Bools
 
     @classmethod
     def of(cls, p: Floats, y: Floats, w: Floats, time_ms: Ints) -> "_Search | None":
@@ -175,7 +166,7 @@ class _Search:
         products = direction[:, :, None] * direction[:, None, :]
         return cls(y, w, eta, direction, products, _ends(time_ms), between)
 
-    def p_value(self, rng: np.random.Generator, level: float) -> float | None:
+    def p_value(self, rng: np.random.Generator) -> float | None:
         """Return (1 + draws with as large a statistic) / (1 + draws), or None if it is above the level."""
         observed = float(self._statistics(self.outcome, self.ends).max())
         rate = expit(self.eta)
@@ -183,7 +174,7 @@ class _Search:
         for _ in range(DRAWS):
             drawn = np.asarray(rng.random(rate.size) < rate, np.float64)
             reached += int(self._statistics(drawn, self.ends).max() >= observed)
-            if 1 + reached > level * (1 + DRAWS):
+            if 1 + reached > LEVEL * (1 + DRAWS):
                 return None
         return (1 + reached) / (1 + DRAWS)
 
@@ -243,10 +234,10 @@ def _bends(z: Floats, y: Floats, w: Floats, q: Floats) -> Floats:
     return np.asarray(bends[(bends > z.min()) & (bends < z.max())])
 
 
-def _enough(hits: Floats, all_hits: float, before: Ints, n: int) -> NDArray[np.bool_]:
+def _enough(hits: Floats, all_hits: float, before: Ints, n: int) -> Bools:
     """Return whether enough events, and enough of each outcome, lie before and after each place."""
     misses, all_misses = before - hits, n - all_hits
-    result: NDArray[np.bool_] = (before >= _TRIM * n) & (n - before >= _TRIM * n)
+    result: Bools = (before >= _TRIM * n) & (n - before >= _TRIM * n)
     for kind, total in ((hits, all_hits), (misses, all_misses)):
         result &= (kind >= _MIN_OF_EACH_OUTCOME) & (total - kind >= _MIN_OF_EACH_OUTCOME)
     return result

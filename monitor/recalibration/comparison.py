@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.times import format_time
 from monitor.inference import NullLevel
@@ -19,21 +19,13 @@ from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.measures import ece, mce, smce
-from monitor.progress import StageProgress
+from monitor.progress import StageProgress, no_progress
 from monitor.recalibration.data import RefitData
 from monitor.recalibration.decision import COST_RATIOS, prediction_rejection_ratio, reward
 from monitor.recalibration.guard import Guard, LocalError, judge, weigh
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.report import Report
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-def ignore_progress(step: str, share: float) -> None:
-    """Report no progress."""
-
 
 DRAWS: Final = 499
 """Resamples for intervals and levels of the measures."""
@@ -122,10 +114,10 @@ def compare(
     champion: Contender | None = None,
     *,
     evaluate: Evaluate,
-    left_out: Mapping[str, int] | None = None,
+    left_out: Mapping[str, int],
     draws: int = DRAWS,
     seed: int = 0,
-    progress: StageProgress = ignore_progress,
+    progress: StageProgress = no_progress,
 ) -> Comparison:
     """Compare a challenger with the champion and with no map.
 
@@ -201,7 +193,7 @@ def compare(
             **_span(data.fit),
             "changed_at": None if data.change is None else format_time(data.change.time_ms),
             "change_p_value": None if data.change is None else data.change.p_value,
-            "left_out": dict(left_out or {}),
+            "left_out": dict(left_out),
         },
         "held_out": {**_span(held), "weighted": not held.is_whole},
         "maps": maps,
@@ -290,14 +282,12 @@ def _span(events: LabelledEvents) -> dict[str, Any]:
 def _decision(held: LabelledEvents, predictions: Mapping[str, Floats]) -> dict[str, Any]:
     y, w = held.outcome, held.weight
     return {
-        "prediction_rejection_ratio": {
-            name: prediction_rejection_ratio(p, y, weight=w) for name, p in predictions.items()
-        },
+        "prediction_rejection_ratio": {name: prediction_rejection_ratio(p, y, w) for name, p in predictions.items()},
         "reward": [
             {
                 "cost_ratio": ratio,
                 "threshold": 1.0 - 1.0 / ratio,
-                **{name: reward(p, y, ratio, weight=w) for name, p in predictions.items()},
+                **{name: reward(p, y, w, ratio) for name, p in predictions.items()},
             }
             for ratio in COST_RATIOS
         ],

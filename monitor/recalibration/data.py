@@ -6,11 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from monitor.errors import InputError, NotEnoughData
+from monitor.errors import NotEnoughData
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import Change, last_change
-from monitor.scores.arguments import number_text
 
 HELD_OUT: Final = 0.3
 """Default share of the latest events, on which maps are compared and which no fit sees."""
@@ -84,13 +83,7 @@ def refit_data(
     ------
     NotEnoughData
         There are too few events, or too few of an outcome, in either part. Says how many and which part.
-    InputError
-        An option is out of its range.
     """
-    if window_ms is not None and not window_ms > 0:
-        raise InputError(f"window must be longer than 0, got {window_ms} ms")
-    if not 0.0 < held_out < 1.0:
-        raise InputError(f"held_out must be above 0 and below 1, got {number_text(held_out)}")
     if len(events) == 0:
         raise NotEnoughData("there is no labelled event whose outcome can change no more")
     if window_ms is not None:

@@ -3,18 +3,14 @@
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from monitor.errors import InputError, NotEnoughData
-from monitor.local.features import check_outcomes, checked_weight
-
-Floats = NDArray[np.float64]
+from monitor.arrays import Bools, Floats, Ints
 
 COST_RATIOS: Final = (2.0, 5.0, 10.0, 20.0, 50.0)
 """Default costs of a wrong answer, in units of the cost of "unsure"."""
 
 
-def reward(prediction: ArrayLike, outcome: ArrayLike, cost_ratio: float, *, weight: ArrayLike | None = None) -> float:
+def reward(prediction: Floats, outcome: Ints, weight: Floats, cost_ratio: float) -> float:
     r"""Compute the mean reward of answering if the confidence is above :math:`1 - u/w`, and saying "unsure" otherwise.
 
     .. math:: -\frac1n \sum_i \left( 1[c_i \le 1 - u/w] + \frac wu\, 1[c_i > 1 - u/w]\, 1[\text{wrong}_i] \right)
@@ -28,10 +24,10 @@ def reward(prediction: ArrayLike, outcome: ArrayLike, cost_ratio: float, *, weig
         Shape (n,): P(y = 1), with the confidence max(p, 1 - p) in the answer; or (n, K), with the largest of each row.
     outcome
         Shape (n,): 0 or 1; or the class that came true.
+    weight
+        Shape (n,): weight of each event.
     cost_ratio
         w / u, above 1: otherwise "unsure" would never pay.
-    weight
-        Shape (n,): weight of each event; 1 if left out.
 
     Returns
     -------
@@ -39,27 +35,16 @@ def reward(prediction: ArrayLike, outcome: ArrayLike, cost_ratio: float, *, weig
         In [-cost_ratio, 0], in units of u: 0 if every answer is right, -1 if the answer is always
         "unsure".
 
-    Raises
-    ------
-    InputError
-        A value is out of range, or shapes do not fit.
-    NotEnoughData
-        There are no events.
-
     Notes
     -----
     Source: "Local Calibration: Metrics and Recalibration", section 5.4.
     """
-    if not (np.isfinite(cost_ratio) and cost_ratio > 1.0):
-        raise InputError(f"cost_ratio must be finite and above 1, got {cost_ratio}")
     confidence, wrong, w = _answers(prediction, outcome, weight)
     answered = confidence > 1.0 - 1.0 / cost_ratio
     return -float(np.where(answered, cost_ratio * wrong, 1.0) @ w)
 
 
-def prediction_rejection_ratio(
-    prediction: ArrayLike, outcome: ArrayLike, *, weight: ArrayLike | None = None
-) -> float | None:
+def prediction_rejection_ratio(prediction: Floats, outcome: Ints, weight: Floats) -> float | None:
     """Measure how well confidence separates right from wrong answers, between chance (0) and an oracle (1).
 
     Answers are passed to an oracle, the least confident first; the remaining errors, as a function of the passed
@@ -75,13 +60,6 @@ def prediction_rejection_ratio(
     -------
     float or None
         At most 1; below 0 if confidence misleads. None if no answer is wrong, or all are.
-
-    Raises
-    ------
-    InputError
-        A value is out of range, or shapes do not fit.
-    NotEnoughData
-        There are no events.
 
     Notes
     -----
@@ -100,16 +78,10 @@ def prediction_rejection_ratio(
     return (errors / 2.0 - area) / (errors / 2.0 - errors**2 / 2.0)
 
 
-def _answers(
-    prediction: ArrayLike, outcome: ArrayLike, weight: ArrayLike | None
-) -> tuple[Floats, NDArray[np.bool_], Floats]:
+def _answers(prediction: Floats, outcome: Ints, weight: Floats) -> tuple[Floats, Bools, Floats]:
     """Return the confidence of each answer, whether it is wrong, and its share of the weight; shape (n,) each."""
-    p, y = check_outcomes(prediction, outcome)
-    n = p.shape[0]
-    if n == 0:
-        raise NotEnoughData("a decision needs at least 1 event, got 0")
-    w = np.ones(n) if weight is None else checked_weight(weight, n)
-    if p.ndim == 1:
-        return np.maximum(p, 1.0 - p), (p >= 0.5) != y, w / w.sum()
-    answer = np.argmax(p, axis=1)
-    return p[np.arange(n), answer], answer != y, w / w.sum()
+    if prediction.ndim == 1:
+        confidence, answer = np.maximum(prediction, 1.0 - prediction), (prediction >= 0.5).astype(np.int64)
+    else:
+        confidence, answer = prediction.max(axis=1), np.argmax(prediction, axis=1)
+    return confidence, answer != outcome, weight / weight.sum()

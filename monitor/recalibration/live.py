@@ -30,7 +30,6 @@ from monitor.recalibration.guard import weigh
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, Overview, ReadSample, Sample, Tally
 
-INTERVAL_SECONDS: Final = 30.0
 MAX_EVENTS: Final = 20_000
 """Maximum number of measured events of a version, a deterministic, stratified part of its sample: about a second of
 work per map, and enough to compare maps."""
@@ -45,7 +44,6 @@ MAPS: Final = (NONE, CHAMPION, CANDIDATE)
 COMPARED: Final = ((CHAMPION, NONE), (CANDIDATE, NONE), (CANDIDATE, CHAMPION))
 """Pairs of maps; the document has the evidence that the first is better than the second."""
 
-_READY_POLL_SECONDS: Final = 0.05
 _REST_FACTOR: Final = 3.0
 """After each version the thread rests this many times as long as it worked: events and windows come first."""
 
@@ -100,7 +98,7 @@ class Shown:
 
 
 class LiveMonitor:
-    """Keeps the live documents up to date. One thread calls ``run``; any thread may read and ``stop``.
+    """Keeps the live documents up to date. One thread calls ``update``, periodically; any thread may read and ``stop``.
 
     Parameters
     ----------
@@ -108,12 +106,8 @@ class LiveMonitor:
         Maps and champions, and the events.
     evaluate_of
         Model -> function that reports on predictions, with the model's tolerance.
-    interval_seconds
-        Time between two rounds, above 0.
     draws
         Resamples for intervals and levels, at least 19; 0 leaves both out.
-    ready
-        Whether kernels are compiled and state is restored; nothing is measured before.
     clock
         The clock.
     """
@@ -124,17 +118,13 @@ class LiveMonitor:
         read_sample: ReadSample,
         *,
         evaluate_of: Callable[[str], Evaluate],
-        interval_seconds: float = INTERVAL_SECONDS,
         draws: int = DRAWS,
-        ready: Callable[[], bool] = lambda: True,
         clock: Clock | None = None,
     ) -> None:
         self._store = store
         self._read_sample = read_sample
         self._evaluate_of = evaluate_of
-        self._interval_seconds = interval_seconds
         self._draws = draws
-        self._ready = ready
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._state = LiveState()
@@ -154,17 +144,8 @@ class LiveMonitor:
         """Return the live document of a version; None if no map serves it or could, or it is not measured yet."""
         return self._state.documents.get((model, version))
 
-    def run(self) -> None:
-        """Measure now and after each interval, until :meth:`stop`."""
-        while not self._ready():
-            if self._stopping.wait(_READY_POLL_SECONDS):
-                return
-        while not self._stopping.is_set():
-            self.update()
-            self._stopping.wait(self._interval_seconds)
-
     def stop(self) -> None:
-        """Let :meth:`run` return once the current version is measured. Any thread."""
+        """Let :meth:`update` return once the current version is measured. Any thread."""
         self._stopping.set()
 
     def update(self) -> None:

@@ -15,7 +15,7 @@ from monitor.maps import METHODS, RecalibrationMap, check_options, choose_method
 from monitor.maps.artifact import to_bytes
 from monitor.maps.base import Method, OptionValue
 from monitor.maps.labelled import LabelledEvents
-from monitor.progress import StageProgress
+from monitor.progress import StageProgress, no_progress
 from monitor.recalibration.change import Change, last_change
 from monitor.recalibration.comparison import (
     DRAWS,
@@ -23,7 +23,6 @@ from monitor.recalibration.comparison import (
     Contender,
     Evaluate,
     compare,
-    ignore_progress,
     map_details,
 )
 from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
@@ -323,7 +322,7 @@ def refit_rows(
     since_change: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
-    progress: StageProgress = ignore_progress,
+    progress: StageProgress = no_progress,
 ) -> Trial:
     """Fit each method on the earlier rows, and compare it with no map on the later ones.
 

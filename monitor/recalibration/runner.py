@@ -2,8 +2,7 @@
 
 - A worker is killed: the refit is queued again; after three lost workers it fails.
 - The service stops: workers are ended, and their refits are queued again as if they had not started.
-- The service is killed: the kernel ends the workers. The next service of this store on the same machine finds its
-  claims and queues the refits again; otherwise that happens when their leases expire.
+- The service is killed: the kernel ends the workers, and their refits start again when their leases have expired.
 - The store does not answer: the worker goes on, and the result is stored as soon as possible.
 - A worker takes too long or ends with an error: the refit fails, with a reason that says what to do.
 """
@@ -29,12 +28,10 @@ from monitor.errors import (
     InputError,
     NotEnoughData,
     StoreUnavailable,
-    UnknownRecalibration,
 )
 from monitor.inference.prevalence import TOLERANCE
 from monitor.maps.artifact import from_bytes
 from monitor.outage_log import Outage
-from monitor.recalibration.claims import Claim, Claims
 from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerProcess, describe_signal
 from monitor.store.recalibration_store import RecalibrationStore
@@ -43,7 +40,7 @@ from monitor.store.recalibrations import Job, JobState, ReadSample, StoredMap
 MAX_EVENTS: Final = 100_000
 """Maximum number of events of a refit: fits are quick, and more events would hardly change the map."""
 
-_LEASE_MS: Final = 60_000
+_LEASE_MS: Final = 20_000
 _RENEW_SECONDS: Final = 2.0
 _QUEUE_POLL_SECONDS: Final = 2.0
 _WORKER_POLL_SECONDS: Final = 0.1
@@ -67,8 +64,6 @@ class Runner:
     ----------
     store, read_sample
         Refits, and the events that they use.
-    claims
-        Where the refits under way on this machine are noted.
     jobs
         Number of refits that run at the same time.
     timeout_seconds
@@ -89,7 +84,6 @@ class Runner:
         self,
         store: RecalibrationStore,
         read_sample: ReadSample,
-        claims: Claims,
         *,
         jobs: int = 1,
         timeout_seconds: float = 900.0,
@@ -101,7 +95,6 @@ class Runner:
     ) -> None:
         self._store = store
         self._read_sample = read_sample
-        self._claims = claims
         self._timeout_seconds = timeout_seconds
         self._held_out = held_out
         self._tolerance = tolerance
@@ -110,15 +103,12 @@ class Runner:
         self._clock = clock or SystemClock()
         self._stopping = threading.Event()
         self._queued = threading.Event()
-        self._abandoned: list[Claim] = []
         self._threads = [
-            threading.Thread(target=self._run, args=(number == 0,), name=f"refits {number}", daemon=True)
-            for number in range(jobs)
+            threading.Thread(target=self._run, name=f"refits {number}", daemon=True) for number in range(jobs)
         ]
 
     def start(self) -> None:
         """Start the threads."""
-        self._abandoned = self._claims.remove_abandoned()
         for thread in self._threads:
             thread.start()
 
@@ -139,9 +129,7 @@ class Runner:
                 thread.join(max(0.0, deadline - self._clock.monotonic()))
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _run(self, is_first: bool) -> None:
-        if is_first:
-            self._release_abandoned()
+    def _run(self) -> None:
         outage = Outage(_log, "refits wait for the store", "refits go on: the store answers", self._clock)
         while not self._stopping.is_set():
             owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -158,26 +146,12 @@ class Runner:
             self._queued.wait(_QUEUE_POLL_SECONDS)
             self._queued.clear()
 
-    def _release_abandoned(self) -> None:
-        """Queue the refits of killed services again, before their leases expire."""
-        for refit, owner in self._abandoned:
-            try:
-                self._store.release_job(refit, owner, lost="the service was killed")
-            except UnknownRecalibration:
-                # The store was restored from a backup that is older than the refit.
-                continue
-            except StoreUnavailable as error:
-                _log.warning("a refit waits until its lease expires", refit=refit, detail=str(error))
-            except Exception:  # noqa: BLE001 - its lease will expire
-                _log.exception("a refit could not be queued again", refit=refit)
-
     def _run_job(self, job: Job, owner: str) -> None:
         started = self._clock.monotonic()
         log = _log.bind(refit=job.id, model=job.model, version=job.version, method=job.method)
         log.info("refit started", attempt=job.attempts)
         try:
-            with self._claims.hold(Claim(job.id, owner)):
-                ended = self._attempt(job, owner, log)
+            ended = self._attempt(job, owner, log)
         except StoreUnavailable as error:
             log.warning("refit interrupted; it starts again when its lease has expired", detail=str(error))
             return
@@ -207,15 +181,14 @@ class Runner:
             )
         task = RefitTask(
             job,
-            sample,
             created_ms=self._clock.now_ms(),
             champion=None if job.baseline is None else self._store.artifact(job.baseline).artifact,
             held_out=self._held_out,
             tolerance=self._tolerance(job.model),
         )
-        worker = WorkerProcess(self._command, task)
+        worker = WorkerProcess(self._command, task, sample)
         # Not kept in memory while the worker runs.
-        del sample, task
+        del sample
         with worker:
             status = self._watch(job, owner, worker, log)
         if status is None:

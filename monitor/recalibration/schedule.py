@@ -14,7 +14,6 @@ The verdict is about what is served: the original predictions if no map serves, 
 events (monitor/recalibration/live.py). So a promotion that recalibrates a model ends its refits.
 """
 
-import threading
 from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -31,7 +30,8 @@ from monitor.store.recalibrations import UNDER_WAY, Job, JobState
 SCHEDULE: Final = "schedule"
 VERDICT: Final = "verdict"
 
-_POLL_SECONDS: Final = 5.0
+POLL_SECONDS: Final = 5.0
+"""How often refits that are due should be requested."""
 _LATEST_JOBS: Final = 20
 
 _log = structlog.get_logger(__name__)
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 class Scheduler:
-    """Requests the refits of all schedules and verdicts. One thread calls ``run``; any thread may ``stop``.
+    """Requests the refits of all schedules and verdicts, each time that one thread calls ``request_due``.
 
     Parameters
     ----------
@@ -79,23 +79,12 @@ class Scheduler:
         self._finding = finding
         self._cool_down_ms = cool_down_ms
         self._clock = clock or SystemClock()
-        self._stopping = threading.Event()
         self._logged: dict[tuple[str, str], str] = {}
         """(model, trigger) -> last logged problem, so that it is logged once."""
         self._cool_from_ms: dict[tuple[str, str], int] = {}
         """(model, version) -> time before which a verdict is ignored, without a query of the store."""
         self._handled_ms: dict[str, int] = {}
         """Model -> last slot known to be handled, without a query of the store."""
-
-    def run(self) -> None:
-        """Request due refits every few seconds until :meth:`stop`."""
-        while not self._stopping.is_set():
-            self.request_due()
-            self._stopping.wait(_POLL_SECONDS)
-
-    def stop(self) -> None:
-        """Let :meth:`run` return. Any thread."""
-        self._stopping.set()
 
     def request_due(self) -> None:
         """Request all refits that are due now."""

@@ -136,7 +136,7 @@ class Recalibrations:
             job = self.store.job(job_id)
             self._audit_refusal(actor, job.model, job.version, job_id, note=note, error=error)
             raise
-        self.serving.refresh()
+        self.serving.note_change()
         return champion
 
     def roll_back(self, model: str, version: str, *, actor: str, note: str) -> Champion:
@@ -146,7 +146,7 @@ class Recalibrations:
         except Conflict as error:
             self._audit_refusal(actor, model, version, "", note=note, error=error)
             raise
-        self.serving.refresh()
+        self.serving.note_change()
         return champion
 
     def next_scheduled_ms(self, model: str) -> int | None:

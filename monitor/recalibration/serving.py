@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,10 +17,7 @@ from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion
 
 REFRESH_SECONDS: Final = 2.0
-"""Maximum age of the cached champions: another replica's promotion is visible here after this time."""
-
-PATIENCE_SECONDS: Final = 2.0
-"""How long a request waits for the store when cached champions exist."""
+"""How often the champions should be read again: another replica's promotion is visible here after this time."""
 
 MAX_MAPS: Final = 64
 """Maximum number of loaded maps; the least recently used is evicted."""
@@ -46,48 +42,35 @@ class Applied:
 
 
 class Serving:
-    """Champions and their maps, at most a few seconds old. Any thread.
+    """Champions and their maps, in memory. Any thread.
 
-    While the store does not answer, the last known champions stay in use.
+    :meth:`refresh` reads the champions periodically, and requests do not wait for it; only the next request after a
+    change made here reads them itself. While the store does not answer, the last known ones stay in use.
 
     Parameters
     ----------
     store
         Maps and champions.
-    patience_seconds
-        How long a caller waits for the store when cached champions exist.
     clock
         The clock.
     """
 
-    def __init__(
-        self,
-        store: RecalibrationStore,
-        *,
-        patience_seconds: float = PATIENCE_SECONDS,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, store: RecalibrationStore, *, clock: Clock | None = None) -> None:
         self._store = store
-        self._patience_seconds = patience_seconds
-        self._clock = clock or SystemClock()
-        self._lock = threading.Lock()
-        """Guards the fields below; never held during a query of the store."""
+        self._reading = threading.Lock()
+        """Held while the champions are read, so that a later read is not overwritten by an earlier one."""
         self._champions: Mapping[tuple[str, str], Champion] | None = None
-        self._read_at = 0.0
-        self._changes = 0
-        """Number of changes made by this process."""
-        self._read_changes = 0
-        """How many of these changes the cached champions include."""
+        self._is_changed = False
         self._outage = Outage(
             _log,
             "champions cannot be read; the last known ones stay in use",
             "champions can be read again",
-            self._clock,
+            clock or SystemClock(),
         )
+        self._lock = threading.Lock()
+        """Guards the loaded maps; never held during a query of the store."""
         self._maps: dict[str, RecalibrationMap] = {}
         """By id, the most recently used last."""
-        self._query: Future[Mapping[tuple[str, str], Champion]] | None = None
-        """The running query of the champions."""
         self._loading = threading.Lock()
         """Held while a map is loaded."""
 
@@ -100,9 +83,13 @@ class Serving:
         return [champion for (name, _), champion in self._read().items() if name == model]
 
     def refresh(self) -> None:
-        """Let the next read query the store, because a champion was just changed."""
-        with self._lock:
-            self._changes += 1
+        """Read the champions again."""
+        with self._reading:
+            self._refresh()
+
+    def note_change(self) -> None:
+        """Let the next request read the champions, because this process has changed one."""
+        self._is_changed = True
 
     def apply(
         self,
@@ -133,52 +120,26 @@ class Serving:
         )
 
     def _read(self) -> Mapping[tuple[str, str], Champion]:
-        with self._lock:
-            cached = self._champions
-            is_changed = self._read_changes < self._changes
-            is_old = self._clock.monotonic() - self._read_at >= REFRESH_SECONDS
-            if cached is not None and not is_changed and not is_old:
-                return cached
-            query, is_first = self._query, self._query is None
-            if query is None:
-                # A thread of its own, because a store may hang for ever.
-                query = self._query = Future()
-                threading.Thread(target=self._run_query, args=(query,), name="champions", daemon=True).start()
-        if cached is None:
-            return query.result()
-        # Changes of this process must be visible in its next read; changes of others within a few seconds.
-        if not is_first and not is_changed:
-            return cached
-        try:
-            return query.result(self._patience_seconds)
-        except TimeoutError:
-            return cached
+        if self._champions is None or self._is_changed:
+            with self._reading:
+                if self._champions is None:
+                    self._champions = self._query()
+                elif self._is_changed:
+                    self._refresh()
+        return self._champions
 
-    def _run_query(self, query: Future[Mapping[tuple[str, str], Champion]]) -> None:
-        """Read the champions until they include all changes of this process."""
+    def _refresh(self) -> None:
+        # Before the query: what changes meanwhile needs another one.
+        self._is_changed = False
         try:
-            while True:
-                with self._lock:
-                    champions, changes = self._champions, self._changes
-                try:
-                    champions = {(champion.model, champion.version): champion for champion in self._store.champions()}
-                    self._outage.over()
-                except StoreUnavailable as error:
-                    if champions is None:
-                        raise
-                    self._outage.failed(error)
-                with self._lock:
-                    # After a failure too, and with the time of its end: not every request has to wait for the store.
-                    self._champions, self._read_changes, self._read_at = champions, changes, self._clock.monotonic()
-                    if changes == self._changes:
-                        self._query = None
-                        break
-        except Exception as error:  # noqa: BLE001 - raised to those who wait for the result
-            with self._lock:
-                self._query = None
-            query.set_exception(error)
+            self._champions = self._query()
+        except StoreUnavailable as error:
+            self._outage.failed(error)
         else:
-            query.set_result(champions)
+            self._outage.over()
+
+    def _query(self) -> Mapping[tuple[str, str], Champion]:
+        return {(champion.model, champion.version): champion for champion in self._store.champions()}
 
     def _map(self, map_id: str) -> RecalibrationMap:
         loaded = self._cached_map(map_id)

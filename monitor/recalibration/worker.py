@@ -16,13 +16,14 @@ import msgspec
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import check_options, choose_method, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
-from monitor.progress import StageProgress
-from monitor.recalibration.comparison import DRAWS, Contender, compare, ignore_progress, map_details
+from monitor.progress import StageProgress, no_progress
+from monitor.recalibration.comparison import DRAWS, Contender, compare, map_details
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.worker_process import Message, RefitResult, RefitTask, read_task
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.recalibration import refit_figures
+from monitor.store.recalibrations import Sample
 
 _FITTED: Final = 0.4
 _COMPARED: Final = 0.8
@@ -35,9 +36,9 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
     _send("reading the sample", 0.0)
-    task = read_task(sys.stdin.buffer)
+    task, sample = read_task(sys.stdin.buffer)
     try:
-        result = refit(task, progress=_send)
+        result = refit(task, sample, progress=_send)
     except (NotEnoughData, InputError) as error:
         result = RefitResult(failure=str(error))
     except CorruptMap as error:
@@ -51,15 +52,15 @@ def _send(step: str, share: float, result: RefitResult | None = None) -> None:
     sys.stdout.buffer.flush()
 
 
-def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = ignore_progress) -> RefitResult:
+def refit(task: RefitTask, sample: Sample, *, draws: int = DRAWS, progress: StageProgress = no_progress) -> RefitResult:
     """Fit a map and compare it with the map that serves, and with no map, on later events.
 
     The map is not fitted again on all events afterwards: what was compared is what is stored.
 
     Parameters
     ----------
-    task
-        The task; the result is the same, byte for byte, for the same task.
+    task, sample
+        The task and its events; the result is the same, byte for byte, for the same ones.
     draws
         Resamples for the measures' intervals and levels.
     progress
@@ -74,7 +75,7 @@ def refit(task: RefitTask, *, draws: int = DRAWS, progress: StageProgress = igno
     CorruptMap
         The map that serves cannot be read.
     """
-    job, sample = task.job, task.sample
+    job = task.job
     method = choose_method(job.method)
     options = check_options(method, job.options)
     champion = None

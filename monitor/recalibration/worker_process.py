@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Self
+from typing import IO, Any, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -35,14 +35,12 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class RefitTask:
-    """All that a worker needs for one refit.
+    """All that a worker needs for one refit, but for its sample.
 
     Attributes
     ----------
     job
         The refit.
-    sample
-        Its events, in order of time.
     created_ms
         When the refit started, milliseconds since the epoch; part of the artifact.
     champion
@@ -54,54 +52,46 @@ class RefitTask:
     """
 
     job: Job
-    sample: Sample
     created_ms: int
     champion: bytes | None = None
     held_out: float = HELD_OUT
     tolerance: float = TOLERANCE
 
 
-@dataclass(frozen=True, eq=False)
-class _TaskHead:
-    """The fields of a task, but for the columns of its events."""
+class _Head(NamedTuple):
+    """What is no column of events."""
 
-    job: Job
+    task: RefitTask
     population: int
     left_out: Mapping[str, int]
     segments: Sequence[str]
-    created_ms: int
-    champion: bytes | None
-    held_out: float
-    tolerance: float
 
 
 _COLUMNS: Final = ("prediction", "outcome", "weight", "time_ms")
 
 
-def write_task(task: RefitTask, file: IO[bytes]) -> None:
-    """Write a task to a file for :func:`read_task`."""
-    events, population, left_out = task.sample
+def write_task(task: RefitTask, sample: Sample, file: IO[bytes]) -> None:
+    """Write a task and its events, in order of time, to a file for :func:`read_task`."""
+    events, population, left_out = sample
     columns = {name: getattr(events, name) for name in _COLUMNS}
     if events.features is not None:
         columns["features"] = events.features
     # Keys of segments may hold any character, and names of columns are names of files.
     columns |= {f"segment {number}": values for number, values in enumerate(events.segments.values())}
-    rest = task.created_ms, task.champion, task.held_out, task.tolerance
-    head = msgspec.json.encode(_TaskHead(task.job, population, left_out, list(events.segments), *rest))
+    head = msgspec.json.encode(_Head(task, population, left_out, list(events.segments)))
     np.savez(file, allow_pickle=False, head=np.frombuffer(head, np.uint8), **columns)
 
 
-def read_task(file: IO[bytes]) -> RefitTask:
+def read_task(file: IO[bytes]) -> tuple[RefitTask, Sample]:
     """Read what :func:`write_task` wrote."""
     with np.load(file, allow_pickle=False) as columns:
-        head = msgspec.json.decode(columns["head"].tobytes(), type=_TaskHead)
+        head = msgspec.json.decode(columns["head"].tobytes(), type=_Head)
         events = LabelledEvents(
             **{name: columns[name] for name in _COLUMNS},
             features=columns.get("features"),
             segments={key: columns[f"segment {number}"] for number, key in enumerate(head.segments)},
         )
-    sample = Sample(events, head.population, head.left_out)
-    return RefitTask(head.job, sample, head.created_ms, head.champion, head.held_out, head.tolerance)
+    return head.task, Sample(events, head.population, head.left_out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,18 +136,18 @@ class WorkerProcess:
     ----------
     command
         Absolute path of a program, and its arguments.
-    task
+    task, sample
         What it reads from standard input.
     """
 
-    def __init__(self, command: Sequence[str], task: RefitTask) -> None:
+    def __init__(self, command: Sequence[str], task: RefitTask, sample: Sample) -> None:
         self.latest = Message(0.0, "starting")
         """The last message of the worker."""
         self.error_output = ""
         """The end of its standard error, once it has ended."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process has ended
         with tempfile.TemporaryFile() as file:
-            write_task(task, file)
+            write_task(task, sample, file)
             file.seek(0)
             self._process = subprocess.Popen(  # noqa: S603 - the service's own command, without a shell
                 [sys.executable, "-I", str(_LAUNCHER), str(os.getpid()), *command],

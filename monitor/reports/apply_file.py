@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
@@ -24,7 +24,6 @@ from monitor.progress import StageProgress
 from monitor.sources.formats import CsvFile, MemoryTable, ParquetFile, format_of, open_bytes
 from monitor.sources.tables import EventTable, read_table
 
-Floats = NDArray[np.float64]
 _Row = TypeVar("_Row")
 _ROWS: Final = 1 << 16
 """Rows to recalibrate, or write, at a time."""

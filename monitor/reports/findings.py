@@ -393,17 +393,13 @@ def _spans(options: ReportOptions, table: EventTable, progress: StageProgress) -
     """Reports on spans of time; of many classes, of the top label."""
     if table.time_ms is None:
         return None
-    prediction, outcome = table.prediction, outcomes_or_nan(table)
-    if table.classes:
-        labelled = table.outcome >= 0
-        confidence, hit = confidence_and_hit(prediction[labelled], outcome[labelled])
-        prediction, outcome = np.zeros(len(table)), outcome.copy()
-        prediction[labelled], outcome[labelled] = confidence, hit
+    labelled = table.outcome >= 0
+    prediction, outcome = confidence_and_hit(table.prediction[labelled], table.outcome[labelled])
     return spans_of(
         prediction,
         outcome,
-        table.time_ms,
-        weight=table.weight,
+        table.time_ms[labelled],
+        weight=None if table.weight is None else table.weight[labelled],
         measures=options.binary_measures or SPAN_MEASURES,
         draws=WINDOW_DRAWS if options.draws is None else min(options.draws, WINDOW_DRAWS),
         seed=options.seed,

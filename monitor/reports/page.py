@@ -76,9 +76,9 @@ def render_notebook(view: View) -> str:
     return _PAGES.get_template("notebook.html").render(view=view)
 
 
-def report_page(findings: Findings, *, root: str | None = None) -> bytes:
+def report_page(findings: Findings) -> bytes:
     """Render the page of a report or a comparison."""
-    return render_page(report_view(findings), *pictures_of(findings), root=root)
+    return render_page(report_view(findings), *pictures_of(findings))
 
 
 def window_page(

@@ -23,9 +23,21 @@ def sum_text(values: Iterable[float]) -> str:
 
 
 def numbers(name: str, values: ArrayLike) -> Floats:
-    """Convert values to float64. Raises InputError if they are not numbers."""
+    """Convert values to float64 of any shape; masked values become nan.
+
+    Raises
+    ------
+    InputError
+        They are not real numbers. The message names the argument.
+    """
     try:
-        return np.asarray(values, np.float64)
+        kind = np.asarray(values).dtype.kind
+        if kind == "c":
+            raise InputError(f"{name} must be real numbers, got complex ones")
+        if kind in "mM":
+            raise InputError(f"{name} must be numbers, got datetimes or durations")
+        array = np.asarray(values, np.float64)
+        return np.where(np.ma.getmaskarray(values), np.nan, array) if isinstance(values, np.ma.MaskedArray) else array
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers: {error}") from error
 

@@ -1,6 +1,7 @@
 """The score table: the sufficient statistic of every calibration measure."""
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -132,7 +133,7 @@ class ScoreTable:
         """Events per row, shape (m,)."""
         return self.positives + self.negatives
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Number n of events, or their weight."""
         return float(self.positives.sum() + self.negatives.sum())
@@ -178,14 +179,6 @@ class ScoreTable:
             negative_sum=negatives * self.score,
             squares=squares,
         )
-
-    def drawn_residual(self, positives: Floats) -> Floats:
-        """:attr:`residual` of each :meth:`with_outcomes`, to the bit: positives (draws, m) -> (draws, m)."""
-        # positives - (positives * score + (counts - positives) * score), in two arrays: there are many draws.
-        residual = self.counts - positives
-        residual *= self.score
-        residual += positives * self.score
-        return np.subtract(positives, residual, out=residual)
 
 
 def _weigh(p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats, Floats]:
@@ -266,37 +259,31 @@ def merge_rows(table: ScoreTable, rows: int) -> ScoreTable:
     held = table.counts > 0.0
     counts = table.counts[held]
     # The group of a row is that of the middle of its events.
-    group = np.floor((np.cumsum(counts) - counts / 2.0) * (rows / table.total))
-    first = np.flatnonzero(np.diff(group, prepend=-1.0))
-    lower, upper = table.lower[held][first], table.upper[held][np.append(first[1:], counts.size) - 1]
-    return gather_rows(table, first, lower, upper, highest=upper, held=held)
+    return gather_rows(table, np.floor((np.cumsum(counts) - counts / 2.0) * (rows / table.total)), held=held)
 
 
-def gather_rows(
-    table: ScoreTable, first: Ints, lower: Floats, upper: Floats, *, highest: Floats, held: Bools | None = None
-) -> ScoreTable:
-    """Sum neighbouring rows to rows at their mean predictions.
+def gather_rows(table: ScoreTable, group: Ints | Floats, *, held: Bools | None = None) -> ScoreTable:
+    """Sum neighbouring rows to rows at their mean predictions. Residuals stay exact.
 
     Parameters
     ----------
     table
         m rows.
-    first
-        int64, shape (k,), ascending from 0: the first row of each sum, of those held.
-    lower, upper
-        float64, shape (k,): where the predictions of a sum may lie.
-    highest
-        float64, shape (k,): the largest mean prediction. Rounding must not move a mean out of its rows.
+    group
+        Shape (m,), ascending from 0 on: rows of one number are summed.
     held
-        bool, shape (m,): rows that count; all if left out.
+        bool, shape (m,): rows that count, for which alone there are numbers; all if left out.
     """
     rows: Bools | slice = slice(None) if held is None else held
+    first = np.flatnonzero(np.diff(group, prepend=-1.0))
     positives, negatives, positive_sum, negative_sum = (
         np.add.reduceat(column[rows], first)
         for column in (table.positives, table.negatives, table.positive_sum, table.negative_sum)
     )
+    lower, upper = table.lower[rows][first], table.upper[rows][np.append(first[1:], group.size) - 1]
     return ScoreTable(
-        score=np.clip((positive_sum + negative_sum) / (positives + negatives), lower, highest),
+        # Rounding must not move a mean out of its rows.
+        score=np.clip((positive_sum + negative_sum) / (positives + negatives), lower, upper),
         positives=positives,
         negatives=negatives,
         positive_sum=positive_sum,

@@ -1,6 +1,6 @@
 """The contract of all sources and writers of events; the same tests run on each of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -117,6 +117,26 @@ class Source(Protocol):
         """
         ...
 
+    @property
+    def partitions(self) -> Collection[int]:
+        """All partitions of the topics, those of other readers too, as of the last assignment."""
+        ...
+
+    def topic_ids(self, known: Mapping[str, str]) -> Mapping[str, str]:
+        """The ids of the topics: one that is deleted and made anew has another. Empty if the log has no ids.
+
+        Parameters
+        ----------
+        known
+            The ids of those whose offsets are stored.
+
+        Raises
+        ------
+        OffsetPurged
+            A topic has another id than that, and the policy is to stop.
+        """
+        ...
+
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read nothing from these until they are resumed: backpressure. They stay assigned."""
         ...
@@ -162,6 +182,21 @@ class LogStart:
 
     when_new: Literal["earliest", "latest"] = "earliest"
     when_purged: Literal["stop", "earliest"] = "stop"
+
+    def skip_made_anew(self, topic: str) -> None:
+        """Apply the policy to the stored offsets of a topic that was deleted and made anew since.
+
+        Raises
+        ------
+        OffsetPurged
+            The policy is to stop.
+        """
+        if self.when_purged == "stop":
+            raise OffsetPurged(
+                f"topic {topic} was deleted and made anew: the stored offsets are of the earlier one. Set "
+                "source.when_purged to earliest to read the new one; what was counted stays, and counts once"
+            )
+        _log.warning("the topic was deleted and made anew; its stored offsets are dropped", topic=topic)
 
     def skip_purged(
         self, part: TopicPartition, offset: int, bounds: LogRange, log: str, divergent: int | None = None

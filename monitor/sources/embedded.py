@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import IO, Final
 
 from monitor.errors import SourceUnavailable
@@ -199,6 +199,15 @@ class EmbeddedSource:
     def still_assigned(self) -> bool:
         """Whether this source reads the log."""
         return self._lock is not None
+
+    @property
+    def partitions(self) -> Collection[int]:
+        """All partitions of the log."""
+        return range(self._log.partitions)
+
+    def topic_ids(self, known: Mapping[str, str]) -> Mapping[str, str]:  # noqa: ARG002 - a folder has no id
+        """None."""
+        return {}
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read nothing from these until they are resumed."""

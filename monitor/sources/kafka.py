@@ -188,6 +188,7 @@ class KafkaSource:
         self._membership = Membership(self._park, self._generation)
         self._next_offsets: dict[KafkaTopicPartition, int | None] = {}  # of the started ones
         self._paused: set[KafkaTopicPartition] = set()  # paused by the caller
+        self._topic_ids: Mapping[str, str] = {}  # of those whose partitions are assigned
         self._disconnected_since: float | None = None
         self._commit_refused: Exception | None = None
 
@@ -258,6 +259,25 @@ class KafkaSource:
         Waits for ``request_seconds`` at most.
         """
         return self._consumer is not None and generation_is_current(self._consumer)
+
+    @property
+    def partitions(self) -> Collection[int]:
+        """All partitions of the topics, those of other members too."""
+        known: Collection[int] = self._joined().partitions_for_topic(self._topics[0])
+        return known
+
+    def topic_ids(self, known: Mapping[str, str]) -> Mapping[str, str]:
+        """The ids that the brokers have given to the topics; empty with brokers before Kafka 2.8, which give none.
+
+        Raises
+        ------
+        OffsetPurged
+            One is not that of the topic whose offsets are stored, and the policy is to stop.
+        """
+        for topic, topic_id in self._topic_ids.items():
+            if known.get(topic, topic_id) != topic_id:
+                self._log_start.skip_made_anew(topic)
+        return self._topic_ids
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Read nothing from these until they are resumed. Those that are not assigned to us are ignored."""
@@ -332,6 +352,7 @@ class KafkaSource:
         self._membership.lose_all()
         self._next_offsets.clear()
         self._paused.clear()
+        self._topic_ids = {}
         if consumer is None:
             return
         try:
@@ -354,6 +375,13 @@ class KafkaSource:
             self._leave(0)
             same_partition_count(partition_counts(self._connection, self._topics))
             raise SourceUnavailable("the topics' partitions changed; joining the group anew")
+        if self._consumer is not None and self._membership.ours:
+            ids = {topic: self._consumer._cluster.topic_id(topic) for topic in self._topics}  # noqa: SLF001
+            now = {topic: str(topic_id) for topic, topic_id in ids.items() if topic_id is not None}
+            before, self._topic_ids = self._topic_ids, {**self._topic_ids, **now}
+            if any(before.get(topic, topic_id) != topic_id for topic, topic_id in now.items()):
+                self._leave(0)
+                raise SourceUnavailable("a topic was deleted and made anew; joining the group anew")
         revoked, assigned = self._membership.pop_changes()
         for part in [part for part in self._next_offsets if part.partition in revoked]:
             del self._next_offsets[part]

@@ -1,9 +1,9 @@
 """Changes to kafka-python (3.0.12) that use its private parts; docs/decisions/0020 gives the reason for each.
 
 **Records.** kafka-python decodes each record byte by byte in Python, which takes longer than all later steps together.
-Here a compiled loop locates keys and values, and all records are cut out of the batch at once. Everything else stays
-kafka-python's: compression, checksums, aborted transactions, positions. A batch that the loop cannot read goes the
-library's way, which raises the library's errors.
+Here a compiled loop locates keys and values, and all records are cut out of the batch at once; the fetcher handles a
+batch as if it were one record. Everything else stays kafka-python's: compression, checksums, aborted transactions. A
+batch that the loop cannot read goes the library's way, which raises the library's errors.
 
 **Joins.** kafka-python lets a join go on in the background when a poll's time is up, but loses it in two ways:
 
@@ -18,8 +18,8 @@ Besides, a leader makes its first assignment before it knows the topics' partiti
 learns them a moment later and assigns again; in between no member reads.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
 from monitor.sources.kafka_loops import SPANS, locate_records
+from monitor.sources.log_format import LogRecord, make_records
 
 _NO_HEADERS: Final[tuple[tuple[str, bytes], ...]] = ()
 
@@ -42,16 +43,17 @@ def speed_up(consumer: KafkaConsumer) -> None:
     consumer._fetcher.PartitionRecords = _PartitionRecords  # noqa: SLF001 - the library offers no other place
 
 
-class _CutRecord(NamedTuple):
-    """A record with the attributes that kafka-python's fetcher reads."""
+class _WholeBatch(NamedTuple):
+    """All records of a batch, with the attributes that kafka-python's fetcher reads of a single one."""
 
-    size_in_bytes: int
+    value: list[LogRecord]
     offset: int
+    """Of the last record."""
+    size_in_bytes: int
     timestamp: int
     timestamp_type: int
-    key: bytes | None
-    value: bytes | None
-    headers: Any
+    key: None = None
+    headers: Sequence[tuple[str, bytes]] = _NO_HEADERS
     checksum: None = None
 
     def validate_crc(self) -> bool:
@@ -70,26 +72,20 @@ class _CutBatch(DefaultRecordBatch):  # type: ignore[misc]  # kafka-python ships
         self._maybe_uncompress()
         spans = np.empty((self.records_count, SPANS), np.int64)
         data = self._buffer
-        if not locate_records(np.frombuffer(data, np.uint8), self._pos, spans):
+        if not spans.size or not locate_records(np.frombuffer(data, np.uint8), self._pos, spans):
             return iter(super().__iter__())
         sizes, times, offsets, keys, key_lengths, values, value_lengths, headers, counts = spans.T
         whole = bytes(data)
         stamped = self.timestamp_type == self.LOG_APPEND_TIME
-        return map(
-            _CutRecord._make,
-            zip(
-                sizes.tolist(),
-                (offsets + self.base_offset).tolist(),
-                repeat(self.max_timestamp) if stamped else (times + self.first_timestamp).tolist(),
-                repeat(self.timestamp_type),
-                _cut(whole, keys, key_lengths),
-                _cut(whole, values, value_lengths),
-                repeat(_NO_HEADERS)
-                if not counts.any()
-                else map(_headers, repeat(whole), headers.tolist(), counts.tolist()),
-                repeat(None),
-            ),
+        records = make_records(
+            (offsets + self.base_offset).tolist(),
+            repeat(self.max_timestamp) if stamped else (times + self.first_timestamp).tolist(),
+            _cut(whole, keys, key_lengths),
+            _cut(whole, values, value_lengths),
+            map(_headers, repeat(whole), headers.tolist(), counts.tolist()) if counts.any() else repeat(_NO_HEADERS),
         )
+        last = records[-1].offset
+        return iter([_WholeBatch(records, last, int(sizes.sum()), self.max_timestamp, self.timestamp_type)])
 
 
 def _cut(data: bytes, starts: Any, lengths: Any) -> list[bytes | None]:
@@ -127,8 +123,16 @@ class _Batches:
 class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python ships no types
     """The fetched records of one partition."""
 
+    def take(self, n: int | None = None) -> list[Any]:
+        """Return the next records, at most ``n``."""
+        records: list[Any] = super().take(n)
+        if records and self:  # the library is at the end of a batch, and its records may not all be taken
+            self.next_fetch_offset = records[-1].offset + 1
+        return records
+
     def _unpack_records(self, tp: Any, records: MemoryRecords, *deserializers: Any) -> Iterator[Any]:
-        return iter(super()._unpack_records(tp, _Batches(records), *deserializers))
+        fetched = super()._unpack_records(tp, _Batches(records), *deserializers)
+        return chain.from_iterable(one.value if isinstance(one.value, list) else (one,) for one in fetched)
 
 
 def fix_joins(consumer: KafkaConsumer) -> None:

@@ -23,11 +23,7 @@ from monitor.store.closing import Closing, OldPanes, Panes
 PREDICTED: Final = 0
 """A prediction was accepted; with an outcome if the event brought one."""
 ANSWERED: Final = 1
-"""A prediction got its first outcome."""
-CORRECTED: Final = 2
-"""The outcome of a prediction changed."""
-CONFIRMED: Final = 3
-"""The same outcome, newer."""
+"""A prediction got an outcome, its first one or a newer one. Older journals have 2 and 3 for the latter."""
 WAITING: Final = 4
 """An outcome waits for its prediction. ``prediction`` holds its arrival number; ``stratum`` a class above 1, or -1."""
 CLAIMED: Final = 5
@@ -58,8 +54,7 @@ VECTOR_ROW: Final = np.dtype(
         ("values", "<f8", (4,)),
         ("classes", "<i2"),
         ("label", "<i2"),
-        ("before", "<i2"),
-        ("unused", "<i2"),
+        ("unused", "<i4"),
         ("stratum", "<i4"),
         ("entry", "i1"),
         ("outcome", "i1"),
@@ -67,8 +62,8 @@ VECTOR_ROW: Final = np.dtype(
 )
 """Four probabilities of the prediction in the row before, in a row as wide as JOURNAL_ROW.
 
-Each such row holds the number of classes, the class that came true, and the class that had come true before a
-correction (-1 for none). ``stratum`` and ``outcome`` are -1.
+Each such row holds the number of classes, and the class that came true (-1 for none). ``stratum`` and ``outcome`` are
+-1.
 """
 
 
@@ -136,6 +131,8 @@ class ModelClock(NamedTuple):
     outcome_watermark_ms: int
     closed_to_ms: int
     awaits_outcomes: int = 1
+    saved_ms: int = 0
+    """Wall-clock time of the last checkpoint that changed it."""
 
 
 class PartitionClock(NamedTuple):

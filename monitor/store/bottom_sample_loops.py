@@ -45,9 +45,6 @@ EDGES: Final = (
 )
 """Edges of the strata of confidence: logits -7, -6, ..., 7, to six digits. They are part of the format of a sample."""
 
-LEVELS: Final = len(EDGES) + 1
-"""Strata of confidence. With several classes, this many for each class that can be the most probable one."""
-
 
 @njit()
 def _choose(stratum: NDArray[np.int32], order: NDArray[np.int64], capacity: int, kept: NDArray[np.int64]) -> int:

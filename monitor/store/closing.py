@@ -210,9 +210,6 @@ class Panes(NamedTuple):
         return cls.of(names, read, pane_sketches), header
 
 
-NO_PANES: Final = Panes((), NO_CELLS)
-
-
 class OldPanes(NamedTuple):
     """Closed panes of a model that windows need no longer."""
 

@@ -3,7 +3,6 @@
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
 import sqlalchemy as sa
@@ -64,15 +63,14 @@ class Database:
         """Whether this is SQLite, a file on this machine."""
         return self.engine.dialect.name == SQLITE
 
-    @property
-    def identity(self) -> str:
-        """Identifies the database on this machine, without secrets."""
-        file = self.engine.url.database if self.is_sqlite else None
-        return self.shown if file is None else str(Path(file).resolve())
-
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
+    def writing(self, *, idle_seconds: float | None = None) -> Iterator[sa.Connection]:
         """One transaction that writes; committed at the end of the block, rolled back by an error.
+
+        Parameters
+        ----------
+        idle_seconds
+            PostgreSQL ends it once no statement came for so long; six times the patience if left out.
 
         Raises
         ------
@@ -85,13 +83,13 @@ class Database:
             if not self.is_sqlite:
                 # Per transaction, so that it also holds behind a pooler. The server ends the session of an owner
                 # that hangs, so that its locks do not block the next owner for ever.
-                patience_ms = round(self.patience_seconds * 1000)
+                idle_seconds = idle_seconds or 6 * self.patience_seconds
                 connection.execute(
                     sa.text(
                         "SELECT set_config('lock_timeout', :lock, true),"
                         " set_config('idle_in_transaction_session_timeout', :idle, true)"
                     ),
-                    {"lock": str(patience_ms), "idle": str(6 * patience_ms)},
+                    {"lock": str(round(self.patience_seconds * 1000)), "idle": str(round(idle_seconds * 1000))},
                 )
             yield connection
 

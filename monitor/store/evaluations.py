@@ -8,9 +8,10 @@ replica's clock matters (SQLite, where all replicas are on one machine, has the 
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -92,7 +93,7 @@ class EvaluationStore:
     def beat(self, replica: str, roles: Collection[str]) -> Beat:
         """Note that a replica lives, and renew all of its leases."""
         of, leases = REPLICAS.c, EVALUATIONS.c
-        with self._database.writing() as connection:
+        with self._writing() as connection:
             now_ms = self._now_ms(connection)
             insert = self._database.insert(REPLICAS).values(
                 id=replica, started_ms=now_ms, seen_ms=now_ms, roles=",".join(sorted(roles))
@@ -113,7 +114,7 @@ class EvaluationStore:
     def acquire(self, replica: str, models: Iterable[str]) -> Mapping[str, int]:
         """Take the leases of these models that no other replica has; returns model -> epoch of the leases taken."""
         leases, taken = EVALUATIONS.c, {}
-        with self._database.writing() as connection:
+        with self._writing() as connection:
             now_ms = self._now_ms(connection)
             for part in _parts(sorted(models)):
                 insert = self._database.insert(EVALUATIONS).values(
@@ -142,16 +143,26 @@ class EvaluationStore:
     def release(self, replica: str, models: Iterable[str]) -> None:
         """End the leases of these models, as far as the replica has them."""
         leases = EVALUATIONS.c
-        with self._database.writing() as connection:
+        with self._writing() as connection:
             for part in _parts(sorted(models)):
                 connection.execute(
                     sa.update(EVALUATIONS).where(leases.owner == replica, leases.model.in_(part)).values(**_FREE)
                 )
 
+    def remove(self, replica: str, models: Iterable[str]) -> None:
+        """Remove leases and evaluations of models, unless another replica has the lease."""
+        of = EVALUATIONS.c
+        with self._database.writing() as connection:
+            is_free = sa.or_(of.owner == replica, of.until_ms <= self._now_ms(connection))
+            for part in _parts(sorted(models)):
+                remove = sa.delete(EVALUATIONS).where(of.model.in_(part), is_free).returning(of.model)
+                removed = connection.execute(remove).scalars().all()
+                connection.execute(sa.delete(EVALUATED_REPORTS).where(EVALUATED_REPORTS.c.model.in_(removed)))
+
     def leave(self, replica: str) -> None:
         """End all leases of a replica, and remove it."""
         leases = EVALUATIONS.c
-        with self._database.writing() as connection:
+        with self._writing() as connection:
             connection.execute(sa.update(EVALUATIONS).where(leases.model.in_(_locked(replica))).values(**_FREE))
             connection.execute(sa.delete(REPLICAS).where(REPLICAS.c.id == replica))
 
@@ -170,31 +181,55 @@ class EvaluationStore:
             Model -> time of its evaluation, milliseconds since the epoch, where nothing else has changed.
         """
         of = EVALUATIONS.c
-        with self._database.writing() as connection:
+        with self._writing() as connection:
             # These rows stay locked: no lease can be taken before this transaction ends.
-            locked = sa.select(of.model, of.epoch).where(of.owner == replica).order_by(of.model).with_for_update()
-            held = {row.model for row in connection.execute(locked) if epochs.get(row.model) == row.epoch}
-            saved = [evaluation for evaluation in evaluations if evaluation.model in held]
-            if saved:
-                connection.execute(
-                    sa.update(EVALUATIONS)
-                    .where(of.model == sa.bindparam("of_model"))
-                    .values(number=of.number + 1, evaluated_ms=sa.bindparam("at_ms"), summary=sa.bindparam("content")),
-                    [{"of_model": one.model, "at_ms": one.evaluated_ms, "content": one.summary} for one in saved],
-                )
-            history.append(connection, {series: points for one in saved for series, points in one.points.items()})
-            reports = [{"of_model": one.model, "content": one.reports} for one in saved if one.reports is not None]
-            if reports:
-                number = sa.select(of.number).where(of.model == sa.bindparam("of_model")).scalar_subquery()
-                insert = self._database.insert(EVALUATED_REPORTS).values(
-                    model=sa.bindparam("of_model"), number=number, reports=sa.bindparam("content")
-                )
-                new = {"number": insert.excluded.number, "reports": insert.excluded.reports}
-                connection.execute(insert.on_conflict_do_update(index_elements=["model"], set_=new), reports)
+            columns = (of.model, of.epoch, of.number)
+            locked = sa.select(*columns).where(of.owner == replica).order_by(of.model).with_for_update()
+            held = {row.model: row.number for row in connection.execute(locked) if epochs.get(row.model) == row.epoch}
+            saved = [
+                {
+                    "model": one.model,
+                    "owner": replica,
+                    "epoch": epochs[one.model],
+                    "until_ms": 0,
+                    "number": held[one.model] + 1,
+                    "evaluated_ms": one.evaluated_ms,
+                    "summary": one.summary,
+                    "reports": one.reports,
+                }
+                for one in evaluations
+                if one.model in held
+            ]
+            self._update(connection, EVALUATIONS, ("number", "evaluated_ms", "summary"), saved)
+            reports = [row for row in saved if row["reports"] is not None]
+            self._update(connection, EVALUATED_REPORTS, ("number", "reports"), reports)
+            points = {series: new for one in evaluations if one.model in held for series, new in one.points.items()}
+            history.append(connection, points)
             for at_ms in sorted(set(same.values())):
                 for part in _parts(sorted(model for model in same if same[model] == at_ms and model in held)):
                     connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))
-        return epochs.keys() - held
+        return epochs.keys() - held.keys()
+
+    def _update(
+        self, connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Write columns of models that have a row, or insert it."""
+        if rows:
+            insert = self._database.insert(table)
+            upsert = insert.on_conflict_do_update(
+                index_elements=["model"], set_={name: insert.excluded[name] for name in columns}
+            )
+            values = [{name: row[name] for name in table.c.keys()} for row in rows]  # noqa: SIM118 - of columns
+            # With RETURNING the rows are in one statement: see `_writing`.
+            connection.execute(upsert.returning(table.c.model), values)
+
+    def _writing(self) -> AbstractContextManager[sa.Connection]:
+        """A transaction that ends before the lease does, even if this process is paused within it.
+
+        Its locks would keep other replicas from taking the leases. PostgreSQL ends it between two statements, but not
+        within a pipeline of them, as which psycopg sends a statement with many rows of parameters.
+        """
+        return self._database.writing(idle_seconds=self.lease_ms / 2000)
 
     def states(self) -> Mapping[str, EvaluationState]:
         """Model -> its lease and the evaluation of it that is stored."""

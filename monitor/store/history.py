@@ -97,26 +97,22 @@ class Points(NamedTuple):
         Where the last has no verdict yet, an earlier one of the same predictions that has one is as good: the same
         window was evaluated again, after a restart, and its intervals have not been renewed.
         """
-        order = np.lexsort((self.to_ms, self.window))
-        rows = self.take(order)
-        is_last = np.ones(order.size, np.bool_)
-        is_last[:-1] = (rows.window[1:] != rows.window[:-1]) | (rows.to_ms[1:] != rows.to_ms[:-1])
+        rows = self.take(np.lexsort((self.to_ms, self.window)))
+        is_last = _ends(rows.window, rows.to_ms)
         last = np.flatnonzero(is_last)
         # Place of the last row of each row's window and end.
         of_row = last[np.cumsum(is_last) - is_last]
         is_same = (rows.verdict != "") & (rows.mean_prediction == rows.mean_prediction[of_row])
         for counts in (rows.n, rows.positives, rows.predictions):
             is_same &= counts == counts[of_row]
-        first = np.concatenate(([0], last[:-1] + 1))[: last.size]
-        best = np.maximum.reduceat(np.where(is_same, np.arange(order.size), -1), first) if last.size else last
-        return rows.take(np.where(best < 0, last, best))
+        return rows.take(_last_of(is_last, is_same))
 
     def thinned(self, step_ms: int) -> "Points":
-        """The last row of each window in each step (k * step, (k + 1) * step]; rows ascend as from :meth:`latest`."""
-        step = (self.to_ms - 1) // step_ms
-        is_last = np.ones(step.size, np.bool_)
-        is_last[:-1] = (self.window[1:] != self.window[:-1]) | (step[1:] != step[:-1])
-        return self.take(is_last)
+        """The last row of each window in each step (k * step, (k + 1) * step]; rows ascend as from :meth:`latest`.
+
+        It is the last with a verdict, where the step has one: intervals are not renewed for each end of a window.
+        """
+        return self.take(_last_of(_ends(self.window, (self.to_ms - 1) // step_ms), self.verdict != ""))
 
     def to_bytes(self) -> bytes:
         """The format, and compressed MessagePack: names, then the columns, their bytes sorted by place in a number."""
@@ -180,6 +176,23 @@ class Points(NamedTuple):
             yield from of_measure.T
 
 
+def _ends(window: Texts, key: Ints) -> NDArray[np.bool_]:
+    """Whether each row is the last of its window and key, shape (n,)."""
+    is_last = np.ones(key.size, np.bool_)
+    is_last[:-1] = (window[1:] != window[:-1]) | (key[1:] != key[:-1])
+    return is_last
+
+
+def _last_of(is_last: NDArray[np.bool_], preferred: NDArray[np.bool_]) -> Ints:
+    """The place of the last preferred row of each group; of the last row, where it has none."""
+    last = np.flatnonzero(is_last)
+    if not last.size:
+        return last
+    first = np.concatenate(([0], last[:-1] + 1))
+    best = np.maximum.reduceat(np.where(preferred, np.arange(is_last.size), -1), first)
+    return np.asarray(np.where(best < 0, last, best))
+
+
 _KINDS: Final = (np.str_, *[np.int64] * 5, np.float32, np.str_, np.str_)
 """Types of the columns of Points, but for the measures."""
 
@@ -220,7 +233,8 @@ def append(connection: sa.Connection, points: Mapping[SeriesKey, Points]) -> Non
             data = of_series.take(day_ms == day).to_bytes()
             rows.append({**series._asdict(), "day_ms": day, "step_ms": 0, "size": len(data), "points": data})
     if rows:
-        connection.execute(sa.insert(HISTORY), rows)
+        # With RETURNING all rows are one statement: a pipeline of many would outlast the lease if it were paused.
+        connection.execute(sa.insert(HISTORY).returning(HISTORY.c.number), rows)
 
 
 def read(connection: sa.Connection, series: SeriesKey, from_ms: int | None = None, to_ms: int | None = None) -> Points:

@@ -50,7 +50,7 @@ META: Final = Table(
     Column("key", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""Versions of the whole store."""
+"""Versions of the whole store, and the ids of the topics that it was read from."""
 
 PARTITIONS: Final = Table(
     "partitions",
@@ -105,6 +105,8 @@ MODELS: Final = Table(
     Column("outcome_watermark_ms", BigInteger, nullable=False),
     Column("closed_to_ms", BigInteger, nullable=False),
     Column("awaits_outcomes", Integer, nullable=False),
+    # Wall-clock time of the last save that changed it: says which models have stopped.
+    Column("saved_ms", BigInteger, nullable=False, server_default="0"),
 )
 
 STRATA: Final = Table(

@@ -1,6 +1,6 @@
 """The settled edge of a model: up to where its predictions are final, and what holds it back."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -59,6 +59,29 @@ class SettledEdge(NamedTuple):
     """Predictions before this time are settled in all partitions; -1 if none are."""
     held_back_by: Hold | None = None
     """None where it is as near to the newest event as horizon and lateness let it be."""
+
+
+def running(
+    models: Mapping[str, Mapping[int, ModelClock]], policy: Callable[[str], ModelPolicy | None], kept_ms: int
+) -> dict[str, Mapping[int, ModelClock]]:
+    """Leave out the models that have stopped, given how far each is by partition.
+
+    A model has stopped when other models have been read for as long as panes are kept, and horizon and lateness, since
+    something of it was read. So nothing stops while the service is down, or while a log of another time is read.
+
+    Parameters
+    ----------
+    policy
+        The policy of a model by name, or None for one that has to be declared and is not.
+    kept_ms
+        How long panes are kept behind the settled edge.
+    """
+    read_ms = {model: max(clock.saved_ms for clock in clocks.values()) for model, clocks in models.items()}
+    newest_ms = max(read_ms.values(), default=_NEVER)
+    waits_ms = {model: 0 if (found := policy(model)) is None else found.retention_ms for model in models}
+    return {
+        model: clocks for model, clocks in models.items() if newest_ms - read_ms[model] <= kept_ms + waits_ms[model]
+    }
 
 
 def settled_edge(

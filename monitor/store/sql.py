@@ -30,6 +30,7 @@ from monitor.store.schema import (
     COUNTERS,
     DEAD_LETTERS,
     JOURNAL,
+    META,
     MODELS,
     OFFSETS,
     PARTITIONS,
@@ -38,6 +39,7 @@ from monitor.store.schema import (
     UNSETTLED,
 )
 
+_TOPIC_ID: Final = "topic_id/"
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 _headers_from_bytes: Final = msgspec.msgpack.Decoder(tuple[tuple[str, bytes], ...])
 
@@ -112,7 +114,10 @@ class SqlStore:
         self.close()
 
     def register(self, partitions: Iterable[int]) -> None:
-        """Make partitions known before one of them is read: none of them may be overtaken by the settled edge.
+        """Make all partitions known before one of them is read: none of them may be overtaken by the settled edge.
+
+        One that is added to those that are read counts as read as far as the one that is furthest behind: what it holds
+        from before the settled edge is late.
 
         Raises
         ------
@@ -121,10 +126,43 @@ class SqlStore:
         """
         statement = self._database.insert(PARTITIONS).on_conflict_do_nothing(index_elements=["partition"])
         new = {"epoch": 0, "next_sequence": 0, "dead_letters_pruned": 0, "saved_ms": self._database.clock.now_ms()}
-        rows = [{"partition": partition, **new} for partition in sorted(partitions)]
-        if rows:
-            with self._database.writing() as connection:
-                connection.execute(statement, rows)
+        with self._database.writing() as connection:
+            read_to_ms = connection.execute(sa.select(sa.func.min(PARTITIONS.c.read_to_ms))).scalar()
+            new["read_to_ms"] = -1 if read_to_ms is None else read_to_ms
+            connection.execute(statement, [{"partition": partition, **new} for partition in sorted(partitions)])
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """The ids of the topics whose offsets are stored, as far as their log has ids.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(META).where(META.c.key.startswith(_TOPIC_ID)))
+            return {row.key.removeprefix(_TOPIC_ID): row.value for row in rows}
+
+    def note_topics(self, topic_ids: Mapping[str, str]) -> None:
+        """Note the ids of topics, and forget the offsets of those that had another: they were made anew.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        known = self.topic_ids()
+        new = {topic: topic_id for topic, topic_id in topic_ids.items() if known.get(topic) != topic_id}
+        if not new:
+            return
+        insert = self._database.insert(META)
+        upsert = insert.on_conflict_do_update(index_elements=["key"], set_={"value": insert.excluded.value})
+        with self._database.writing() as connection:
+            connection.execute(upsert, [{"key": _TOPIC_ID + topic, "value": new[topic]} for topic in sorted(new)])
+            if made_anew := new.keys() & known.keys():
+                connection.execute(sa.delete(OFFSETS).where(OFFSETS.c.topic.in_(made_anew)))
+                # No replica that still reads the earlier topic may save its offsets.
+                connection.execute(sa.update(PARTITIONS).values(epoch=PARTITIONS.c.epoch + 1))
 
     def claim(self, partition: int, still_assigned: Callable[[], bool] = lambda: True) -> int:
         """Become the partition's owner: raise its epoch, so that saves of an earlier owner are refused.
@@ -191,7 +229,7 @@ class SqlStore:
             with database.translated():
                 return PartitionState(
                     offsets=dict(_rows(connection, OFFSETS, partition)),
-                    models=[ModelState(*state) for _, *state in _rows(connection, MODELS, partition)],
+                    models=[ModelState(*state) for _, *state, _ in _rows(connection, MODELS, partition)],
                     strata=[
                         Stratum(model, version, _segments_from_json.decode(segments))
                         for _, model, version, segments in _rows(connection, STRATA, partition)
@@ -404,7 +442,8 @@ class SqlStore:
             for piece in journal.pieces(batch.rows)
         ]
         candidates = [batch for batch in checkpoint.candidates if batch.bucket not in dropped]
-        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2, self._database.clock.now_ms())
+        now_ms = self._database.clock.now_ms()
+        next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2, now_ms)
 
         strata = [
             (stratum_id, stratum.model, stratum.version, msgspec.json.encode(stratum.segments).decode())
@@ -414,7 +453,8 @@ class SqlStore:
             connection.execute(sa.insert(STRATA), _records(STRATA, partition, strata))
         self._upsert(connection, OFFSETS, partition, checkpoint.offsets.items())
         changed = range(len(checkpoint.models)) if checkpoint.changed_models is None else checkpoint.changed_models
-        self._upsert(connection, MODELS, partition, [(number, *checkpoint.models[number]) for number in changed])
+        models = [(number, *checkpoint.models[number], now_ms) for number in changed]
+        self._upsert(connection, MODELS, partition, models)
         self._upsert(connection, COUNTERS, partition, [(*key, count) for key, count in checkpoint.counters.items()])
         journal.append(connection, JOURNAL, partition, next_sequence - len(batches), batches)
         first_candidate = next_sequence - len(batches) - len(candidates)

@@ -1,18 +1,19 @@
 """Close settled predictions: sum what leaves the join by series, pane and cell."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Ints
 from monitor.events.strata import Strata
 from monitor.scores import grid
 from monitor.scores.grid_table import COLUMNS
-from monitor.store.base import JOURNAL_ROW, VECTOR
+from monitor.store.base import VECTOR
 from monitor.store.closing import Cells, Panes
 from monitor.stream.sketches import Sketches
-from monitor.stream.vector_loops import ClassFanOut, class_rows, read_blocks
+from monitor.stream.vector_loops import BLOCK, NO_OUTCOME, read_vectors
 
 _CHUNK: Final = 1 << 16
 
@@ -30,29 +31,31 @@ def close(parts: Iterable[NDArray[np.void]], strata: Strata, pane_ms: int) -> Pa
         Width of the panes.
     """
     start, series = strata.fan_out()
-    classes = ClassFanOut(*strata.class_fan_out())
-    each_class = np.arange(classes.series.size + 1, dtype=np.int32)
+    classes = strata.class_fan_out()
+    each_class = np.arange(classes[2].size + 1, dtype=np.int32)
     sums: list[Cells] = []
     sketches = Sketches(strata, pane_ms)
     for rows in parts:
-        is_block = rows["entry"] == VECTOR
-        sums += _spread(_add_up(rows[~is_block], pane_ms), start, series)
-        if is_block.any():
-            for class_part in _class_rows(rows, classes):
-                sums += _spread(_add_up(class_part, pane_ms), each_class, classes.series)
+        binary = rows[rows["entry"] != VECTOR]
+        columns = (np.ascontiguousarray(binary[name]) for name in ("stratum", "time_ms", "prediction", "outcome"))
+        sums += _spread(_add_up(pane_ms, *columns), start, series)
+        if binary.size < rows.size:
+            for of_classes in _each_class(rows, *classes[:2]):
+                sums += _spread(_add_up(pane_ms, *of_classes), each_class, classes[2])
             sketches.add(rows)
     return Panes.of(strata.series, Cells.joined(sums).summed(), sketches.panes())
 
 
-def _add_up(rows: NDArray[np.void], pane_ms: int) -> Cells:
+def _add_up(
+    pane_ms: int, stratum: NDArray[Any], time_ms: Ints, prediction: NDArray[np.float64], outcome: NDArray[Any]
+) -> Cells:
     """Sum predictions by stratum, pane and cell."""
-    prediction, outcome, time_ms = np.ascontiguousarray(rows["prediction"]), rows["outcome"], rows["time_ms"]
     cell = grid.locate(prediction)
-    values = np.zeros((rows.size, COLUMNS), np.int64)
-    at, column = np.arange(rows.size), np.where(outcome < 0, 2, 1 - outcome)
+    values = np.zeros((cell.size, COLUMNS), np.int64)
+    at, column = np.arange(cell.size), np.where(outcome < 0, 2, 1 - outcome)
     values[at, column] = 1
     values[at, column + 3] = grid.to_units(prediction) - grid.anchors()[cell]
-    return Cells(rows["stratum"].astype(np.int64), time_ms - time_ms % pane_ms, cell, values).summed()
+    return Cells(stratum.astype(np.int64), time_ms - time_ms % pane_ms, cell, values).summed()
 
 
 def _spread(sums: Cells, start: NDArray[np.int32], series: NDArray[np.int32]) -> Iterator[Cells]:
@@ -63,11 +66,26 @@ def _spread(sums: Cells, start: NDArray[np.int32], series: NDArray[np.int32]) ->
         yield sums.take(has)._replace(series=series[at[has]].astype(np.int64))
 
 
-def _class_rows(rows: NDArray[np.void], classes: ClassFanOut) -> Iterator[NDArray[np.void]]:
-    """Rows of predictions over several classes as binary ones, a chunk at a time: each class against the rest."""
-    blocks = read_blocks(rows)
-    out = np.empty(max(_CHUNK, int(classes.classes.max(initial=0))), JOURNAL_ROW)
-    index = block = 0
-    while index < rows.size:
-        written, index, block = class_rows(rows, blocks, classes, index, block, out)
-        yield out[:written]
+def _each_class(
+    rows: NDArray[np.void], first_class: NDArray[np.int32], class_count: NDArray[np.int32]
+) -> Iterator[tuple[Ints, Ints, NDArray[np.float64], Ints]]:
+    """Yield predictions over several classes as binary ones, each class against the rest, a chunk at a time.
+
+    Classes beyond those that the model has today are left out.
+
+    Yields
+    ------
+    place, time_ms, prediction, outcome
+        Shape (n,) each; ``place`` is that of the class among those of all strata.
+    """
+    places, first, blocks = read_vectors(rows)
+    stratum, times_ms, probabilities = rows["stratum"][places], rows["time_ms"][places], blocks.values.reshape(-1)
+    counts = np.minimum(blocks.classes[first], class_count[stratum]).astype(np.int64)
+    step = max(_CHUNK // int(counts.max(initial=1)), 1)
+    for start in range(0, places.size, step):
+        count = counts[start : start + step]
+        at = start + np.repeat(np.arange(count.size), count)
+        number = np.arange(at.size) - np.repeat(np.cumsum(count) - count, count)
+        label = blocks.label[first[at]]
+        outcome = np.where(label < 0, NO_OUTCOME, label == number)
+        yield first_class[stratum[at]] + number, times_ms[at], probabilities[first[at] * BLOCK + number], outcome

@@ -420,7 +420,7 @@ class Join:
 
 
 def _empty_rows(rows: int) -> Accepted:
-    types = JOURNAL_ROW, np.int32, np.int64, np.int32, np.int32, np.int16, np.int16
+    types = JOURNAL_ROW, np.int32, np.int64, np.int32, np.int32, np.int16
     return Accepted._make(np.empty(rows, dtype) for dtype in types)
 
 
@@ -443,8 +443,8 @@ def _journal_rows(accepted: Accepted, vectors: Vectors) -> tuple[NDArray[np.void
     is_block = np.ones(origin.size, np.bool_)
     is_block[np.cumsum(1 + blocks_behind) - 1 - blocks_behind] = False
     count = int(blocks_behind.sum())
-    blocks = Blocks(np.empty((count, BLOCK)), *(np.empty(count, np.int16) for _ in range(3)))
-    write_blocks(accepted.vector, accepted.label, accepted.before, vectors, blocks)
+    blocks = Blocks(np.empty((count, BLOCK)), np.empty(count, np.int16), np.empty(count, np.int16))
+    write_blocks(accepted.vector, accepted.label, vectors, blocks)
     written = np.zeros(count, VECTOR_ROW)
     for name in Blocks._fields:
         written[name] = getattr(blocks, name)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.compiled import njit
-from monitor.store.base import ANSWERED, CLAIMED, CONFIRMED, CORRECTED, PREDICTED, VECTOR, WAITING
+from monitor.store.base import ANSWERED, CLAIMED, PREDICTED, VECTOR, WAITING
 from monitor.stream.table_loops import UNANSWERED, USED, Row, allocate_row, find, insert, release_row, remove
 from monitor.stream.vector_loops import NO_OUTCOME, Blocks, Vectors, add_vector, is_hit, write_row
 
@@ -103,9 +103,9 @@ class Events(NamedTuple):
 class Accepted(NamedTuple):
     """What a batch changed: rows of the journal, with the model and the time that puts each into a bucket.
 
-    For predictions over several classes also ``vector``, the first row of the probabilities (else -1), and the class
-    that came true, now (``label``) and before (``before``), or -1. ``event`` is the place of the event in the batch,
-    written for rows with the entry PREDICTED only.
+    For predictions over several classes also ``vector``, the first row of the probabilities (else -1), and ``label``,
+    the class that came true, or -1. ``event`` is the place of the event in the batch, written for rows with the entry
+    PREDICTED only.
     """
 
     rows: NDArray[np.void]
@@ -114,25 +114,26 @@ class Accepted(NamedTuple):
     event: NDArray[np.int32]
     vector: NDArray[np.int32]
     label: NDArray[np.int16]
-    before: NDArray[np.int16]
 
 
 @njit()
 def _write_prediction(
-    rows: NDArray[np.void], at: int, entry: int, predictions: Predictions, row: Row, outcome_ms: int, outcome: int
+    accepted: Accepted, at: int, entry: int, predictions: Predictions, vectors: Vectors, row: Row
 ) -> None:
     """Write a row of the join's table as a row of the journal."""
+    vector, outcome = predictions.vector[row], predictions.outcome[row]
+    accepted.vector[at], accepted.label[at] = vector, outcome
     write_row(
-        rows,
+        accepted.rows,
         at,
         entry,
         predictions.id_high[row],
         predictions.id_low[row],
         predictions.time_ms[row],
         predictions.prediction[row],
-        outcome_ms,
+        predictions.outcome_ms[row],
         predictions.stratum[row],
-        outcome,
+        is_hit(vectors, vector, outcome),
     )
 
 
@@ -216,27 +217,20 @@ def _join_outcome(
         outcome = is_hit(vectors, vector, outcome)
     before = predictions.outcome[row]
     if before == NO_OUTCOME:
-        result, entry = JOINED, ANSWERED
+        result = JOINED
         predictions.meta[UNANSWERED] -= 1
     elif before == outcome:
         if time_ms <= predictions.outcome_ms[row]:
             return DUPLICATE, 0
-        result, entry = DUPLICATE, CONFIRMED
+        result = DUPLICATE
     elif time_ms < predictions.outcome_ms[row]:
         return SUPERSEDED, 0
     else:
         # Of two outcomes with the same time, the later one in the log is the correction.
-        result, entry = CORRECTION, CORRECTED
+        result = CORRECTION
     predictions.outcome[row] = outcome
     predictions.outcome_ms[row] = time_ms
-    hit = outcome
-    if vector >= 0:
-        hit = is_hit(vectors, vector, outcome)
-        if entry == CORRECTED and hit == is_hit(vectors, vector, before):
-            entry = CONFIRMED  # the row is about the top label
-        accepted.label[at], accepted.before[at] = outcome, before
-    accepted.vector[at] = vector
-    _write_prediction(accepted.rows, at, entry, predictions, row, time_ms, hit)
+    _write_prediction(accepted, at, ANSWERED, predictions, vectors, row)
     return result, 1
 
 
@@ -341,15 +335,9 @@ def apply_events(
             written += wrote
             continue
         prediction, stratum = events.prediction[index], events.stratum[index]
-        vector: Row = -1
-        hit = outcome
-        if classes > 0:
-            vector = add_vector(vectors, events.probabilities, first, classes)
-            hit = is_hit(vectors, vector, outcome)
-            accepted.label[written], accepted.before[written] = outcome, -1
-        accepted.vector[written] = vector
+        vector: Row = add_vector(vectors, events.probabilities, first, classes) if classes > 0 else -1
         row = _add_prediction(predictions, high, low, time_ms, prediction, time_ms, stratum, vector, outcome)
-        _write_prediction(accepted.rows, written, PREDICTED, predictions, row, time_ms, hit)
+        _write_prediction(accepted, written, PREDICTED, predictions, vectors, row)
         row_model[written], bucket_ms[written] = model, time_ms
         accepted.event[written] = index
         written += 1
@@ -451,22 +439,13 @@ def restore_early_outcomes(rows: NDArray[np.void], model: NDArray[np.int32], ear
 
 
 @njit()
-def _copy_prediction(predictions: Predictions, vectors: Vectors, row: Row, copies: Accepted, at: int) -> None:
-    """Copy a row of the join's table to ``copies``."""
-    vector, outcome = predictions.vector[row], predictions.outcome[row]
-    copies.vector[at], copies.label[at], copies.before[at] = vector, outcome, -1
-    hit = is_hit(vectors, vector, outcome)
-    _write_prediction(copies.rows, at, PREDICTED, predictions, row, predictions.outcome_ms[row], hit)
-
-
-@njit()
 def copy_predictions(predictions: Predictions, vectors: Vectors, first: int, copies: Accepted) -> tuple[int, int]:
     """Copy predictions from a row on until ``copies`` is full; returns their number, and the row to continue with."""
     written = 0
     row = first
     while row < predictions.meta[USED] and written < copies.rows.size:
         if predictions.outcome[row] != FREE:
-            _copy_prediction(predictions, vectors, row, copies, written)
+            _write_prediction(copies, written, PREDICTED, predictions, vectors, row)
             written += 1
         row += 1
     return written, row
@@ -532,7 +511,7 @@ def evict_predictions(
             or predictions.time_ms[row] >= before_ms[model_of_stratum[predictions.stratum[row]]]
         ):
             continue
-        _copy_prediction(predictions, vectors, row, evicted, written)
+        _write_prediction(evicted, written, PREDICTED, predictions, vectors, row)
         written += 1
         if predictions.outcome[row] == NO_OUTCOME:
             predictions.meta[UNANSWERED] -= 1

@@ -1,20 +1,38 @@
 """Buckets of the journal: assign rows to them, and find the ones that can be dropped."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.store.base import Bucket, JournalBatch
+from monitor.store.base import Bucket, CandidateBatch, JournalBatch
 from monitor.stream.join import Joined
+
+_Batch = TypeVar("_Batch", JournalBatch, CandidateBatch)
 
 BUCKETS_PER_RETENTION: Final = 24
 """State is dropped by whole buckets, so it is kept longer than the retention by at most one part in so many."""
 
 _MIN_WIDTH_MS: Final = 1000
+
+_GATHERED_BYTES: Final = 1 << 22
+
+
+def gather(batches: Iterable[_Batch]) -> Iterator[list[_Batch]]:
+    """Group consecutive batches by size, some MiB each: with many models, most of them hold a few rows."""
+    group: list[_Batch] = []
+    size = 0
+    for batch in batches:
+        group.append(batch)
+        size += len(batch.rows)
+        if size >= _GATHERED_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def bucket_width_ms(retention_ms: int) -> int:
@@ -40,11 +58,11 @@ class JournalBuckets:
     def __init__(self) -> None:
         self._models: defaultdict[str, dict[Bucket, _Contents]] = defaultdict(dict)
 
-    def add(self, bucket: Bucket, times_ms: NDArray[np.int64], width_ms: int) -> None:
-        """Note rows of a bucket with these times (at least one)."""
+    def add(self, bucket: Bucket, newest_ms: int, rows: int, width_ms: int) -> None:
+        """Note rows of a bucket, and the time of the newest of them."""
         contents = self._models[bucket.model].setdefault(bucket, _Contents(bucket.start_ms + width_ms, 0))
-        contents.end_ms = max(contents.end_ms, int(times_ms.max()) + 1)
-        contents.rows += times_ms.size
+        contents.end_ms = max(contents.end_ms, newest_ms + 1)
+        contents.rows += rows
 
     def drop(self, model: str, before_ms: int) -> list[Bucket]:
         """Forget the buckets of a model that end by a time, and return them."""

@@ -28,7 +28,7 @@ from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.stream import event_results
 from monitor.stream.closing import close
 from monitor.stream.join import Join, Joined, Silence
-from monitor.stream.journal import JournalBuckets, bucket_width_ms, sort_into_buckets
+from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, sort_into_buckets
 from monitor.stream.sampling import Sampler, SampleSettings
 from monitor.stream.vector_loops import NO_OUTCOME
 
@@ -177,7 +177,8 @@ class Partition:
         model_ids = {name: at for at, name in enumerate(names)}
         for batch, bucket_times_ms in sort_into_buckets(self._unsaved, names, widths_ms):
             batches.append(batch)
-            self._buckets.add(batch.bucket, bucket_times_ms, int(widths_ms[model_ids[batch.bucket.model]]))
+            width_ms = int(widths_ms[model_ids[batch.bucket.model]])
+            self._buckets.add(batch.bucket, int(bucket_times_ms.max()), bucket_times_ms.size, width_ms)
         self.sampler.assign_pending()
         closed_ms = self.join.closed_to_ms.copy()
         left = self._close(silence)
@@ -333,27 +334,31 @@ class Partition:
                 counters[type_][result] = count
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
         policies = self._strata.policies
+        lateness_ms = np.array([policy.lateness_ms for policy in policies], np.int64)
+        widths_ms = [bucket_width_ms(policy.retention_ms) for policy in policies]
         waiting: list[tuple[NDArray[np.void], NDArray[np.int32]]] = []
         unmatched: list[NDArray[np.void]] = []
-        for batch in state.journal:
-            rows = np.frombuffer(bytearray(batch.rows), JOURNAL_ROW)
+        for batches in gather(state.journal):
+            rows = np.frombuffer(bytearray(b"".join(batch.rows for batch in batches)), JOURNAL_ROW)
+            sizes = np.array([len(batch.rows) // JOURNAL_ROW.itemsize for batch in batches])
+            model_of_batch = np.array([model_ids.get(batch.bucket.model, -1) for batch in batches], np.int32)
+            model = np.repeat(model_of_batch, sizes)
             # The loops use these as indices, unchecked.
-            of_predictions = rows["entry"] < WAITING
-            if (
-                batch.bucket.model not in model_ids
-                or int(rows["stratum"].max(initial=-1, where=of_predictions)) >= self._strata.stratum_count
-            ):
+            is_unknown = (model < 0) | ((rows["entry"] < WAITING) & (rows["stratum"] >= self._strata.stratum_count))
+            if is_unknown.any():
+                batch = batches[np.searchsorted(np.cumsum(sizes), is_unknown.argmax(), side="right")]
                 raise self._damaged(f"it refers to names of {batch.bucket.model} that were not saved")
-            model = model_ids[batch.bucket.model]
             unmatched.append(self.join.restore_rows(rows))
             of_waiting = (rows["entry"] == WAITING) | (rows["entry"] == CLAIMED)
-            bucket_times_ms = rows["time_ms"] + of_waiting * policies[model].lateness_ms
+            bucket_times_ms = rows["time_ms"] + of_waiting * lateness_ms[model]
             # Rows of probabilities have the time of the row that they belong to.
             origin = np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))
-            width_ms = bucket_width_ms(policies[model].retention_ms)
-            self._buckets.add(batch.bucket, bucket_times_ms[origin], width_ms)
-            if of_waiting.any():
-                waiting.append((rows[of_waiting], np.full(int(of_waiting.sum()), model, np.int32)))
+            newest_ms = np.maximum.reduceat(bucket_times_ms[origin], np.cumsum(sizes) - sizes).tolist()
+            for batch, at_ms, size, of_model in zip(
+                batches, newest_ms, sizes.tolist(), model_of_batch.tolist(), strict=True
+            ):
+                self._buckets.add(batch.bucket, at_ms, size, widths_ms[of_model])
+            waiting.append((rows[of_waiting], model[of_waiting]))
         closed_to_ms = self.join.closed_to_ms
         models = self._strata.models_of_strata()
         for rows in unmatched:

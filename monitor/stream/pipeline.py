@@ -142,7 +142,7 @@ class Pipeline:
         self._unclaimed: set[int] = set()
         """Partitions assigned to this replica that are not claimed and restored yet."""
         self._unregistered: set[int] = set()
-        """Those of them that the store may not know yet."""
+        """Partitions, those of other replicas too, that the store may not know yet."""
         self._unsaved: list[Checkpoint] = []
         self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
         # A single topic holds outcomes and predictions in the order in which they came.
@@ -219,7 +219,8 @@ class Pipeline:
             self._release(polled.revoked)
         if polled.assigned:
             self._unclaimed |= polled.assigned
-            self._unregistered |= polled.assigned
+            # The client may not know yet of all that were assigned to it.
+            self._unregistered.update(self._source.partitions, polled.assigned)
             self._fenced_retry.over()
         for batch in polled.batches:
             self._apply(batch)
@@ -264,11 +265,11 @@ class Pipeline:
         """Claim an assigned partition, restore its state and start reading it; on failure it stays unclaimed."""
         try:
             if self._unregistered:
+                self._store.note_topics(self._source.topic_ids(self._store.topic_ids()))
                 self._store.register(self._unregistered)
+                self._clocks = self._store.model_clocks()
                 self._unregistered.clear()
             epoch = self._store.claim(number, self._source.still_assigned)
-            if not self._partitions:
-                self._clocks = self._store.model_clocks()
             partition = Partition(number, epoch, self._partition_settings, self._store.load(number))
             partition.elsewhere = self._clocks
         except StoreUnavailable as error:

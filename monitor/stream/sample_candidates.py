@@ -99,6 +99,8 @@ class Candidates:
 
     def feature_lists(self) -> Any:
         """The features as a pyarrow.ListArray, null for none."""
+        if not self.features.size and (self.lengths == NO_FEATURES).all():
+            return pa.nulls(len(self), SCHEMA.field("features").type)
         ends = np.concatenate([[0], np.cumsum(np.maximum(self.lengths, 0))])
         missing = self.lengths == NO_FEATURES
         # A null offset makes the list that begins there null.

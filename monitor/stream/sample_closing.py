@@ -13,7 +13,7 @@ from monitor.store.base import VECTOR
 from monitor.store.bottom_sample_loops import keep_fewest
 from monitor.store.closed_samples import SCHEMA, ClosedSample
 from monitor.stream.sample_candidates import Candidates
-from monitor.stream.vector_loops import NO_OUTCOME, read_blocks
+from monitor.stream.vector_loops import NO_OUTCOME, read_blocks, read_vectors
 
 
 def labelled_outcomes(rows: NDArray[np.void], strata: Strata) -> NDArray[np.int16]:
@@ -36,9 +36,8 @@ def labelled_outcomes(rows: NDArray[np.void], strata: Strata) -> NDArray[np.int1
     if implied.any():
         is_implied = implied[strata.models_of_strata()]
         outcome[(outcome == NO_OUTCOME) & ~is_block & is_implied[rows["stratum"]]] = 0
-    if is_block.any():
-        main = np.flatnonzero(~is_block[:-1] & is_block[1:])
-        outcome[main] = read_blocks(rows).label[np.cumsum(is_block)[main]]
+    main, first, blocks = read_vectors(rows)
+    outcome[main] = blocks.label[first]
     return outcome
 
 

@@ -20,7 +20,7 @@ from monitor.events.strata import Strata
 from monitor.store.base import PREDICTED, VECTOR, Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.store.bottom_sample_loops import EDGES, thresholds
 from monitor.stream.join import Joined
-from monitor.stream.journal import bucket_width_ms
+from monitor.stream.journal import bucket_width_ms, gather
 from monitor.stream.sample_candidates import NO_FEATURES, Candidates
 from monitor.stream.sample_closing import Departed, closed_sample, labelled_outcomes
 from monitor.stream.sampling_loops import FullCells, admit, confidence_strata, index_keys, match_ids
@@ -36,7 +36,7 @@ _PRUNE_AT: Final = 1.5
 _STALE_SHARE: Final = 8
 """The index of full cells is rebuilt once more than one in this many has new thresholds."""
 
-_MAX_PENDING: Final = 20_000
+_MAX_PENDING: Final = 100_000
 _MAX_PENDING_FEATURES: Final = 1 << 22
 """This many candidates, and numbers in their features, wait to be assigned to their cells."""
 
@@ -413,15 +413,20 @@ class Sampler:
     def restore(self, batches: Iterable[CandidateBatch]) -> None:
         """Restore saved candidates, after the names. Skips models that are no longer sampled."""
         self._update_names()
-        for batch in batches:
-            candidates = Candidates.from_bytes(batch.rows)
-            self._batches[batch.bucket] += 1
-            if int(candidates.stratum.max(initial=-1)) >= self._version_of_stratum.size:
+        for group in gather(batches):
+            parts = [Candidates.from_bytes(batch.rows) for batch in group]
+            candidates = Candidates.joined(parts)
+            self._batches.update(batch.bucket for batch in group)
+            of_batch = np.repeat(np.arange(len(group)), [len(part) for part in parts])
+            is_unknown = candidates.stratum >= self._version_of_stratum.size
+            if is_unknown.any():
+                bucket = group[of_batch[is_unknown.argmax()]].bucket
                 raise DamagedStore(
-                    f"the candidates of {batch.bucket.model} refer to names that were not saved; restore a backup of "
-                    "the store, or remove it to read the log again from its beginning"
+                    f"the candidates of {bucket.model} refer to names that were not saved; restore a backup of the "
+                    "store, or remove it to read the log again from its beginning"
                 )
-            for _, cell, part in self._by_cell(candidates, np.full(len(candidates), batch.bucket.start_ms)):
+            start_ms = np.array([batch.bucket.start_ms for batch in group])[of_batch]
+            for _, cell, part in self._by_cell(candidates, start_ms):
                 cell.saved.append(part)
                 cell.count += len(part)
                 if cell.count >= _PRUNE_AT * cell.capacity:

@@ -4,12 +4,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.classes.sketch import SkceSketch, SketchPlan
-from monitor.classes.sketch_loops import add_all_to_sketch
+from monitor.classes.sketch_loops import add_to_sketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
-from monitor.store.base import VECTOR
 from monitor.store.closing import PaneSketch
-from monitor.stream.vector_loops import BLOCK, NO_OUTCOME, read_blocks
+from monitor.stream.vector_loops import BLOCK, NO_OUTCOME, read_vectors
 
 
 def plan_of(policy: ModelPolicy) -> SketchPlan | None:
@@ -38,10 +37,7 @@ class Sketches:
         """Add rows of the journal."""
         if not self._plans:
             return
-        is_block = rows["entry"] == VECTOR
-        main = np.flatnonzero(~is_block[:-1] & is_block[1:])
-        first = np.cumsum(is_block)[main]
-        blocks = read_blocks(rows)
+        main, first, blocks = read_vectors(rows)
         stratum, classes, label = rows["stratum"][main], blocks.classes[first], blocks.label[first]
         model_of = self._strata.models_of_strata()[stratum]
         start_ms = rows["time_ms"][main] // self._pane_ms * self._pane_ms
@@ -54,7 +50,7 @@ class Sketches:
                 places = first[here][:, None] + np.arange(-(-plan.classes // BLOCK))
                 vectors = np.ascontiguousarray(blocks.values[places].reshape(len(places), -1)[:, : plan.classes])
                 added = np.zeros(plan.size, np.int64)
-                add_all_to_sketch(vectors, label[here].astype(np.int64), 1, plan.tables, added)
+                add_to_sketch(vectors, label[here].astype(np.int64), plan.tables, added)
                 series = self._strata.strata[at].series()[0], pane_start_ms
                 self._sums[series] = self._sums.get(series, SkceSketch.zero(plan)) + SkceSketch(plan, added)
 

@@ -1,4 +1,4 @@
-"""Rows of the journal, and predictions over several classes: in the join's table, in the journal, as binary rows.
+"""Rows of the journal, and predictions over several classes: in the join's table and in the journal.
 
 The join treats a prediction over several classes as one. Its row in the journal holds the *top label* (the largest
 probability, and whether that class came true), so it is a binary row like any other; rows with the entry VECTOR follow
@@ -11,16 +11,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Ints
 from monitor.compiled import njit
-from monitor.store.base import ANSWERED, CORRECTED, PREDICTED, VECTOR, VECTOR_ROW
+from monitor.store.base import VECTOR, VECTOR_ROW
 from monitor.stream.table_loops import Row, allocate_row, release_row
 
 NO_OUTCOME: Final = -1
 
 BLOCK: Final = 4
 """Probabilities per row, in the table and in the journal."""
-
-_NO_KEY: Final = np.uint64(0)
 
 
 class Vectors(NamedTuple):
@@ -43,22 +42,27 @@ class Blocks(NamedTuple):
     classes: NDArray[np.int16]
     label: NDArray[np.int16]
     """The class that came true, or -1."""
-    before: NDArray[np.int16]
-    """The class that had come true before a correction, or -1."""
-
-
-class ClassFanOut(NamedTuple):
-    """The classes of each stratum: the series of class k of stratum s is ``series[first[s] + k]``, k < classes[s]."""
-
-    first: NDArray[np.int32]
-    classes: NDArray[np.int32]
-    series: NDArray[np.int32]
 
 
 def read_blocks(rows: NDArray[np.void]) -> Blocks:
     """Return the columns of the VECTOR rows among rows of the journal."""
     vectors = rows.view(VECTOR_ROW)[rows["entry"] == VECTOR]
     return Blocks(*(np.ascontiguousarray(vectors[name]) for name in Blocks._fields))
+
+
+def read_vectors(rows: NDArray[np.void]) -> tuple[Ints, Ints, Blocks]:
+    """Return the predictions over several classes among rows of the journal.
+
+    Returns
+    -------
+    places, first
+        int64, shape (n,) each: the places of their rows, and of the first block of each among the blocks.
+    blocks
+        The columns of all VECTOR rows.
+    """
+    is_block = rows["entry"] == VECTOR
+    places = np.flatnonzero(~is_block[:-1] & is_block[1:])
+    return places, np.cumsum(is_block)[places], read_blocks(rows)
 
 
 @njit()
@@ -155,9 +159,7 @@ def count_blocks(heads: NDArray[np.int32], vectors: Vectors) -> NDArray[np.int64
 
 
 @njit()
-def write_blocks(
-    heads: NDArray[np.int32], label: NDArray[np.int16], before: NDArray[np.int16], vectors: Vectors, blocks: Blocks
-) -> None:
+def write_blocks(heads: NDArray[np.int32], label: NDArray[np.int16], vectors: Vectors, blocks: Blocks) -> None:
     """Copy the chains that begin at ``heads`` into ``blocks``, which has room for them."""
     at = 0
     for index in range(heads.size):
@@ -167,59 +169,5 @@ def write_blocks(
             blocks.values[at] = vectors.values[row]
             blocks.classes[at] = classes
             blocks.label[at] = label[index]
-            blocks.before[at] = before[index]
             at += 1
             row = vectors.next[row]
-
-
-@njit()
-def class_rows(
-    rows: NDArray[np.void], blocks: Blocks, fan_out: ClassFanOut, start: int, first: int, out: NDArray[np.void]
-) -> tuple[int, int, int]:
-    """Turn predictions over classes into binary rows, one per class against the rest, until ``out`` is full.
-
-    A correction changes two classes only. The ``stratum`` of a row is the place of its class in ``fan_out.series``;
-    its id is 0. Classes beyond those that the model has today are left out.
-
-    Parameters
-    ----------
-    rows, blocks
-        Rows of the journal, and the columns of its VECTOR rows.
-    start, first
-        Where to begin: in ``rows`` at a row that is not a VECTOR row, and in ``blocks`` at the next VECTOR row.
-    out
-        At least as many rows as a prediction has classes.
-
-    Returns
-    -------
-    written, index, block
-        Rows written, and where to continue in ``rows`` and ``blocks``.
-    """
-    written, index, block = 0, start, first
-    while index < rows.size:
-        following = index + 1
-        while following < rows.size and rows[following].entry == VECTOR:
-            following += 1
-        vectors = following - index - 1
-        if vectors > 0:
-            label, before = blocks.label[block], blocks.before[block]
-            stratum = rows[index].stratum
-            classes = min(np.int64(blocks.classes[block]), np.int64(fan_out.classes[stratum]))
-            if written + classes > out.size:
-                break
-            entry = rows[index].entry
-            time_ms = rows[index].time_ms
-            if entry != PREDICTED and entry != ANSWERED:
-                # A corrected class may leave the top label as it was: then its row has the entry CONFIRMED.
-                entry = CORRECTED
-            for at in range(classes):
-                if entry == CORRECTED and (label == before or (at != label and at != before)):
-                    continue
-                value = blocks.values[block + at // BLOCK, at % BLOCK]
-                outcome = int(at == label) if label >= 0 else -1
-                place = fan_out.first[stratum] + at
-                write_row(out, written, entry, _NO_KEY, _NO_KEY, time_ms, value, time_ms, place, outcome)
-                written += 1
-            block += vectors
-        index = following
-    return written, index, block

@@ -109,6 +109,12 @@ class Leases:
             lost = {model for model in models if model in self._leases and self._leases[model].epoch == epochs[model]}
             self._leases = {model: lease for model, lease in self._leases.items() if model not in lost}
 
+    def remove(self, models: Collection[str]) -> None:
+        """End the leases of models that have stopped, and remove what is stored of their evaluation."""
+        with self._changing:
+            self._leases = {model: lease for model, lease in self._leases.items() if model not in models}
+            self._store.remove(self.replica, models)
+
     def leave(self) -> None:
         """Release all leases and take no more: other replicas go on at once."""
         with self._changing:

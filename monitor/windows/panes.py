@@ -4,7 +4,7 @@ import itertools
 import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,8 +17,9 @@ from monitor.scores import GridTable
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
 from monitor.store.base import Checkpoint, ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
-from monitor.store.settled import Hold, SettledEdge, settled_edge
+from monitor.store.settled import Hold, SettledEdge, running, settled_edge
 from monitor.store.sql import SqlStore
+from monitor.windows.pane import Pane
 from monitor.windows.windows import Count
 
 _NEVER: Final = -1
@@ -28,8 +29,8 @@ _NEVER: Final = -1
 class _Level:
     """The panes of one width, those of all series together."""
 
-    panes: dict[int, list[Cells]] = field(default_factory=dict)
-    """Start -> rows; several parts until they are read."""
+    panes: dict[int, Pane] = field(default_factory=dict)
+    """By start."""
     sketches: dict[tuple[SeriesKey, int], SkceSketch] = field(default_factory=dict)
     windows: dict[int, tuple[int, int, Cells]] = field(default_factory=dict)
     """Length -> [from, to) of the last window of that length, and its sum."""
@@ -41,24 +42,24 @@ class _Level:
         for part in np.split(order, first[1:]):
             if part.size:
                 at_ms = int(start_ms[part[0]])
-                self.panes.setdefault(at_ms, []).append(cells._replace(start_ms=start_ms).take(part))
+                if at_ms not in self.panes:
+                    self.panes[at_ms] = Pane(at_ms)
+                self.panes[at_ms].add(cells.take(part))
                 # A pane of a window that was summed: only where a partition closes what another one's edge has passed.
                 for length, (from_ms, to_ms, _) in list(self.windows.items()):
                     if from_ms <= at_ms < to_ms:
                         del self.windows[length]
 
-    def panes_in(self, slide_ms: int, from_ms: int, to_ms: int) -> Iterator[tuple[int, Cells]]:
-        """Yield the start and the rows of the panes that start in [from, to), ascending."""
+    def starts(self, slide_ms: int, from_ms: int, to_ms: int) -> list[int]:
+        """The starts of the panes in [from, to), ascending."""
         numbers = range(-(-from_ms // slide_ms), -(-to_ms // slide_ms))
         if len(numbers) > len(self.panes):
-            starts = sorted(start for start in self.panes if from_ms <= start < to_ms)
-        else:
-            starts = [number * slide_ms for number in numbers if number * slide_ms in self.panes]
-        for start in starts:
-            parts = self.panes[start]
-            if len(parts) > 1:
-                parts[:] = [Cells.joined(parts).summed()]
-            yield start, parts[0]
+            return sorted(start for start in self.panes if from_ms <= start < to_ms)
+        return [number * slide_ms for number in numbers if number * slide_ms in self.panes]
+
+    def cells(self, slide_ms: int, from_ms: int, to_ms: int) -> Iterator[Cells]:
+        """Yield the rows of each pane that starts in [from, to)."""
+        return (self.panes[start].cells() for start in self.starts(slide_ms, from_ms, to_ms))
 
     def total(self, slide_ms: int, from_ms: int, to_ms: int) -> Cells:
         """Sum of the panes that start in [from, to), by series and cell."""
@@ -66,11 +67,10 @@ class _Level:
         if last is not None and (from_ms, to_ms) == last[:2]:
             return last[2]
         if last is not None and last[0] <= from_ms < last[1] <= to_ms:
-            came = [cells for _, cells in self.panes_in(slide_ms, last[1], to_ms)]
-            left = [cells for _, cells in self.panes_in(slide_ms, last[0], from_ms)]
-            total = _total([last[2], *came, *(cells._replace(values=-cells.values) for cells in left)])
+            left = (cells._replace(values=-cells.values) for cells in self.cells(slide_ms, last[0], from_ms))
+            total = _total([last[2], *self.cells(slide_ms, last[1], to_ms), *left])
         else:
-            total = _total(cells for _, cells in self.panes_in(slide_ms, from_ms, to_ms))
+            total = _total(self.cells(slide_ms, from_ms, to_ms))
         self.windows[to_ms - from_ms] = from_ms, to_ms, total
         return total
 
@@ -145,6 +145,14 @@ class ClosedPanes:
             for partition, clock in clocks.items():
                 if partition in closings or clock != known.clocks.get(partition):
                     self._advance(known, partition, clock, closings.get(partition, ()))
+
+    def keep(self, models: Mapping[str, Mapping[int, ModelClock]]) -> dict[str, Mapping[int, ModelClock]]:
+        """Forget the models that have stopped; returns the others, given how far each is by partition."""
+        kept = running(models, self._policy, max(self._kept_ms.values()))
+        with self._lock:
+            for model in self._models.keys() & (models.keys() - kept.keys()):
+                del self._models[model]
+        return kept
 
     def closed_since(self, model: str, clocks: Mapping[int, ModelClock]) -> dict[int, int]:
         """Partition -> the time up to which it was advanced, of those that have closed more of the model since."""
@@ -241,7 +249,8 @@ class ClosedPanes:
             self._unsettled = {**self._unsettled, partition: panes}
             self._unsettled_number += 1
             for name, names in itertools.groupby(panes.names, lambda key: key.model):
-                self._models.setdefault(name, _Model(self._kept_ms)).place(list(names))
+                if (known := self._models.get(name)) is not None:
+                    known.place(list(names))
 
     # What is read.
 
@@ -319,17 +328,18 @@ class ClosedPanes:
         known = self._models.get(series.model)
         if known is None or series not in known.series:
             return []
-        counted: dict[int, tuple[int, int]] = {}
+        counted: defaultdict[int, Ints] = defaultdict(lambda: np.zeros(POSITIVE_SUM, np.int64))
         with self._lock:
-            series_id = known.series[series]
-            for start, cells in known.levels[slide_ms].panes_in(slide_ms, from_ms, to_ms):
-                _count(counted, start, cells.of_series(series_id).values)
+            series_id, level = known.series[series], known.levels[slide_ms]
+            for at in level.starts(slide_ms, from_ms, to_ms):
+                counted[at] += level.panes[at].counts(series_id)
             for cells in self._unsettled_cells(known, series):
                 start_ms = cells.start_ms - cells.start_ms % slide_ms
                 for at in np.unique(start_ms).tolist():
                     if from_ms <= at < to_ms:
-                        _count(counted, at, cells.values[start_ms == at])
-        return [Count(start, *counted[start]) for start in sorted(counted)]
+                        counted[at] += cells.values[start_ms == at, :POSITIVE_SUM].sum(axis=0)
+        totals = [(at, int(counts.sum()), int(counts[:UNLABELLED].sum())) for at, counts in counted.items()]
+        return [Count(*total) for total in sorted(totals) if total[1]]
 
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
         """Start of the oldest panes of this width that are kept."""
@@ -340,7 +350,7 @@ class ClosedPanes:
         self, model: _Model, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int
     ) -> Iterator[Cells]:
         """The panes beyond the edge: those that some partitions have closed, and what is not settled."""
-        for _, cells in model.levels[slide_ms].panes_in(slide_ms, from_ms, to_ms):
+        for cells in model.levels[slide_ms].cells(slide_ms, from_ms, to_ms):
             yield cells.of_series(model.series[series])
         for cells in self._unsettled_cells(model, series):
             start_ms = cells.start_ms - cells.start_ms % slide_ms
@@ -360,13 +370,6 @@ _UNKNOWN: Final = ModelClock(_NEVER, _NEVER, _NEVER)
 _UNDECLARED: Final = ModelPolicy(horizon_ms=0, lateness_ms=0)
 
 
-def _count(counted: dict[int, tuple[int, int]], start_ms: int, values: Ints) -> None:
-    if values.size:
-        predictions, labelled = counted.get(start_ms, (0, 0))
-        counts = values[:, :POSITIVE_SUM].sum(axis=0)
-        counted[start_ms] = predictions + int(counts.sum()), labelled + int(counts[:UNLABELLED].sum())
-
-
 def _total(parts: Iterable[Cells]) -> Cells:
     """The sum by series and cell, whatever the pane, without cells that are empty."""
     joined = Cells.joined(parts)
@@ -382,8 +385,8 @@ def _sum_of_newest(sketches: Sequence[SkceSketch]) -> SkceSketch | None:
     return SkceSketch(plan, np.sum([sketch.sums for sketch in sketches if sketch.plan == plan], axis=0))
 
 
-def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
-    """Bring the panes up to what the store holds.
+def read_closings(store: SqlStore, panes: ClosedPanes) -> Collection[str]:
+    """Bring the panes up to what the store holds; returns the models that have stopped, which have no panes any more.
 
     Raises
     ------
@@ -392,7 +395,8 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
     """
     now_ms = store.database.clock.now_ms()
     panes.show_partitions(store.partition_clocks())
-    models = store.clocks()
+    known = store.clocks()
+    models = panes.keep(known)
     # Of most models nothing is new: a statement for each would take most of the time.
     after_ms = {model: panes.closed_since(model, clocks) for model, clocks in models.items()}
     unread = dict(models)
@@ -409,3 +413,4 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> None:
         panes.settle(model, now_ms)
     for partition, unsettled in store.read_unsettled().items():
         panes.show_unsettled(partition, unsettled)
+    return known.keys() - models.keys()

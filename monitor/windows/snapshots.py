@@ -83,12 +83,17 @@ class SharedSnapshots:
         Keeps the latest evaluation of each model.
     leases
         Says which models are evaluated here.
+    windows
+        Names of the declared windows: reports on others, of earlier settings, are not shown.
     clock
         Measures outages for the log.
     """
 
-    def __init__(self, store: EvaluationStore, leases: Leases, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, store: EvaluationStore, leases: Leases, windows: Collection[str], *, clock: Clock | None = None
+    ) -> None:
         self._store = store
+        self._windows = windows
         self._leases = leases
         self._own = Snapshot()
         self._own_parts: Mapping[str, ModelSnapshot] = {}
@@ -108,6 +113,18 @@ class SharedSnapshots:
     def acquire(self, models: Collection[str]) -> Mapping[str, int]:
         """Model -> epoch of its lease, of those of these models that are to be evaluated here."""
         return self._leases.acquire(models)
+
+    def remove(self, models: Collection[str]) -> None:
+        """Show the evaluation of models that have stopped no more, after the next :meth:`exchange`.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer; call again.
+        """
+        shown = [model for model in models if model in self._known]
+        if shown:
+            self._leases.remove(shown)
 
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the snapshot of this process. Other replicas see it after the next :meth:`exchange` of both."""
@@ -180,7 +197,8 @@ class SharedSnapshots:
             known = self._known.get(evaluation.model)
             try:
                 if evaluation.reports is not None:
-                    reports = decode_reports(evaluation.reports)
+                    stored = decode_reports(evaluation.reports)
+                    reports = {key: report for key, report in stored.items() if key.window in self._windows}
                 elif known is not None:
                     reports = dict(known.part.reports)
                 else:

@@ -5,7 +5,6 @@ import tempfile
 import pytest
 
 from monitor.app import service
-from monitor.recalibration import serving
 from tests.patience import PATIENCE_SECONDS
 
 
@@ -19,5 +18,4 @@ def patient(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     """
     monkeypatch.setattr(service, "_PIPELINE_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(service, "_REFIT_SECONDS", PATIENCE_SECONDS)
-    monkeypatch.setattr(serving, "PATIENCE_SECONDS", PATIENCE_SECONDS)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))

@@ -98,7 +98,7 @@ def run(patient: None) -> Iterator[Callable[[Settings], Service]]:
     def start(chosen: Settings) -> Service:
         service = Service(chosen)
         # Maps are looked at twice a minute.
-        service.recalibration.live._interval_seconds = 0.5
+        service.recalibration._live_maps._seconds = 0.5
         services.append(service)
         service.start()
         return service

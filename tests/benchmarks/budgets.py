@@ -14,7 +14,7 @@ class Budget(NamedTuple):
 
 BUDGETS: Final = {
     "measures": Budget("four measures of 1,000,000 raw predictions, exact, sort included", ".30-.53 s", ".3 s"),
-    "one series": Budget("Kafka record to joined and durable, one series", "164,000/s", "200,000/s"),
+    "one series": Budget("Kafka record to joined and durable, one series", "164,000/s", "200,000 per processor second"),
     "one series, processor": Budget(
         "embedded log to joined and durable, one series, 1.8 M events", "145,000 per processor second", "200,000"
     ),

@@ -7,6 +7,7 @@ import pytest
 
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.formats.base import Rules
 from monitor.events.model import ALL, UNVERSIONED, ModelPolicy, RecordBatch, SeriesKey
 from monitor.events.strata import Strata
 from monitor.stream.closing import close
@@ -41,7 +42,7 @@ def seconds_and_bytes(classes: int, sketch_features: int) -> tuple[float, float]
     )
     best = np.inf
     for _ in range(ROUNDS):
-        decoder, strata = Decoder(classes={"m": classes} if classes else None), Strata(lambda _: policy)
+        decoder, strata = Decoder(Rules(classes={"m": classes} if classes else {})), Strata(lambda _: policy)
         join = Join(strata)
         began = time.process_time()
         for batch in work:

@@ -1,7 +1,6 @@
 """What the shadow costs: a look at changed and at unchanged samples, and what an evaluation beside it loses."""
 
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from monitor.app.upkeep import Periodic
 from monitor.events.model import SeriesKey
 from monitor.events.times import format_time
 from monitor.maps import METHODS, fit_map
@@ -39,6 +39,7 @@ EVENTS: Final = 20_000
 FEATURES: Final = 20
 SPANS: Final = 16
 TICKS: Final = 8
+INTERVAL_SECONDS: Final = 30.0
 
 
 def events(seed: int, n: int) -> LabelledEvents:
@@ -146,7 +147,7 @@ def test_the_shadow_beside_an_evaluation(
     with prepared(tmp_path) as (refits, store):
         samples = Changing(store)
         measured = partial(evaluate, measures=measures)
-        monitor = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured, interval_seconds=0.001)
+        monitor = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured)
         with monkeypatch.context() as patch:
             patch.setattr(live, "_REST_FACTOR", 0.0)
             looked(monitor)
@@ -167,16 +168,16 @@ def test_the_shadow_beside_an_evaluation(
         for turn, rest in enumerate((live._REST_FACTOR, 0.0), start=1):
             with monkeypatch.context() as patch:
                 patch.setattr(live, "_REST_FACTOR", rest)
-                again = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured, interval_seconds=0.001)
-                thread = threading.Thread(target=again.run)
-                thread.start()
+                again = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured)
+                looking = Periodic("live maps", 0.001, again.update, at_once=True)
+                looking.start()
                 beside[rest] = tick(evaluator, settled, turn * TICKS)
                 again.stop()
-                thread.join()
+                looking.stop(60.0)
         sys.setswitchinterval(usual)
         assert len(monitor.latest.documents) == MODELS
     work = MODELS * changed / 1000
-    share = work / (work * (1.0 + live._REST_FACTOR) + live.INTERVAL_SECONDS)
+    share = work / (work * (1.0 + live._REST_FACTOR) + INTERVAL_SECONDS)
     with capsys.disabled():
         print(
             f"\nlive maps: {MODELS} versions, {EVENTS:,} events with {FEATURES} features each; none, lore and beta"
@@ -187,7 +188,7 @@ def test_the_shadow_beside_an_evaluation(
             f" {beside[live._REST_FACTOR] / alone:.2f} times as long"
             f"\n  the same without rests         {beside[0.0]:8.0f} ms:"
             f" {beside[0.0] / alone:.2f} times as long"
-            f"\n  by default, with looks {live.INTERVAL_SECONDS:g} s apart, {share:.0%} of the time is spent so"
+            f"\n  by default, with looks {INTERVAL_SECONDS:g} s apart, {share:.0%} of the time is spent so"
         )
     assert all(
         each is not None and each["missing"] is None

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.classes.gce import FAMILY, GceMember, GceNorm, gce, gce_family, member_of, two_classes
+from monitor.classes.gce import FAMILY, GceMember, GceNorm, gce, gce_family
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import ece
-from monitor.scores import ClassTable, ScoreTable
+from monitor.scores import ClassTable
 from tests.reference.naive_classes import gce_by_loops, simulated
 
 members = st.builds(
@@ -82,7 +82,7 @@ def test_the_family_is_that_of_appendix_c() -> None:
     assert FAMILY[31] == ("adaptive", "all", False, 0.01, 2)
     named = {member.name: FAMILY.index(member) for member in FAMILY if member.name}
     assert named == {"ECE": 4, "SCE": 8, "ACE": 24, "TACE": 26, "RMSCE": 21}
-    assert member_of("MCE") == ("even", "top", False, 0.0, "max")
+    assert GceMember("even", "top", False, 0.0, "max").name == "MCE"
     assert len({(member.grouping, member.weighing) for member in FAMILY}) == 32
     table = ClassTable.from_events(*simulated(1, 50, 3))
     family = gce_family(table)
@@ -102,8 +102,9 @@ def test_the_numbers_of_the_authors_code() -> None:
     ]
     assert gce(ClassTable.from_events(p, [0, 1, 2, 1, 2]), n_bins=30) == pytest.approx(0.412713502, abs=1e-8)
 
-    binary = ScoreTable.from_events([0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19], [1, 0, 1, 1, 0, 1, 0, 0])
-    assert gce(two_classes(binary), n_bins=30) == pytest.approx(0.18124999999999997, abs=1e-12)
+    binary = [[1.0 - p, p] for p in (0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19)]
+    table = ClassTable.from_events(binary, [1, 0, 1, 1, 0, 1, 0, 0])
+    assert gce(table, n_bins=30) == pytest.approx(0.18124999999999997, abs=1e-12)
 
     # Their first vector adds up to .9, which is no probability vector; it stands here with the rest on its third class.
     p = [[0.31, 0.32, 0.37], [0.37, 0.33, 0.30], [0.30, 0.31, 0.39], [0.61, 0.38, 0.01], [0.10, 0.65, 0.25]]
@@ -127,14 +128,6 @@ def test_a_certain_prediction_belongs_to_the_last_bin_and_can_be_wrong() -> None
     table = ClassTable.from_events([[0.95, 0.05], [1.0, 0.0]], [0, 1])
     assert gce(table, n_bins=10) == pytest.approx(0.475)
     assert gce(ClassTable.from_events([[1.0, 0.0]], [1]), probabilities="all") == 1.0
-
-
-def test_two_classes_of_a_score_table() -> None:
-    table = two_classes(ScoreTable.from_events([0.2, 0.2, 0.7], [1, 0, 0]))
-    np.testing.assert_allclose(table.prediction, [[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]])
-    np.testing.assert_array_equal(table.outcome, [1, 0, 0])
-    with pytest.raises(InputError, match="not weights or cells"):
-        two_classes(ScoreTable.from_events([0.2], [1], [0.5]))
 
 
 def test_wrong_options_are_named() -> None:

@@ -27,7 +27,6 @@ TIMEOUT_SECONDS: Final = 2 * PATIENCE_SECONDS
 PATIENT: Final = {
     "monitor.app.service._PIPELINE_SECONDS": PATIENCE_SECONDS,
     "monitor.app.service._REFIT_SECONDS": PATIENCE_SECONDS,
-    "monitor.recalibration.serving.PATIENCE_SECONDS": PATIENCE_SECONDS,
 }
 """Constants by which a service takes as long as the machine needs.
 

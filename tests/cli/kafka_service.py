@@ -52,17 +52,16 @@ def topics(suffix: str) -> tuple[str, str]:
 
 
 def write_settings(
-    folder: Path, broker: KafkaBroker, suffix: str, roles: Sequence[str] = (), /, **changes: Mapping[str, Any]
+    folder: Path, broker: KafkaBroker, suffix: str, roles: Sequence[str] = (), /, **changes: Any
 ) -> None:
-    """Write a monitor.yaml for the topics of a suffix, with a group of that name; ``changes`` go into the sections."""
+    """Write a monitor.yaml for the topics of a suffix, with a group of that name; ``changes`` go into it."""
     predictions, outcomes = topics(suffix)
     tree = copy.deepcopy(_BASE)
     tree["source"]["kafka"] |= {"bootstrap_servers": broker.bootstrap, "group_id": suffix}
     tree["source"]["topics"] = {"predictions": predictions, "outcomes": outcomes}
     if roles:
         tree["roles"] = list(roles)
-    for section, change in changes.items():
-        _merge(tree.setdefault(section, {}), change)
+    _merge(tree, changes)
     folder.mkdir(exist_ok=True)
     (folder / "monitor.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
 

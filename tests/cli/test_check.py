@@ -21,6 +21,7 @@ from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import Message
 from monitor.store.base import ModelState
+from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside
 from tests.patience import joined
@@ -113,6 +114,25 @@ def test_a_model_that_a_partition_holds_back_is_named_with_the_reason(tmp_path: 
             OK,
             "no partition holds a model back, of 1 models",
         )
+
+
+def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Path) -> None:
+    chosen, clock = settings(tmp_path), ManualClock(START_MS)
+    with open_store(chosen, clock) as store:
+        assert not [found for found in look(chosen, "store", clock=clock) if found.check == "replicas"]
+        evaluations = EvaluationStore(store.database)
+        evaluations.beat("gone", ("consume", "evaluate", "serve"))
+        clock.advance(60)
+        evaluations.beat("monitor-0", ("consume", "evaluate"))
+        evaluations.acquire("monitor-0", ["churn", "fraud"])
+        clock.advance(2)
+        evaluations.beat("monitor-1", ("evaluate",))
+        found = [found for found in look(chosen, "store", clock=clock) if found.check == "replicas"]
+    first, second, missing = [(one.verdict, one.detail) for one in found]
+    times = "started 2025-10-09T08:54:{0}.000Z, last seen 2025-10-09T08:54:{0}.000Z"
+    assert first == (OK, "monitor-0: consume, evaluates 2 models; " + times.format(20))
+    assert second == (OK, "monitor-1: evaluates 0 models; " + times.format(22))
+    assert missing == (WARN, "no live replica has the role serve: reports and pages are not answered")
 
 
 def test_the_command_prints_a_line_for_each_and_ends_with_0_or_1(tmp_path: Path) -> None:

@@ -75,34 +75,6 @@ def test_reports_series_and_counters_are_those_of_the_log_and_the_next_process_g
         assert second.samples()["calibration_records_read_total", frozenset()] == 0
 
 
-def test_killed_in_the_middle_twice(kafka_broker: KafkaBroker, log: Log, tmp_path: Path) -> None:
-    # Small polls, so that there is a middle.
-    suffix = "serve-killed"
-    write_settings(
-        tmp_path, kafka_broker, suffix, pipeline={"max_poll_records": 300, "checkpoint_interval": "50ms"},
-        evaluation=EVALUATION,
-        source={"kafka": {"session_timeout": "6s"}},
-    )  # fmt: skip
-    whole = len(log.lines)
-    parts = [whole * tenths // 10 for tenths in (3, 6)]
-    log.write(kafka_broker, suffix, parts[0])
-    for least, until, following in zip((0, parts[0]), parts, (parts[1], None), strict=True):
-        with Served(tmp_path) as served:
-
-            def well_into_the_part(served: Served = served, wanted: int = (least + 2 * until) // 3) -> bool:
-                return sum(served.counted().values()) > wanted
-
-            served.eventually(well_into_the_part, served.counted)
-            served.kill()
-            assert least < sum(served.last_counted.values()) <= until
-        # However late it was killed, there is more to read.
-        log.write_rest(kafka_broker, suffix, until, following)
-    with Served(tmp_path) as served:
-        assert_read_whole(served, log)
-        read = served.samples()["calibration_records_read_total", frozenset()]
-        assert whole - parts[1] <= read < whole
-
-
 def test_events_of_a_file_and_of_requests_go_through_kafka(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
     suffix = "sent"
     for topic in topics(suffix):

@@ -37,7 +37,8 @@ def test_the_broker_and_the_topics_come_late_and_the_broker_goes_and_comes_back(
     own_broker: KafkaBroker, tmp_path: Path
 ) -> None:
     suffix = "late"
-    log = small_log(tmp_path, own_broker, suffix)
+    # A broker that comes back waits so long for the member that it remembers.
+    log = small_log(tmp_path, own_broker, suffix, source={"kafka": {"session_timeout": "6s"}})
     with Served(tmp_path) as served:
         assert served.says("Connection refused") == (
             503,

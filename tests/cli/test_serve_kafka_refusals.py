@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.scores.grid import GRID_VERSION
+from monitor.store.migrate import newest_revision
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside, monitor, one_error_line
 from tests.cli.kafka_service import write_settings
@@ -29,8 +30,8 @@ pytestmark = pytest.mark.kafka
         (
             "UPDATE alembic_version SET version_num = '9999'",
             (
-                "has schema revision 9999, this version knows up to 0008: run the newer version of the service, or "
-                "name another store"
+                f"has schema revision 9999, this version knows up to {newest_revision()}: run the newer "
+                "version of the service, or name another store"
             ),
         ),
     ],

@@ -10,7 +10,6 @@ from typing import Final
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.recalibration.claims import Claims
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import Finding, Scheduler
@@ -51,8 +50,7 @@ class Night:
         self.runner = Runner(
             self.refits,
             self.events.read_sample,
-            Claims(self.store.database.identity, folder),
-            promoted=serving.refresh,
+            promoted=serving.note_change,
             clock=self.clock,
         )
         self.lifecycle = Recalibrations(

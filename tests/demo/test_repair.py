@@ -40,7 +40,7 @@ def refitted(name: str, method: str, count: int = COUNT, seed: int = 41) -> Refi
         features=drawn.features if drawn.features.shape[1] else None,
     )
     job = Job(name, "1", method, {}, window_ms=10**9, id="rc_1", state=JobState.RUNNING, requested_ms=0, actor="ada")
-    return refit(RefitTask(job, Sample(events, count, {}), created_ms=0), draws=19)
+    return refit(RefitTask(job, created_ms=0), Sample(events, count, {}), draws=19)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from monitor.demo.models import MODELS, Regime
 from monitor.demo.traffic import HORIZON_MS, LATENESS_MS, STEP_MS, Cohort, Traffic, draw_cohort
 from monitor.events.codec import Decoder
 from monitor.events.features import read_features
+from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.events.strata import Strata
 from monitor.sources.base import Message
@@ -73,7 +74,9 @@ def test_what_is_meant_to_be_valid_is_and_the_rest_are_dead_letters(hour: list[M
         for offset, message in enumerate(hour)
     ]
     strata = Strata(lambda _: ModelPolicy(horizon_ms=HORIZON_MS, lateness_ms=LATENESS_MS))
-    decoded = Decoder(clock=ManualClock(START_MS)).decode(RecordBatch("events", 0, records, len(records)), strata, None)
+    decoded = Decoder(Rules(clock=ManualClock(START_MS))).decode(
+        RecordBatch("events", 0, records, len(records)), strata, None
+    )
     assert len(decoded.columns) == len(parsed(hour))
     assert 0.0003 < len(decoded.dead_letters) / len(hour) < 0.003
     assert len({letter.reason for letter in decoded.dead_letters}) >= 5

@@ -102,7 +102,7 @@ def test_all_are_held_short(services: dict[str, dict[str, Any]]) -> None:
             assert service["user"] == "65532:65532"
             assert any(each.startswith("/tmp:") for each in service["tmpfs"])
             assert service["build"] == {"context": "..", "dockerfile": "deploy/Dockerfile"}
-    assert sum(service["image"] == OURS for service in services.values()) == 4
+    assert sum(service["image"] == OURS for service in services.values()) == 5
 
 
 def test_it_is_started_in_order_and_ended_in_order(services: dict[str, dict[str, Any]]) -> None:
@@ -138,6 +138,24 @@ def test_the_settings_fit_the_topics_and_the_simulator(services: dict[str, dict[
     default = re.fullmatch(r"\$\{MONITOR_STORE_URL:-(.*)\}", services["monitor"]["environment"]["MONITOR__STORE__URL"])
     assert default is not None
     assert default.group(1) == variables["MONITOR__STORE__URL"]
+
+
+def test_replicas_share_the_store_and_read_no_events(services: dict[str, dict[str, Any]]) -> None:
+    first, others = services["monitor"], services["replica"]
+    settings = load_settings(DEPLOY / "monitor.yaml", others["environment"] | {"MONITOR__STORE__URL": "sqlite:///s.db"})
+    assert settings.roles == ("evaluate", "serve")
+    assert others["environment"]["MONITOR__STORE__URL"] == first["environment"]["MONITOR__STORE__URL"]
+    assert set(mounts(others)) < set(mounts(first))
+    assert (others["command"], others["healthcheck"]) == (first["command"], first["healthcheck"])
+    # One port of this machine can be that of one container.
+    assert "ports" not in others
+    assert others["profiles"] == ["replicas"]
+    (job,) = (
+        job
+        for job in read(DEPLOY / "prometheus" / "prometheus.yml")["scrape_configs"]
+        if job["job_name"] == "calibration-monitor"
+    )
+    assert job["dns_sd_configs"] == [{"names": ["replica"], "type": "A", "port": settings.api.port}]
 
 
 def test_the_commands_are_commands(services: dict[str, dict[str, Any]], tmp_path: Path) -> None:

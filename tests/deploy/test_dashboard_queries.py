@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from deploy.dashboards.every import DASHBOARDS
+from deploy.dashboards.__main__ import DASHBOARDS
 from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.cli.demo import demo_settings
@@ -58,7 +58,7 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Watched"]:
     simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=1.0)
     for replica in replicas:
         # Maps are looked at twice a minute.
-        replica.recalibration.live._interval_seconds = 0.5
+        replica.recalibration._live_maps._seconds = 0.5
         replica.start()
     try:
         addresses = [replica.server.url.removeprefix("http://") for replica in replicas]

@@ -11,7 +11,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from deploy.dashboards.every import DASHBOARDS, to_json
+from deploy.dashboards.__main__ import DASHBOARDS, to_json
 from docs.generators.series import catalogue
 from monitor.measures import MEASURES, WINDOW_MEASURES
 from monitor.metrics.series import Level

@@ -1,6 +1,7 @@
 """docs/security.md agrees with the service: its table of routes, and what it promises in numbers."""
 
 from monitor.access import keys, provider, tokens
+from monitor.http import authorization
 from tests.docs.routes import PAGE, table, with_table
 
 PAGE_TEXT = PAGE.read_text(encoding="utf-8")
@@ -25,7 +26,7 @@ def test_times_and_sizes_are_those_of_the_code() -> None:
         f"`access.oidc.refresh` and {provider.OUTAGE_SECONDS / 60:g} minutes",
         f"within {provider.READ_SECONDS:g} seconds",
         f"{provider.MAX_BYTES // 1024} KiB",
-        f"{tokens.MAX_CHARACTERS // 1024} KiB",
+        f"{authorization.MAX_CHARACTERS // 1024} KiB",
         f"for {tokens.REMEMBERED_SECONDS:g} seconds",
     )
     assert [each for each in said if each not in WORDS] == []

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoded, Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Strata
 
@@ -50,5 +51,5 @@ def decode(
     strata: Strata | None = None,
 ) -> Decoded:
     """Decode messages as one batch."""
-    decoder = decoder or Decoder(clock=ManualClock(NOW_MS), classes=CLASSES)
+    decoder = decoder or Decoder(Rules(clock=ManualClock(NOW_MS), classes=CLASSES))
     return decoder.decode(batch_of(messages), strata or new_strata(), default_kind)

@@ -9,6 +9,7 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoded, Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, Reason, SeriesKey, Stratum
 from tests.events.messages import NOW_MS, OF_CLASSES, Message, decode, new_strata
 from tests.reference.naive_join import normalised
@@ -111,7 +112,7 @@ def test_in_a_cloudevent() -> None:
 
 
 def test_where_nothing_is_declared_a_list_names_what_to_declare() -> None:
-    plain = Decoder(clock=ManualClock(NOW_MS))
+    plain = Decoder(Rules(clock=ManualClock(NOW_MS)))
     (letter,) = decode(prediction([0.25, 0.5, 0.25]), decoder=plain).dead_letters
     assert letter.reason is Reason.UNSUPPORTED_MULTICLASS
     assert "name them in the settings under models.declared, as classes" in letter.detail

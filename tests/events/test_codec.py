@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from monitor.clock import ManualClock
+from monitor.events import codec
 from monitor.events.codec import Decoder
 from monitor.events.fields import Rejected
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, Reason, Stratum
 from monitor.events.strata import Caps, Strata
 from tests.events.messages import LABELLED, NOW_MS, OUTCOME, POLICY, PREDICTION, Message, decode, new_strata
@@ -173,7 +175,7 @@ class TestColumns:
         assert strata.models == ["a", "b", "c"]
 
     def test_one_decoder_serves_many_partitions(self) -> None:
-        decoder = Decoder(clock=ManualClock(NOW_MS))
+        decoder = Decoder(Rules(clock=ManualClock(NOW_MS)))
         first, second = new_strata(), new_strata()
         decode(changed(PREDICTION, model="a"), decoder=decoder, strata=first)
         assert decode(
@@ -182,7 +184,7 @@ class TestColumns:
         assert (first.models, second.models) == (["a"], ["b", "churn"])
 
     def test_a_decoder_forgets_a_partition_that_is_gone(self) -> None:
-        decoder = Decoder(clock=ManualClock(NOW_MS))
+        decoder = Decoder(Rules(clock=ManualClock(NOW_MS)))
         strata = new_strata()
         decode(PREDICTION, OUTCOME, decoder=decoder, strata=strata)
         gone = weakref.ref(strata)
@@ -191,9 +193,10 @@ class TestColumns:
         assert gone() is None
         assert not decoder._names
 
-    def test_a_full_memory_of_names_changes_nothing(self) -> None:
+    def test_a_full_memory_of_names_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(codec, "_MAX_NAMES", 3)
         messages = [changed(PREDICTION, segments={"region": str(n % 7)}) for n in range(40)]
-        small = Decoder(clock=ManualClock(NOW_MS), max_cached=3)
+        small = Decoder(Rules(clock=ManualClock(NOW_MS)))
         got, expected = decode(*messages, decoder=small), decode(*messages)
         assert got.columns.stratum.tolist() == expected.columns.stratum.tolist()
 
@@ -319,7 +322,7 @@ class TestDeadLetters:
         ],
     )
     def test_reason_and_detail(self, value: bytes | None, reason: Reason, says: str) -> None:
-        decoder = Decoder(max_bytes=2000, clock=ManualClock(NOW_MS)) if reason is Reason.OVERSIZED else None
+        decoder = Decoder(Rules(max_bytes=2000, clock=ManualClock(NOW_MS))) if reason is Reason.OVERSIZED else None
         decoded = decode(PREDICTION, value, OUTCOME, decoder=decoder)
         (letter,) = decoded.dead_letters
         assert (letter.reason, letter.offset, letter.value) == (reason, 1, value)
@@ -361,7 +364,7 @@ class TestDeadLetters:
 
     def test_a_dirty_batch_leaves_no_cycles_that_keep_it_in_memory(self) -> None:
         bad = [b"{", None, changed(PREDICTION, ts="no"), changed(PREDICTION, model="\n"), changed(PREDICTION, p=[1])]
-        strata, decoder = new_strata(), Decoder(clock=ManualClock(NOW_MS))
+        strata, decoder = new_strata(), Decoder(Rules(clock=ManualClock(NOW_MS)))
         decode(*bad, strata=strata, decoder=decoder)
         gc.collect()
         gc.disable()
@@ -373,7 +376,7 @@ class TestDeadLetters:
 
     def test_the_messages_own_timestamp_is_the_reference_for_times_ahead(self) -> None:
         late = changed(PREDICTION, ts=NOW_MS)
-        decoder = Decoder(max_ahead_ms=1000, clock=ManualClock(NOW_MS + 10**9))
+        decoder = Decoder(Rules(max_ahead_ms=1000, clock=ManualClock(NOW_MS + 10**9)))
         decoded = decode(
             Message(late, timestamp=NOW_MS - 1000), Message(late, timestamp=NOW_MS - 1001), decoder=decoder
         )
@@ -381,7 +384,7 @@ class TestDeadLetters:
 
     def test_the_clock_is_the_reference_where_the_log_has_none(self) -> None:
         clock = ManualClock(NOW_MS - 1001)
-        decoder = Decoder(max_ahead_ms=1000, clock=clock)
+        decoder = Decoder(Rules(max_ahead_ms=1000, clock=clock))
         message = Message(changed(PREDICTION, ts=NOW_MS), timestamp=-1)
         timely = Message(PREDICTION, timestamp=NOW_MS)
         assert len(decode(message, timely, decoder=decoder).columns) == 1

@@ -3,6 +3,7 @@
 import pytest
 
 from monitor.events.codec import Decoded, Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, Reason, RecordBatch
 from monitor.events.strata import Caps, Strata
 from tests.stream.support import LogRecord
@@ -13,7 +14,7 @@ HEAD = b'{"model":"m","id":"1","ts":1760000000000'
 def decoded(*values: bytes, kind_by_keys: bool = True) -> Decoded:
     records = [LogRecord(at, -1, value) for at, value in enumerate(values)]
     strata = Strata(lambda _: ModelPolicy(horizon_ms=1, lateness_ms=1), Caps())
-    return Decoder(kind_by_keys=kind_by_keys).decode(RecordBatch("f", 0, records, len(records)), strata, None)
+    return Decoder(Rules(kind_by_keys=kind_by_keys)).decode(RecordBatch("f", 0, records, len(records)), strata, None)
 
 
 @pytest.mark.parametrize(

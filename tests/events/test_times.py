@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from monitor.events import rfc3339_loops as rfc3339
 from monitor.events.fields import Rejected
 from monitor.events.model import Reason
-from monitor.events.times import check_range, format_time, parse_times, read_time
+from monitor.events.rfc3339 import parse_times
+from monitor.events.times import check_range, format_time, parse_time, read_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FORM = re.compile(
@@ -21,8 +21,15 @@ FORM = re.compile(
 
 
 def parse(text: str) -> int | None:
-    time_ms, status = parse_times([text])
-    return int(time_ms[0]) if status[0] == rfc3339.GOOD else None
+    """The time in bulk; the same as alone."""
+    try:
+        alone = parse_time(text)
+    except ValueError:
+        alone = None
+    if text.isascii():
+        time_ms, good = parse_times([text])
+        assert (time_ms[0] if good[0] else None) == alone
+    return alone
 
 
 def naive_parse(text: str) -> int | None:
@@ -110,15 +117,11 @@ def test_texts_do_not_change_their_neighbours(texts: list[str]) -> None:
 def test_every_day_of_four_centuries_stands_where_the_calendar_puts_it() -> None:
     days = [datetime(1900, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in range(146_097)]
     time_ms, status = parse_times([day.strftime("%Y-%m-%dT00:00:00Z") for day in days])
-    assert (status == rfc3339.GOOD).all()
+    assert status.all()
     assert (time_ms[0], set((time_ms[1:] - time_ms[:-1]).tolist())) == (
         (days[0] - EPOCH).days * 86_400_000,
         {86_400_000},
     )
-
-
-def test_the_year_zero_is_a_leap_year() -> None:
-    assert parse("0000-02-29T00:00:00Z") == parse("0001-01-01T00:00:00Z") - 307 * 86_400_000  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
 from monitor.store.schema import RECALIBRATION_MAPS
 from monitor.store.sql import SqlStore
-from tests.patience import PATIENCE_SECONDS
 from tests.snapshots import NOW_MS
 from tests.store.refits import stored_map
 
@@ -49,7 +48,7 @@ class Refits(Recalibrations):
             versions=version_of,
             plan=lambda _: RefitPlan("beta", {}, schedule="0 3 * * *", on_verdict=True),
             # What was just changed is seen by the next request, however slow the machine is.
-            serving=Serving(self.kept, patience_seconds=PATIENCE_SECONDS, clock=self.clock),
+            serving=Serving(self.kept, clock=self.clock),
             live=lambda *_: self.measured,
             clock=self.clock,
         )

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from monitor.events.codec import Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, RecordBatch
 from monitor.events.strata import Strata
 from monitor.http.limits import Limits
@@ -78,7 +79,7 @@ def test_what_is_written_is_what_the_stream_reads(service: Service, client: Clie
 
 
 def test_events_of_several_classes_are_checked_as_they_are_declared(service: Service) -> None:
-    client = service.client(decoder=lambda: Decoder(classes={"churn": 3}))
+    client = service.client(decoder=lambda: Decoder(Rules(classes={"churn": 3})))
     events = [PREDICTION | {"p": [0.25, 0.5, 0.25]}, OUTCOME | {"y": 2}, OUTCOME | {"y": 3}, PREDICTION]
     answer = post(client, json.dumps(events)).json()
     assert (answer["accepted"], answer["rejected"]) == (2, 2)

@@ -1,7 +1,9 @@
 """GET /v1/models/{model}/history: what was measured in earlier windows."""
 
+import itertools
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.events.model import SeriesKey
+from monitor.clock import ManualClock
+from monitor.events.codec import Decoder
+from monitor.events.model import Kind, SeriesKey
+from monitor.sources.base import Message, Topics
+from monitor.sources.embedded import EmbeddedSource
+from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store import history as stored
+from monitor.store.evaluations import EvaluationStore
 from monitor.store.history import FIELDS, Points
 from monitor.store.sql import SqlStore
+from monitor.stream.partition import PartitionSettings
+from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.windows.evaluator import Evaluator
 from monitor.windows.history import History, points_of
+from monitor.windows.leases import Leases
+from monitor.windows.panes import ClosedPanes, read_closings
+from monitor.windows.snapshots import SharedSnapshots
+from monitor.windows.windows import Window
 from tests.http.service import BROWSER, Service, assert_problem
+from tests.real.mixed_log import OUTCOMES, PREDICTIONS, MixedLog, policy_of
+from tests.reference.naive_windows import NaiveWindows
 from tests.snapshots import HOUR_MS, NOW_MS, report, snapshot
 
 HISTORY = "/v1/models/churn/history"
@@ -71,6 +88,50 @@ def test_a_point_says_what_the_report_said(service: Service) -> None:
         assert result.keys() == {"unit", *FIELDS}
         assert result.pop("unit") == said["measures"][name]["unit"]
         assert result == pytest.approx({field: said["measures"][name][field] for field in result}, rel=1e-6)
+
+
+def test_every_point_is_what_loops_over_the_log_compute(store: SqlStore, tmp_path: Path) -> None:
+    log, parts, draws = MixedLog(8_000, 3, models=("churn",), settled=True), 6, 19
+    windows = [Window("1h", HOUR_MS), Window("24h", 24 * HOUR_MS)]
+    kept_ms = {window.slide_ms: 2 * window.length_ms for window in windows}
+    kinds: dict[str, Kind | None] = {PREDICTIONS: Kind.PREDICTION, OUTCOMES: Kind.OUTCOME}
+    clock, evaluations = ManualClock(NOW_MS), EvaluationStore(store.database)
+    with ExitStack() as at_the_end:
+        written = EmbeddedLog(tmp_path / "log", partitions=log.partitions, clock=clock)
+        at_the_end.callback(written.close)
+        pipeline = Pipeline(
+            EmbeddedSource(written, Topics(kinds)),
+            store,
+            Decoder(),
+            partitions=PartitionSettings(policy=policy_of, kept_ms=kept_ms),
+            settings=PipelineSettings(kinds, poll_seconds=0),
+            clock=clock,
+        )
+        at_the_end.callback(pipeline.run)
+        at_the_end.callback(pipeline.stop)
+        for part in range(parts):
+            lines = log.lines[len(log.lines) * part // parts : len(log.lines) * (part + 1) // parts]
+            written.write([Message(line.topic, line.value, line.key, partition=line.partition) for line in lines])
+            for _ in range(30):
+                pipeline.step()
+                clock.advance(1.0)
+            # Each part is evaluated by another replica, which knows nothing of the one before.
+            panes, leases = ClosedPanes(kept_ms, policy_of), Leases(evaluations, f"replica-{part}", ("evaluate",))
+            read_closings(store, panes)
+            leases.beat()
+            snapshots = SharedSnapshots(evaluations, leases, {window.name for window in windows})
+            Evaluator(panes, windows, draws=draws, snapshots=snapshots, clock=clock).evaluate()
+            snapshots.exchange()
+            leases.leave()
+    service = Service()
+    service.history = History(store.database)
+    loops, ends = NaiveWindows(log.joins), set()
+    for series, window in itertools.product(loops.series, windows):
+        query = {"version": series.version, "segment": series.segment, "window": window.name}
+        for point in get(service, **query)["points"]:
+            loops.assert_report(series, point, draws=draws)
+            ends.add((window, point["to"]))
+    assert len(ends) > 2 * (parts - 2)
 
 
 def test_of_each_step_the_last_window_is_shown(service: Service) -> None:

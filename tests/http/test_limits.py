@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message
 from monitor.access.keys import make_key
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
+from monitor.http import limits
 from monitor.http.limits import MAX_KEYS, Limits, RateLimit
 from monitor.http.request_log import Reason, RefusedRequests
 from monitor.reports.evaluation.report import Report
@@ -181,9 +182,10 @@ def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
     assert Client(app).get("/v1/session", key=seldom).status_code == 200
 
 
-def test_a_window_counts_each_key_and_forgets_the_oldest() -> None:
+def test_a_window_counts_each_key_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MAX_KEYS", 3)
     clock = ManualClock(0)
-    throttle = RateLimit(2, 60.0, clock, max_keys=3)
+    throttle = RateLimit(2, 60.0, clock)
     for name in "abc":
         assert throttle.hit(name)
         assert throttle.hit(name)
@@ -218,18 +220,18 @@ def test_refusals_are_told_of_once_a_minute() -> None:
             refused.count(Reason.WRONG, ATTACKER)
         refused.count(Reason.MISSING, ELSEWHERE)
         clock.advance(59)
-        refused.log_due()
+        refused.count(Reason.WRONG, ATTACKER)
         assert len(logs) == 2
         clock.advance(1)
-        refused.log_due()
-        refused.log_due()
+        refused.count(Reason.WRONG, ATTACKER)
+        refused.count(Reason.WRONG, ATTACKER)
     assert [(line["reason"], line["count"], line["log_level"]) for line in logs] == [
         ("wrong", 1, "warning"),
         ("missing", 1, "info"),
-        ("wrong", 4, "warning"),
+        ("wrong", 6, "warning"),
     ]
     assert logs[2]["last_address"] == ATTACKER
-    assert refused.counts["wrong"] == 5
+    assert refused.counts["wrong"] == 8
 
 
 def test_what_takes_too_long_is_for_later_and_keeps_its_turn() -> None:

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.special import expit
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import coarsen, null_level
-from monitor.inference.resampling import outcomes, percent_point_95, widen
+from monitor.inference.resampling import outcomes, percent_point_95, thin, widen
 from monitor.measures import MEASURES, Measure, SemiNorm, kce
 from monitor.scores import GridTable, ScoreTable, grid
 
@@ -255,6 +256,29 @@ def test_wide_cells_change_no_law_of_a_norm_that_is_drawn_on_them(events: int) -
         assert np.abs(on_wide - law).max() < 0.05 * law.std(), measure.name
 
 
+@pytest.mark.parametrize("events", [3_000, 60_000])
+def test_fewer_rows_change_no_level_of_a_measure_that_is_drawn_on_them(events: int) -> None:
+    rng = np.random.default_rng(events)
+    p = expit(rng.normal(-1.0, 1.2, events))
+    cells = GridTable.from_events(p, (rng.random(events) < p).astype(np.int64)).to_scores()
+    rows = thin(cells)
+    assert rows.rows < 0.6 * cells.rows
+    assert rows.total == cells.total
+    assert float(rows.residual.sum()) == pytest.approx(float(cells.residual.sum()), abs=1e-9)
+    (positives,) = outcomes(rng, cells, cells.score, 200)
+    summed = np.add.reduceat(positives, np.searchsorted(cells.lower, rows.lower), axis=1)
+    chosen = [MEASURES[name] for name in ("tce", "intce", "surrogate_intce")]
+    levels = null_level(cells, chosen, draws=199)
+    for measure in chosen:
+        law, on_rows = measure.of_outcomes(cells, positives), measure.of_outcomes(rows, summed)
+        spread = float(law.std())
+        assert on_rows.std() == pytest.approx(spread, rel=0.15), measure.name
+        assert (on_rows - law).std() < 0.7 * spread, measure.name
+        # Two sets of 200 draws differ by a tenth of their spread, and two pairs by as much.
+        assert levels[measure.name].mean == pytest.approx(law.mean(), abs=0.4 * spread), measure.name
+
+
 def test_single_predictions_are_drawn_as_they_are() -> None:
     table = ScoreTable.from_events([0.1, 0.1001, 0.4], [0, 1, 1])
     assert widen(table) is table
+    assert thin(table) is table

@@ -290,7 +290,7 @@ def test_a_witness_attains_the_norm_and_is_never_above_it(
 def test_many_draws_at_once_are_one_by_one(
     measure: Measure, data: tuple[Floats, Floats], on_grid: bool, seed: int, empty: bool
 ) -> None:
-    """To the bit, rows without events among them."""
+    """Up to rounding, rows without events among them."""
     table = GridTable.from_events(*data) if on_grid else ScoreTable.from_events(*data)
     check_draws(measure, table.to_scores() if isinstance(table, GridTable) else table, seed, empty)
 
@@ -313,9 +313,8 @@ def check_draws(measure: Measure, table: ScoreTable, seed: int, empty: bool) -> 
     positives = rng.binomial(counts, table.score, (6, counts.size)).astype(np.float64)
     positives = np.vstack([positives, np.zeros(counts.size), counts, rng.integers(0, counts + 1)])
     if measure.draws is not None:
-        np.testing.assert_array_equal(
-            measure.draws(table, positives), [measure.value(table.with_outcomes(drawn)) for drawn in positives]
-        )
+        one_by_one = [measure.value(table.with_outcomes(drawn)) for drawn in positives]
+        np.testing.assert_allclose(measure.draws(table, positives), one_by_one, rtol=1e-11, atol=1e-14)
     if isinstance(measure, SemiNorm):
         np.testing.assert_allclose(
             measure.norms(table, positives - counts * table.score) + measure.smallest(table),

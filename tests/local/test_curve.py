@@ -59,8 +59,8 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(InputError, match="gammas must be above 0, got 0"):
         mlce_curve(predictions, y, phi, [0.4, 0.0])
     with pytest.raises(InputError, match="weight must have the shape \\(100,\\), got \\(99,\\)"):
-        mlce_curve(predictions, y, phi, weight=np.ones(99))
+        mlce_curve(predictions, y, phi, [0.4], weight=np.ones(99))
     with pytest.raises(InputError, match="weight must be finite and above 0"):
-        mlce_curve(predictions, y, phi, weight=np.zeros(100))
+        mlce_curve(predictions, y, phi, [0.4], weight=np.zeros(100))
     with pytest.raises(NotEnoughData):
-        mlce_curve({"none": np.empty(0)}, np.empty(0), np.empty((0, 2)))
+        mlce_curve({"none": np.empty(0)}, np.empty(0), np.empty((0, 2)), [0.4])

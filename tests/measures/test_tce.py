@@ -15,8 +15,9 @@ from scipy.stats import binomtest, norm
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
+from monitor.measures.binomial_loops import log_factorials
 from monitor.measures.tce import Bins, Options, TceKeywords, tce, tce_bins, tce_draws, tce_error_bound, tce_t
-from monitor.measures.tce_loops import log_factorials, refuted_events
+from monitor.measures.tce_loops import refuted_events
 from monitor.measures.tce_tests import Test
 from monitor.scores import GridTable, ScoreTable
 from tests.reference import naive_tce

@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 from scipy.stats import binom, binomtest
 from sklearn.isotonic import IsotonicRegression
 
-from monitor.measures.binomial_loops import log_pmf
-from monitor.measures.tce_loops import log_factorials, pool_adjacent_violators, refuted_events, upper_tail
+from monitor.measures.binomial_loops import log_factorials, log_pmf, upper_tail
+from monitor.measures.tce_loops import pool_adjacent_violators, refuted_events
 from tests.reference.naive_tce import pava_bc
 
 Rows = list[tuple[int, int]]

@@ -18,6 +18,7 @@ from typing import Any, Final
 from monitor.clock import SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.events.codec import Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind
 from monitor.scores import GridTable
 from monitor.sources.base import Topics
@@ -80,7 +81,7 @@ def pipeline(
     return Pipeline(
         source,
         store,
-        Decoder(classes={OF_CLASSES: len(CLASSES)}),
+        Decoder(Rules(classes={OF_CLASSES: len(CLASSES)})),
         partitions=partitions,
         settings=PipelineSettings(kinds=kinds, checkpoint_seconds=checkpoint_seconds),
         clock=SystemClock(),

@@ -11,10 +11,10 @@ from monitor.recalibration.worker_process import Message, RefitResult, read_task
 
 def main() -> None:
     how = sys.argv[1]
-    task = read_task(sys.stdin.buffer)
+    task, sample = read_task(sys.stdin.buffer)
     passed = how != "rejected"
     comparison = {
-        "events": len(task.sample.events),
+        "events": len(sample.events),
         "champion": task.champion is not None,
         "guard": {"passed": passed, "reasons": [] if passed else ["It is not better.", "It is worse."]},
     }

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from monitor.errors import InputError
 from monitor.inference.cox import fit_cox, logits
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import _bends, _ends, _Search, last_change
@@ -148,8 +147,3 @@ def test_blocks_hold_whole_times() -> None:
 def test_the_same_sample_gives_the_same_answer() -> None:
     sample = events(3000, seed=10, jumps={0.5: (1.0, 0.3)})
     assert last_change(sample, seed=1) == last_change(sample, seed=1)
-
-
-def test_a_level_out_of_range_is_refused() -> None:
-    with pytest.raises(InputError, match="level must be above 0 and below 1, got 1"):
-        last_change(events(300, seed=11), level=1.0)

@@ -23,7 +23,9 @@ DRAWS = 39
 def compared(data: RefitData, method: str = "beta", champion: str | None = None, **options: Any) -> Comparison:
     other = None if champion is None else Contender("rc_old", fit_map(METHODS[champion], data.fit))
     fitted = fit_map(METHODS[method], data.fit)
-    return compare(data, Contender("rc_new", fitted), other, evaluate=evaluate, draws=DRAWS, **options)
+    return compare(
+        data, Contender("rc_new", fitted), other, evaluate=evaluate, draws=DRAWS, **{"left_out": {}, **options}
+    )
 
 
 def window(events: LabelledEvents) -> RefitData:
@@ -136,7 +138,7 @@ def test_a_champion_of_other_features_is_left_out_and_that_is_said() -> None:
     other = window(sample(3000, dimensions=3))
     champion = Contender("rc_old", fit_map(METHODS["lore"], other.fit))
     challenger = Contender("rc_new", fit_map(METHODS["beta"], data.fit))
-    found = compare(data, challenger, champion, evaluate=evaluate, draws=DRAWS)
+    found = compare(data, challenger, champion, evaluate=evaluate, left_out={}, draws=DRAWS)
     assert found.document["maps"]["champion"] is None
     assert found.document["guard"]["against"] == "none"
     (note,) = found.document["guard"]["notes"]
@@ -237,9 +239,9 @@ def test_decisions_are_those_of_each_map() -> None:
     y, w = data.held_out.outcome, data.held_out.weight
     for name in ("none", "challenger"):
         p = found.predictions[name]
-        assert decision["prediction_rejection_ratio"][name] == prediction_rejection_ratio(p, y, weight=w)
+        assert decision["prediction_rejection_ratio"][name] == prediction_rejection_ratio(p, y, w)
         for row in decision["reward"]:
-            assert row[name] == reward(p, y, row["cost_ratio"], weight=w)
+            assert row[name] == reward(p, y, w, row["cost_ratio"])
 
 
 def test_what_is_infinite_is_null() -> None:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from monitor.errors import NotEnoughData
 from monitor.recalibration.guard import BETS, MIN_E_VALUE, Evidence, Guard, LocalError, LossDifference, judge, weigh
 from tests.reference.naive_guard import naive_e_value
 
@@ -112,12 +111,6 @@ def test_an_infinite_log_loss_is_no_difference() -> None:
     found = weigh(np.array([0.5, 0.0]), np.array([0.5, 0.2]), np.array([1, 1]), np.ones(2))
     assert found.log_loss is None
     assert found.to_dict()["log_loss_difference"] is None
-
-
-def test_no_events_are_no_evidence() -> None:
-    empty: Floats = np.zeros(0)
-    with pytest.raises(NotEnoughData, match="at least 1 event"):
-        weigh(empty, empty, np.zeros(0, np.int64), empty)
 
 
 def exact_loss(prediction: float | list[float], outcome: int) -> Fraction:

@@ -1,7 +1,6 @@
 """The shadow, against a real store with real maps."""
 
 import json
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -23,7 +22,6 @@ from monitor.reports.evaluation.report import Report
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Overview, Sample, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS
-from tests.patience import eventually, joined
 from tests.recalibration.samples import START_MS, sample
 from tests.store.refits import LEASE_MS, queued, stored_map
 
@@ -80,7 +78,6 @@ class Watched:
             self.store,
             self.samples.read_sample,
             evaluate_of=lambda _: self._evaluate,
-            interval_seconds=0.01,
             draws=19,
             clock=self.clock,
         )
@@ -283,23 +280,14 @@ def test_features_of_another_length_say_so(refits: RecalibrationStore) -> None:
     assert watched.document()["maps"]["candidate"]["missing"].startswith("the map cannot be applied to these events: ")
 
 
-def test_it_looks_until_it_is_stopped_and_stops_between_versions(watched: Watched) -> None:
+def test_it_stops_between_versions(watched: Watched) -> None:
     for number, model in enumerate(("a", "b", "churn"), 1):
         refitted(watched.store, number, model=model)
-    thread = threading.Thread(target=watched.monitor.run)
-    thread.start()
-    try:
-        eventually(lambda: watched.monitor.latest.updated_ms > 0)
-    finally:
-        watched.monitor.stop()
-        joined(thread)
-
-    late = Watched(watched.store)
-    late.during = late.monitor.stop
-    late.monitor.run()
-    assert late.shown("a") == {"none": None, "candidate": "rc_1"}
-    assert late.shown("b") == {}
-    assert late.monitor.latest.updated_ms == 0
+    watched.during = watched.monitor.stop
+    watched.monitor.update()
+    assert watched.shown("a") == {"none": None, "candidate": "rc_1"}
+    assert watched.shown("b") == {}
+    assert watched.monitor.latest.updated_ms == 0
 
 
 def test_what_is_not_shown_any_more_is_forgotten(watched: Watched) -> None:

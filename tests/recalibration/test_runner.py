@@ -12,23 +12,20 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.claims import Claim, Claims
 from monitor.recalibration.runner import Runner
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.recalibration.abandoned import abandon
 from tests.store.refits import queued
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-STORE = "sqlite:///the store of these refits"
-CHILD = "import sys; from tests.recalibration.test_runner import serve; serve(sys.argv[1], sys.argv[2])"
+CHILD = "import sys; from tests.recalibration.test_runner import serve; serve(sys.argv[1])"
 
 
 class Samples:
@@ -50,10 +47,8 @@ def command(how: str) -> Sequence[str]:
 
 
 class Running:
-    def __init__(self, refits: RecalibrationStore, folder: Path) -> None:
+    def __init__(self, refits: RecalibrationStore) -> None:
         self.refits = refits
-        self.folder = folder / "work"
-        self.folder.mkdir()
         self.promotions = 0
         self.runners: list[Runner] = []
 
@@ -63,7 +58,6 @@ class Running:
         runner = Runner(
             self.refits,
             Samples().read_sample,
-            Claims(STORE, self.folder),
             command=command(how),
             jobs=jobs,
             timeout_seconds=timeout_seconds,
@@ -79,13 +73,12 @@ class Running:
 
 
 @pytest.fixture
-def run(refits: RecalibrationStore, tmp_path: Path) -> Iterator[Running]:
-    running = Running(refits, tmp_path)
+def run(refits: RecalibrationStore) -> Iterator[Running]:
+    running = Running(refits)
     yield running
     for runner in running.runners:
         runner.stop()
     assert all(runner.join(PATIENCE_SECONDS) for runner in running.runners)
-    assert [path for path in running.folder.rglob("*") if path.is_file()] == []
 
 
 def ended(refits: RecalibrationStore, job_id: str = "rc_1") -> Job:
@@ -271,23 +264,22 @@ def test_a_champion_that_is_damaged_fails_the_refit_and_says_so(
     )
 
 
-def serve(url: str, folder: str) -> None:
+def serve(url: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
     with SqlStore.open(url) as store:
         runner = Runner(
             RecalibrationStore(store.database),
             Samples().read_sample,
-            Claims(STORE, Path(folder)),
             command=command("sleeps"),
         )
         runner.start()
         runner.join(3600.0)
 
 
-def killed_while_sleeping(refits: RecalibrationStore, run: Running, tmp_path: Path) -> int:
+def killed_while_sleeping(refits: RecalibrationStore, tmp_path: Path) -> int:
     """A service that is killed while it runs rc_1; the process id that its worker had."""
     url = f"sqlite:///{tmp_path}/monitor.db"
-    service = subprocess.Popen([sys.executable, "-c", CHILD, url, str(run.folder)], cwd=ROOT)
+    service = subprocess.Popen([sys.executable, "-c", CHILD, url], cwd=ROOT)
 
     def lives() -> None:
         assert service.poll() is None, f"the service ended by itself, with status {service.returncode}"
@@ -307,29 +299,10 @@ def test_a_killed_service_takes_its_workers_along_and_its_refits_are_begun_again
     refits: RecalibrationStore, run: Running, tmp_path: Path
 ) -> None:
     refits.add_job(queued(1))
-    own = killed_while_sleeping(refits, run, tmp_path)
+    own = killed_while_sleeping(refits, tmp_path)
     assert refits.job("rc_1").state is JobState.RUNNING
-    # Its lease has not run out; the next service on this machine sees that nobody holds its claim.
-    runner = run("sleeps")
-    eventually(lambda: refits.job("rc_1").attempts == 2)
-    assert pids(refits)[0] != own
-    runner.stop()
-    assert runner.join(PATIENCE_SECONDS)
-    run("passes")
-    assert ended(refits).state is JobState.CANDIDATE
-    assert [entry.detail for entry in refits.audit() if entry.action == "released"] == [
-        {"lost": "the service was killed"},
-        {},
-    ]
-
-
-def test_a_claim_that_the_store_knows_otherwise_changes_nothing(refits: RecalibrationStore, run: Running) -> None:
-    refits.add_job(queued(1))
-    assert refits.claim_job("alive", now_ms=2**50, lease_ms=60_000) is not None
-    # Of a refit from before the store was restored; and of one that has another owner now.
-    for claim in Claim("rc_9", "x"), Claim("rc_1", "another"):
-        abandon(STORE, run.folder, claim)
-    run("passes")
-    refits.add_job(queued(2, model="fraud"))
-    assert ended(refits, "rc_2").state is JobState.CANDIDATE
-    assert (refits.job("rc_1").state, refits.job("rc_1").attempts) == (JobState.RUNNING, 1)
+    # Once its lease has expired, here by the clock of the next service, it starts again.
+    run("passes", clock=ManualClock(SystemClock().now_ms() + 60_000))
+    job = ended(refits)
+    assert (job.state, job.attempts) == (JobState.CANDIDATE, 2)
+    assert gone(own)

@@ -16,7 +16,7 @@ from monitor.recalibration.schedule import Finding, Scheduler
 from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
-from tests.patience import eventually, joined
+from tests.patience import joined
 from tests.store.refits import LEASE_MS, stored_map
 
 HOUR_MS = 3_600_000
@@ -52,6 +52,7 @@ class Replica:
     def look(self, hours: float = 0.0) -> list[str]:
         """Let time pass and look; which refits by what there are now, the oldest first."""
         self.clock.advance(hours * 3600)
+        self.lifecycle.serving.refresh()
         self.scheduler.request_due()
         return [f"{job.trigger} {job.state}" for job in reversed(self.refits.jobs())]
 
@@ -233,18 +234,6 @@ def test_replicas_that_see_one_verdict_ask_once(refits: RecalibrationStore) -> N
     assert len(refits.jobs()) == 1
 
 
-def test_it_looks_until_it_is_stopped(refits: RecalibrationStore) -> None:
-    replica = Replica(refits, on_verdict=True)
-    replica.finding = verdict()
-    thread = threading.Thread(target=replica.scheduler.run)
-    thread.start()
-    try:
-        eventually(refits.jobs)
-    finally:
-        replica.scheduler.stop()
-        joined(thread)
-
-
 @given(st.integers(0, 2**42), st.sampled_from(["* * * * *", "*/7 3 * * *", "0 0 1 * *", "30 5 * 2 1", "0 0 29 2 *"]))
 def test_slots_before_and_after_a_time_are_neighbours(at_ms: int, expression: str) -> None:
     after = next_slot_ms(expression, at_ms)
@@ -271,7 +260,9 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
     def refit() -> Job:
         replica.clock.advance(COOL_DOWN_MS / 1000)
         replica.finding = Finding("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
+        replica.lifecycle.serving.refresh()
         replica.scheduler.request_due()
+        replica.lifecycle.serving.refresh()
         serves = replica.lifecycle.serving.champion("churn", "7").map_id
         return end(refits, JobState.CANDIDATE, baseline=serves, finished_ms=replica.clock.now_ms())
 

@@ -43,12 +43,6 @@ class Counting(RecalibrationStore):
         return super().artifact(map_id)
 
 
-@pytest.fixture(autouse=True)
-def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Long enough for any machine: what is seen must not depend on how busy it is."""
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", PATIENCE_SECONDS)
-
-
 @pytest.fixture
 def store(refits: RecalibrationStore) -> Counting:
     return Counting(refits)
@@ -103,8 +97,8 @@ def test_a_map_that_needs_more_says_what(serving: Serving, store: Counting) -> N
     assert np.shape(applied.prediction) == (100,)
 
 
-def test_the_store_is_asked_every_two_seconds_and_maps_are_loaded_once(
-    serving: Serving, store: Counting, clock: ManualClock
+def test_the_store_is_asked_once_until_the_next_refresh_and_maps_are_loaded_once(
+    serving: Serving, store: Counting
 ) -> None:
     promote(store, 1, Identity())
     for _ in range(5):
@@ -113,12 +107,13 @@ def test_the_store_is_asked_every_two_seconds_and_maps_are_loaded_once(
     assert (store.asked, store.loaded) == (1, ["rc_1"])
     promote(store, 2, Identity())
     assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
-    clock.advance(2.0)
-    assert serving.apply("churn", "7", [0.5]).map_id == "rc_2"
-    assert (store.asked, store.loaded) == (2, ["rc_1", "rc_2"])
-    promote(store, 3, Identity())
     serving.refresh()
-    assert serving.apply("churn", "7", [0.5]).map_id == "rc_3"
+    assert serving.apply("churn", "7", [0.5]).map_id == "rc_2"
+    promote(store, 3, Identity())
+    serving.note_change()
+    for _ in range(2):
+        assert serving.champion("churn", "7").map_id == "rc_3"
+    assert (store.asked, store.loaded) == (3, ["rc_1", "rc_2"])
 
 
 def test_what_served_goes_on_serving_while_the_store_is_away(
@@ -131,12 +126,14 @@ def test_what_served_goes_on_serving_while_the_store_is_away(
     promote(store, 1, Identity())
     assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
     store.away = True
-    clock.advance(60.0)
     with capture_logs() as logs:
         for _ in range(3):
+            serving.refresh()
             assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
-    assert [entry["detail"] for entry in logs] == ["the store is away"]
-    assert store.asked == 3
+        clock.advance(60.0)
+        store.away = False
+        serving.refresh()
+    assert [entry.get("detail") for entry in logs] == ["the store is away", None]
 
 
 class Hanging(Counting):
@@ -153,34 +150,7 @@ class Hanging(Counting):
         return super().champions()
 
 
-def test_a_store_that_hangs_keeps_nobody_waiting_for_long(
-    refits: RecalibrationStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = Hanging(refits)
-    serving = Serving(store, clock=clock)
-    promote(store, 1, Identity())
-    store.let.set()
-    assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
-    store.let.clear()
-    clock.advance(60.0)
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", 0.05)
-    # In this very thread: if it waited, nobody would let the store answer.
-    assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
-    monkeypatch.setattr(module, "PATIENCE_SECONDS", PATIENCE_SECONDS)
-    try:
-        promote(store, 2, Identity())
-        # One asks already: nobody else even begins to wait.
-        assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
-        assert serving.champion("churn", "7").map_id == "rc_1"
-    finally:
-        store.let.set()
-    # Whoever changes something here waits for that answer, and for the next one, which holds it.
-    promote(store, 3, Identity())
-    serving.refresh()
-    assert serving.apply("churn", "7", [0.5]).map_id == "rc_3"
-
-
-def test_who_asks_after_an_own_promotion_waits_and_sees_it(refits: RecalibrationStore, clock: ManualClock) -> None:
+def test_a_store_that_hangs_keeps_no_request_waiting(refits: RecalibrationStore, clock: ManualClock) -> None:
     store = Hanging(refits)
     serving = Serving(store, clock=clock)
     promote(store, 1, Identity())
@@ -189,39 +159,33 @@ def test_who_asks_after_an_own_promotion_waits_and_sees_it(refits: Recalibration
     store.let.clear()
     store.entered.clear()
     promote(store, 2, Identity())
-    serving.refresh()
-    found: list[str | None] = []
-    threads = [threading.Thread(target=lambda: found.append(serving.champion("churn", "7").map_id)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
+    refreshing = threading.Thread(target=serving.refresh)
+    refreshing.start()
+    try:
+        assert store.entered.wait(PATIENCE_SECONDS)
+        # In this very thread: if it waited, nobody would let the store answer.
+        assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
+    finally:
+        store.let.set()
+        joined(refreshing)
+    assert serving.champion("churn", "7").map_id == "rc_2"
+
+
+def test_a_change_is_seen_after_its_refresh_though_an_earlier_one_is_under_way(
+    refits: RecalibrationStore, clock: ManualClock
+) -> None:
+    store = Hanging(refits)
+    serving = Serving(store, clock=clock)
+    threads = [threading.Thread(target=serving.refresh)]
+    threads[0].start()
     assert store.entered.wait(PATIENCE_SECONDS)
+    promote(store, 1, Identity())
+    threads.append(threading.Thread(target=serving.refresh))
+    threads[1].start()
     store.let.set()
     joined(*threads)
-    assert found == ["rc_2"] * 4
+    assert serving.champion("churn", "7").map_id == "rc_1"
     assert store.asked == 2
-
-
-def test_a_store_that_fails_slowly_is_not_asked_by_each_request(
-    serving: Serving, store: Counting, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    promote(store, 1, Identity())
-    serving.apply("churn", "7", [0.5])
-    fails = store.champions
-
-    def slowly() -> Sequence[Champion]:
-        clock.advance(10.0)
-        return fails()
-
-    monkeypatch.setattr(store, "champions", slowly)
-    store.away = True
-    with capture_logs() as logs:
-        for asked in (2, 3):
-            clock.advance(60.0)
-            for _ in range(5):
-                assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
-            assert store.asked == asked
-    assert [entry["detail"] for entry in logs] == ["the store is away"] * 2, "a minute apart, and not for each request"
-    assert logs[1]["for_seconds"] > 60
 
 
 def test_a_damaged_map_is_an_error_and_not_silence(serving: Serving, store: Counting) -> None:

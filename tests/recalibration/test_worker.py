@@ -27,6 +27,9 @@ from tests.recalibration.samples import sample
 SECONDS = 300
 
 
+Given = tuple[RefitTask, Sample]
+
+
 def task(
     events: LabelledEvents,
     *,
@@ -35,16 +38,15 @@ def task(
     window_ms: int | None = 10**12,
     left_out: Mapping[str, int] | None = None,
     **changes: Any,
-) -> RefitTask:
+) -> Given:
     job = Job(
         "churn", "7", method, options or {}, window_ms, id="rc_1", state=JobState.RUNNING, requested_ms=0, actor="ada"
     )
-    sample = Sample(events, len(events), left_out or {})
-    return RefitTask(job, sample, created_ms=1_700_100_000_000, **changes)
+    return RefitTask(job, created_ms=1_700_100_000_000, **changes), Sample(events, len(events), left_out or {})
 
 
-def done(given: RefitTask, **options: Any) -> RefitResult:
-    result = refit(given, draws=39, **options)
+def done(given: Given, **options: Any) -> RefitResult:
+    result = refit(*given, draws=39, **options)
     assert result.failure is None
     return result
 
@@ -143,14 +145,14 @@ def test_what_cannot_be_is_refused_by_name() -> None:
 COMMAND = [sys.executable, "-m", "monitor.recalibration.worker"]
 
 
-def run(folder: Path, given: RefitTask, command: Sequence[str] = COMMAND) -> "subprocess.CompletedProcess[str]":
+def run(folder: Path, given: Given, command: Sequence[str] = COMMAND) -> "subprocess.CompletedProcess[str]":
     with task_file(folder, given) as file:
         return subprocess.run(command, stdin=file, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def task_file(folder: Path, given: RefitTask) -> BinaryIO:
+def task_file(folder: Path, given: Given) -> BinaryIO:
     with (folder / "task").open("wb") as file:
-        write_task(given, file)
+        write_task(*given, file)
     return (folder / "task").open("rb")
 
 
@@ -192,7 +194,7 @@ def test_a_worker_fits_compares_draws_and_reports(tmp_path: Path) -> None:
         (task(sample(900), champion=b"no map"), "the map that serves: "),
     ],
 )
-def test_an_error_that_lies_in_the_task_is_in_the_result(tmp_path: Path, given: RefitTask, failure: str) -> None:
+def test_an_error_that_lies_in_the_task_is_in_the_result(tmp_path: Path, given: Given, failure: str) -> None:
     result = result_of(run(tmp_path, given))
     assert (result.artifact, result.comparison) == (None, None)
     assert result.failure is not None
@@ -205,7 +207,7 @@ def test_the_task_arrives_as_it_was_sent(tmp_path: Path) -> None:
     y = np.random.default_rng(1).random(1200) < p
     events = LabelledEvents.of(p, y.astype(int), segments={"Schlüssel:x": values})
     given = task(events, method="group_wise_beta", options={"segment": "Schlüssel:x"})
-    assert result_of(run(tmp_path, given)).comparison == refit(given).comparison
+    assert result_of(run(tmp_path, given)).comparison == refit(*given).comparison
 
 
 def test_an_unexpected_error_ends_it_with_1_and_leaves_no_result(tmp_path: Path) -> None:

@@ -112,14 +112,14 @@ def _measures(p: Floats, task: Task, phi: Floats, job: Job) -> dict[str, Any]:
     y = task.test.outcome.astype(np.float64)
     curve = gamma_curves({"p": p}, y, phi, gammas=GAMMAS, max_points=job.points, draws=job.draws, seed=job.seed)["p"]
     clipped = np.clip(p, CLIP, 1.0 - CLIP)
-    ratio = prediction_rejection_ratio(p, y)
+    ratio = prediction_rejection_ratio(p, task.test.outcome, np.ones(y.size))
     at = GAMMAS.index(0.4)
     return {
         "ece": ece(ScoreTable.from_events(p, y)),
         "nll": float(-np.where(y == 1.0, np.log(clipped), np.log1p(-clipped)).mean()),
         "brier": float(np.mean((p - y) ** 2)),
         "prr": np.nan if ratio is None else ratio,
-        "reward": [reward(p, y, each) for each in COST_RATIOS],
+        "reward": [reward(p, task.test.outcome, np.ones(y.size), each) for each in COST_RATIOS],
         "group_mce": group_mce(p, y, task.test.segments[GROUP], job.seed),
         "truth": np.nan if task.truth is None else float(np.sqrt(np.mean((p - task.truth) ** 2))),
         "mlce": float(curve.mlce[at]),

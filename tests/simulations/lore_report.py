@@ -257,9 +257,8 @@ def _reward_figure(summary: Mapping[str, Any], settings: Sequence[str]) -> Figur
             first = axes
             axes.set_ylabel("reward gained")
     if first is not None:
-        legend(
-            first, [Line2D([], [], color=color, lw=2.0, label=name) for name, color in _COLORS.items()], 5, above=0.4
-        )
+        handles = (Line2D([], [], color=color, lw=2.0, label=name) for name, color in _COLORS.items())
+        legend(first, *handles, columns=5, above=0.4)
     return figure
 
 

@@ -12,7 +12,7 @@ from kafka.structs import TopicPartition
 from monitor.sources.kafka_extensions import _PartitionRecords
 
 PART = TopicPartition("events", 0)
-SEEN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "serialized_value_size")
+SEEN = ("offset", "timestamp", "key", "value", "headers")
 
 
 def built(rng: np.random.Generator, codec: int, records: int, headers: bool) -> bytes:

@@ -73,10 +73,12 @@ def kept_naively(parts: Sequence[Points]) -> list[tuple[Any, ...]]:
 
 
 def thinned_naively(rows: Iterable[tuple[Any, ...]], step_ms: int) -> list[tuple[Any, ...]]:
-    """Of the rows of each window that end in (k * step, (k + 1) * step], the last."""
+    """Of the rows of each window that end in (k * step, (k + 1) * step], the last; of those with a verdict, if any."""
     last: dict[tuple[str, int], tuple[Any, ...]] = {}
     for line in rows:
-        last[line[0], -(-line[1] // step_ms)] = line
+        key = line[0], -(-line[1] // step_ms)
+        if line[7] or key not in last or not last[key][7]:
+            last[key] = line
     return list(last.values())
 
 

@@ -1,10 +1,21 @@
 """Heartbeats, leases and evaluations, on SQLite and PostgreSQL."""
 
+from collections import UserDict
+from collections.abc import Iterator
+
+import psycopg
 import pytest
 
 from monitor.clock import ManualClock
+from monitor.errors import StoreUnavailable
+from monitor.events.model import SeriesKey
 from monitor.store.evaluations import Evaluation, EvaluationStore
+from monitor.store.history import Points
 from monitor.store.sql import SqlStore
+from monitor.windows.history import points_of
+from tests.patience import eventually
+from tests.real.postgres import PostgresServer
+from tests.snapshots import report
 
 ROLES = ("evaluate",)
 LEASE_SECONDS = 9.0
@@ -51,6 +62,21 @@ def test_a_released_lease_is_free_at_once_and_not_renewed(shared: Shared) -> Non
     store.release("a", ["churn"])
     assert store.beat("a", ROLES).epochs == {"fraud": 1}
     assert store.acquire("b", ["churn"]) == {"churn": 2}
+
+
+def test_models_are_removed_unless_another_replica_has_the_lease(shared: Shared) -> None:
+    store = shared.store
+    for replica, model in (("a", "mine"), ("b", "other"), ("b", "expired")):
+        assert not store.save(replica, store.acquire(replica, [model]), [evaluation(model)], {})
+    shared.clock.advance(LEASE_SECONDS)
+    store.acquire("a", ["mine"])
+    store.acquire("b", ["other"])
+    store.remove("a", ["mine", "other", "expired", "unknown"])
+    assert sorted(store.states()) == ["other"]
+    assert [found.model for found, _, _ in store.read(dict.fromkeys(["mine", "other", "expired"], -1))] == ["other"]
+    # What comes back begins anew, and what was read of it before is not taken for it.
+    assert store.acquire("b", ["mine"]) == {"mine": 1}
+    assert store.states()["mine"].number == 0
 
 
 def test_a_replica_that_leaves_leaves_nothing(shared: Shared) -> None:
@@ -104,6 +130,48 @@ def test_only_the_owner_of_the_lease_saves(shared: Shared) -> None:
     assert store.acquire("a", ["churn"]) == {"churn": 3}
     assert store.save("a", epochs, [evaluation("churn", b"late")], {"churn": 8}) == {"churn"}
     assert store.states()["churn"].evaluated_ms == 7
+
+
+@pytest.mark.postgres
+def test_a_replica_that_is_paused_while_it_saves_keeps_no_lease(postgres_server: PostgresServer) -> None:
+    url = postgres_server.url(postgres_server.new_database())
+    with SqlStore.open(url) as of_a, SqlStore.open(url) as of_b:
+        a, b = (EvaluationStore(store.database, lease_ms=1000) for store in (of_a, of_b))
+        taken: dict[str, int] = {}
+
+        class Pause(UserDict[SeriesKey, Points]):
+            """Is read in the middle of a save: then nothing goes on until another has the lease."""
+
+            def __iter__(self) -> Iterator[SeriesKey]:
+                taken.update(eventually(lambda: b.acquire("b", ["churn"])))
+                return iter(())
+
+        epochs = a.acquire("a", ["churn"])
+        with pytest.raises(StoreUnavailable):
+            a.save("a", epochs, [evaluation("churn")._replace(points=Pause())], {})
+        assert taken == {"churn": 2}
+        assert a.save("a", epochs, [evaluation("churn")], {}) == {"churn"}
+        assert b.states()["churn"].number == 0
+
+
+@pytest.mark.postgres
+def test_what_holds_leases_locked_is_not_sent_as_a_pipeline(
+    postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # PostgreSQL ends no session whose client is paused within one.
+    def refuse(_: object, query: str, *__: object) -> None:
+        raise AssertionError(query)
+
+    with SqlStore.open(postgres_server.url(postgres_server.new_database())) as store:
+        leases, models = EvaluationStore(store.database), [f"model-{number}" for number in range(3)]
+        monkeypatch.setattr(psycopg.Cursor, "executemany", refuse)
+        leases.beat("a", ROLES)
+        points = points_of([report(model=model) for model in models])
+        epochs = leases.acquire("a", models)
+        new = [evaluation(model)._replace(points=points) for model in models]
+        assert not leases.save("a", epochs, new, dict.fromkeys(models, 9))
+        leases.leave("a")
+        assert [state.number for state in leases.states().values()] == [1, 1, 1]
 
 
 def test_what_has_changed_is_read_and_nothing_else(shared: Shared) -> None:

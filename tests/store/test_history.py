@@ -99,6 +99,14 @@ def test_the_last_window_of_an_hour_ends_with_it() -> None:
     assert thin.to_ms.tolist() == [NOON_MS + HOUR_MS, NOON_MS + 2 * HOUR_MS]
 
 
+def test_a_step_keeps_its_last_point_with_intervals() -> None:
+    """Windows may move on faster than intervals are renewed."""
+    rows = [("1h", NOON_MS + at * MINUTE_MS, 900, "calibrated" if at in {20, 40} else "") for at in range(1, 121)]
+    thin = drawn(rows).points().thinned(HOUR_MS)
+    assert thin.to_ms.tolist() == [NOON_MS + 40 * MINUTE_MS, NOON_MS + 120 * MINUTE_MS]
+    assert thin.verdict.tolist() == ["calibrated", ""]
+
+
 def test_points_of_other_measures_are_joined() -> None:
     first = Points.of_rows(drawn([("1h", 1, 900, "both")]).rows, [{"tce": [1.0] * 6}])
     second = Points.of_rows(drawn([("1h", 2, 900, "both")]).rows, [{"kce": [2.0] * 6}])

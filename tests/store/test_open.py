@@ -8,6 +8,7 @@ import threading
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 import structlog
@@ -18,7 +19,7 @@ from monitor.errors import FencedOut, IncompatibleStore, SettingsError, StoreUna
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
 from monitor.scores.grid import GRID_VERSION
-from monitor.store.base import Bucket, ModelState
+from monitor.store.base import ANSWERED, JOURNAL_ROW, Bucket, JournalBatch, ModelState
 from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
@@ -314,3 +315,26 @@ def test_an_older_store_knows_how_far_its_partitions_are_read_by_the_newest_pred
         read_to_ms = {partition: clock.read_to_ms for partition, clock in store.partition_clocks().items()}
         assert read_to_ms == {0: 7_000, 1: -1, 2: -1}
         assert load(store, 0).models == [ModelState("model-0", 5_000, 9_000), ModelState("model-1", 7_000, -1)]
+
+
+def test_models_of_labelled_events_alone_wait_for_no_outcomes_after_the_upgrade(store_url: str) -> None:
+    watermarks = {"labelled": (7_000, 7_000), "both": (7_000, 7_000), "silent": (7_000, 7_000), "late": (7_000, 6_999)}
+    rows = {name: np.zeros(2, JOURNAL_ROW) for name in watermarks}
+    rows["labelled"]["outcome"] = 1
+    rows["both"][1]["entry"] = ANSWERED
+    rows["silent"][1]["outcome"] = -1
+    rows["late"]["outcome"] = 1
+    states = [ModelState(name, *newest_ms) for name, newest_ms in watermarks.items()]
+    batches = [JournalBatch(Bucket(name, 0), of_model.tobytes()) for name, of_model in rows.items()]
+    with SqlStore.open(store_url) as store:
+        store.save([checkpoint(store.claim(0), 1, models=states, journal=batches)])
+        # In another partition it has had outcomes by themselves.
+        elsewhere = [ModelState("both", 9_000, 9_000), ModelState("labelled", 5_000, 5_000)]
+        store.save([checkpoint(store.claim(1), 1, partition=1, models=elsewhere)])
+    undo_closings(store_url)
+    with SqlStore.open(store_url) as store:
+        awaits = {model: {one.awaits_outcomes for one in clocks.values()} for model, clocks in store.clocks().items()}
+        saved = [clock.saved_ms for clocks in store.clocks().values() for clock in clocks.values()]
+        assert load(store, 0).models == [one._replace(awaits_outcomes=int(one.name != "labelled")) for one in states]
+    assert awaits == {"labelled": {0}, "both": {1}, "silent": {1}, "late": {1}}
+    assert min(saved) > 0

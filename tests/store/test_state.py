@@ -271,3 +271,22 @@ def test_loads_that_are_abandoned_give_their_connection_back(store: SqlStore) ->
         del state
     assert store._database.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
     assert len(kept[0]) == 40
+
+
+def test_offsets_of_a_topic_that_was_made_anew_are_dropped_and_no_earlier_owner_saves_them_again(
+    store: SqlStore,
+) -> None:
+    epoch = store.claim(0)
+    store.note_topics({"predictions": "first", "outcomes": "same"})
+    store.save([checkpoint(epoch, 10, offsets={"predictions": 10, "outcomes": 20})])
+    store.note_topics({"predictions": "first", "outcomes": "same"})
+    assert load(store).offsets == {"predictions": 10, "outcomes": 20}
+    store.note_topics({"predictions": "second", "outcomes": "same"})
+    assert store.topic_ids() == {"predictions": "second", "outcomes": "same"}
+    assert load(store).offsets == {"outcomes": 20}
+    with pytest.raises(FencedOut):
+        store.save([checkpoint(epoch, 30, offsets={"predictions": 30})])
+    store.save([checkpoint(store.claim(0), 5, offsets={"predictions": 5})])
+    # A log without ids says nothing.
+    store.note_topics({})
+    assert load(store).offsets == {"outcomes": 20, "predictions": 5}

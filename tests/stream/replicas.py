@@ -6,7 +6,7 @@ question whether a partition is still assigned. So a test can try any interleavi
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -188,8 +188,8 @@ class _LossyDatabase(Database):
     weather: Weather
 
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
-        with super().writing() as connection:
+    def writing(self, *, idle_seconds: float | None = None) -> Iterator[sa.Connection]:
+        with super().writing(idle_seconds=idle_seconds) as connection:
             yield connection
         if self.weather.answers_to_lose:
             self.weather.answers_to_lose -= 1
@@ -324,6 +324,15 @@ class Replica(Steps):
         generation = self._group.current(self.name)
         self.switch()
         return generation is not None and generation == self._generation
+
+    @property
+    def partitions(self) -> Collection[int]:
+        """All of the log."""
+        return self._group.log.keys()
+
+    def topic_ids(self, known: Mapping[str, str]) -> Mapping[str, str]:
+        """None."""
+        return {}
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Bring nothing from these."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.events.codec import Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.scores import GridTable
 from monitor.store.base import JOURNAL_ROW, VECTOR
@@ -47,7 +48,7 @@ def read(partition: Partition, events: Sequence[NaiveEvent], classes: int = len(
     at = partition.offsets.get("events", 0)
     records = [LogRecord(at + place, START_MS + 10**7, encoded(event)) for place, event in enumerate(events)]
     batch = RecordBatch("events", 0, records, at + len(records))
-    assert partition.apply(batch, Decoder(classes={"a": classes} if classes else None), None) == 0
+    assert partition.apply(batch, Decoder(Rules(classes={"a": classes} if classes else {})), None) == 0
 
 
 def predicted(identifier: str = "1", vector: tuple[float, ...] = VECTOR_OF_DOG, after_ms: int = 0) -> NaiveEvent:
@@ -256,7 +257,7 @@ def test_a_log_read_with_crashes_comes_to_what_obvious_loops_make_of_it(tmp_path
         topic: [LogRecord(at, START_MS + 10**8, line.value) for at, line in enumerate(lines)]
         for topic, lines in ((topic, [line for line in log.lines if line.topic == topic]) for topic in kinds)
     }
-    decoder = Decoder(classes={OF_CLASSES: len(CLASSES)})
+    decoder = Decoder(Rules(classes={OF_CLASSES: len(CLASSES)}))
     published = Published()
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         partition = Partition(0, store.claim(0), settings, store.load(0))

@@ -56,7 +56,7 @@ from tests.reference.naive_sample import naive_closed
 from tests.stream.published import Pane, PublishedPanes, Unrevised, assert_closed, widened, within
 
 ROUNDS: Final = int(os.environ.get("EXACTLY_ONCE_ROUNDS", "10"))
-"""Disturbances of a test."""
+"""Disturbances of three processes; of two, and of one, half as many."""
 OUTAGE_SECONDS: Final = float(os.environ.get("EXACTLY_ONCE_OUTAGE_SECONDS", "3"))
 """How long a database is stopped, or hangs."""
 PAUSE_SECONDS: Final = SESSION_SECONDS + 2
@@ -396,7 +396,7 @@ def test_one_process_on_sqlite(
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize(("processes", "rounds"), [(2, max(ROUNDS // 2, 1)), (3, ROUNDS)])
 def test_replicas_on_postgresql(
     kafka_broker: KafkaBroker,
     postgres_server: PostgresServer,
@@ -405,8 +405,9 @@ def test_replicas_on_postgresql(
     *,
     tmp_path: Path,
     processes: int,
+    rounds: int,
 ) -> None:
     url = postgres_server.url(postgres_server.new_database())
     with World(log, kafka_broker, url, tmp_path, database=postgres_server) as world:
-        disturb(world, OF_SEVERAL, rounds=ROUNDS, processes=processes, seed=processes)
+        disturb(world, OF_SEVERAL, rounds=rounds, processes=processes, seed=processes)
         assert_as_expected(world, published)

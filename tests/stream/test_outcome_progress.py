@@ -7,6 +7,7 @@ import numpy as np
 
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.stream.join import Silence
 from monitor.stream.offline import OfflineStream
@@ -65,7 +66,7 @@ def test_where_no_outcome_was_written_predictions_leave_all_the_same() -> None:
 
 
 def test_a_file_may_hold_one_topic_behind_the_other() -> None:
-    stream = OfflineStream(Decoder(kind_by_keys=True), SETTINGS)
+    stream = OfflineStream(Decoder(Rules(kind_by_keys=True)), SETTINGS)
     stream.read(batch("file", PREDICTIONS))
     stream.settle(finished=False)
     stream.read(batch("file", OUTCOMES))

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import ALL, Kind, ModelPolicy, SeriesKey
 from monitor.events.strata import Caps
 from monitor.scores import GridTable
@@ -60,7 +61,7 @@ def test_restored_is_as_never_stopped(tmp_path: Path, seed: int, traffic: Traffi
     rng = np.random.default_rng(seed)
     events = unruly_events(rng, 3_000, POLICY, traffic)
     records = records_of(events)
-    decoder = Decoder(classes={"of-classes": len(CLASSES)})
+    decoder = Decoder(Rules(classes={"of-classes": len(CLASSES)}))
     steady, published, kept = Partition(0, 0, SETTINGS), Published(), Published()
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         stopped = Partition(0, store.claim(0), SETTINGS, store.load(0))

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.store.base import Bucket, CandidateBatch, Checkpoint, PaneKey, PartitionState, SampledSpan
 from monitor.store.closed_samples import ClosedSample
@@ -76,7 +77,7 @@ def test_samples_are_those_of_obvious_loops_through_crashes(tmp_path: Path, seed
     rng = np.random.default_rng(seed)
     events = unruly_events(rng, 8_000, POLICY, TRAFFIC)
     records = records_of(events, garbage_every=0)
-    decoder = Decoder(classes={"of-classes": len(CLASSES)})
+    decoder = Decoder(Rules(classes={"of-classes": len(CLASSES)}))
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
         for at in range(0, len(records), 250):
@@ -115,7 +116,7 @@ def test_without_a_size_nothing_is_kept() -> None:
     settings = PartitionSettings(policy=policy_of, kept_ms={1_000: 120_000})
     partition = Partition(0, 0, settings)
     events = unruly_events(np.random.default_rng(0), 3_000, POLICY, TRAFFIC)
-    partition.apply(batch_of(records_of(events)), Decoder(classes={"of-classes": len(CLASSES)}), None)
+    partition.apply(batch_of(records_of(events)), Decoder(Rules(classes={"of-classes": len(CLASSES)})), None)
     checkpoint = partition.checkpoint()
     assert checkpoint.dropped
     assert checkpoint.candidates == []

@@ -10,7 +10,9 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
+from monitor.events.strata import Caps
 from monitor.sources.base import Message, Polled, TopicPartition, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
@@ -65,8 +67,8 @@ class Bench:
         self.pipeline = Pipeline(
             self.source,
             self.store,
-            Decoder(max_ahead_ms=400 * DAY_MS, clock=self.clock),
-            partitions=PartitionSettings(policy=lambda _: policy, kept_ms=KEPT_MS),
+            Decoder(Rules(max_ahead_ms=400 * DAY_MS, clock=self.clock)),
+            partitions=PartitionSettings(policy=lambda _: policy, kept_ms=KEPT_MS, caps=Caps(models=10_000)),
             settings=PipelineSettings(kinds, poll_seconds=0),
             clock=self.clock,
         )
@@ -185,6 +187,51 @@ def test_what_a_partition_meets_behind_the_edge_is_late_and_windows_stay_final(b
     assert bench.panes.sum(series, SECOND_MS, at_edge, at_edge + SECOND_MS).predictions == 2
 
 
+def test_what_a_partition_meets_within_a_checkpoint_of_another_replica_revises_a_window(bench: Bench) -> None:
+    """The one exception: it knows how far the model was elsewhere at its last checkpoint, and readers know it later."""
+    bench.source.of_others = frozenset({1})
+    bench.store.register(range(3))
+    other = Partition(1, bench.store.claim(1), PARTITIONS)
+    records = [LogRecord(at, -1, value) for at, value in enumerate(both([600 * MINUTE_MS], "other"))]
+    other.apply(RecordBatch("events", 1, records, len(records)), Decoder(), None)
+    bench.write(0, *both([at * MINUTE_MS for at in range(300)]))
+    bench.read()
+    other.elsewhere = bench.store.model_clocks()
+    bench.store.save([other.checkpoint()])
+    bench.write(0, *both([310 * MINUTE_MS]))
+    bench.read()
+    settled = bench.settled()
+    assert settled == 310 * MINUTE_MS - WAIT_MS
+    (series,) = (series for series in bench.panes.series() if series.model == "m")
+    revision = bench.panes.revision(series, START_MS + settled)
+    assert bench.panes.sum(series, SECOND_MS, START_MS, START_MS + settled).predictions == 240
+    late = both([299 * MINUTE_MS - WAIT_MS - 1, 299 * MINUTE_MS - WAIT_MS + 1, 320 * MINUTE_MS], name="met")
+    met = [LogRecord(2 + at, -1, value) for at, value in enumerate(late)]
+    other.apply(RecordBatch("events", 1, met, 2 + len(met)), Decoder(), None)
+    bench.store.save([other.checkpoint()])
+    bench.read()
+    assert other.counters()["prediction", "late"] == 1
+    # What it met behind the edge is counted, and the reports of that time are measured anew.
+    assert bench.settled() == settled
+    assert bench.panes.sum(series, SECOND_MS, START_MS, START_MS + settled).predictions == 241
+    assert bench.panes.revision(series, START_MS + settled) != revision
+    again = ClosedPanes(KEPT_MS, lambda _: POLICY)
+    read_closings(bench.store, again)
+    assert again.sum(series, SECOND_MS, START_MS, START_MS + settled).predictions == 241
+
+
+def test_a_partition_that_is_added_counts_as_read_as_far_as_the_one_that_is_furthest_behind(bench: Bench) -> None:
+    bench.write(0, *both([at * MINUTE_MS for at in range(300)]))
+    bench.write(1, *both([200 * MINUTE_MS], "other"))
+    bench.read(seconds=3)  # not long enough for ends to count
+    read_to = {number: clock.read_to_ms for number, clock in bench.store.partition_clocks().items()}
+    assert read_to == {0: START_MS + 299 * MINUTE_MS, 1: START_MS + 200 * MINUTE_MS, 2: -1}
+    bench.write(2, *both([100 * MINUTE_MS], "other"))
+    bench.read(seconds=3)
+    bench.store.register(range(4))
+    assert bench.store.partition_clocks()[3].read_to_ms == START_MS + 100 * MINUTE_MS
+
+
 @pytest.mark.parametrize("bench", [TWO_TOPICS], indirect=True)
 def test_an_outcome_log_that_never_held_anything_delays_by_one_more_wait(bench: Bench) -> None:
     for number in range(3):
@@ -245,6 +292,32 @@ def test_a_model_whose_events_stop_keeps_its_last_predictions_until_there_is_a_n
     assert bench.settled() == 1_000 * MINUTE_MS - POLICY.lateness_ms - WAIT_MS
 
 
+def test_a_model_that_has_stopped_is_forgotten_and_comes_back_with_what_is_kept(bench: Bench) -> None:
+    times = [at * MINUTE_MS for at in range(300)]
+    bench.write(0, *both(times), *both(times, "other"))
+    bench.read()
+    # As long as panes are kept, and horizon and lateness: nothing is read meanwhile, so nothing stops.
+    bench.clock.advance((KEPT_MS[SECOND_MS] + WAIT_MS) / 1000)
+    bench.read()
+    assert {series.model for series in bench.panes.series()} == {"m", "other"}
+    bench.write(0, *both([400 * MINUTE_MS], "other"))
+    bench.read()
+    assert {series.model for series in bench.panes.series()} == {"other"}
+    assert bench.settled() == -1 - START_MS
+    assert bench.panes.watermark_ms("m") == -1
+    assert read_closings(bench.store, bench.panes) == {"m"}
+    again = ClosedPanes(KEPT_MS, lambda _: POLICY)
+    read_closings(bench.store, again)
+    assert {series.model for series in again.series()} == {"other"}
+    bench.write(0, *both([500 * MINUTE_MS]))
+    bench.read()
+    for panes in (bench.panes, again):
+        assert read_closings(bench.store, panes) == set()
+        (series,) = (series for series in panes.series() if series.model == "m")
+        assert panes.edge_ms("m") == START_MS + 500 * MINUTE_MS - WAIT_MS
+        assert panes.sum(series, SECOND_MS, START_MS, panes.edge_ms("m")).predictions == 300
+
+
 def test_a_clock_a_day_ahead_makes_events_late_in_its_partition_and_where_the_model_is_idle(bench: Bench) -> None:
     """Where events keep coming, the partition's own clock counts."""
     for number in range(3):
@@ -282,6 +355,24 @@ def test_a_model_with_one_event_a_day_settles_with_the_next_one(bench: Bench) ->
     counts = bench.panes.counts(series, SECOND_MS, START_MS, bench.panes.edge_ms("m"))
     assert [count.predictions for count in counts] == [1] * 9
     assert bench.pipeline.status.pending == 1
+
+
+def test_10_000_models_with_one_event_each_are_settled_by_their_next_ones(bench: Bench) -> None:
+    def one_of_each(at: int) -> None:
+        for number in range(3):
+            models = range(number, 10_000, 3)
+            bench.write(number, *[encode_labelled(f"m{one}", str(at), START_MS + at, 0.5, 1) for one in models])
+
+    one_of_each(0)
+    bench.read(seconds=4)
+    one_of_each(HOUR_MS)
+    bench.read(seconds=14)
+    assert len(bench.store.clocks()) == 10_000
+    for series in bench.panes.series():
+        assert bench.settled(series.model) == HOUR_MS - POLICY.lateness_ms
+        assert bench.panes.held_back_by(series.model) is None
+        assert bench.panes.sum(series, SECOND_MS, 0, bench.panes.edge_ms(series.model)).predictions == 1
+    assert bench.pipeline.status.pending == 10_000
 
 
 def test_with_lateness_0_events_in_order_are_all_kept_and_others_are_late(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.events.codec import Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
 from monitor.scores import ClassTable
 from monitor.store.closing import PaneSketch
@@ -55,7 +56,7 @@ def test_read_with_crashes_they_are_those_of_the_events_to_the_last_bit(tmp_path
     rng = np.random.default_rng(seed)
     log = MixedLog(3_000, partitions=1, seed=seed, models=(MODELS[0], OF_CLASSES))
     written = records_of(log)
-    decoder, published = Decoder(classes={OF_CLASSES: len(CLASSES)}), Published()
+    decoder, published = Decoder(Rules(classes={OF_CLASSES: len(CLASSES)})), Published()
     with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
         partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
         while any(partition.offsets.get(topic, 0) < len(records) for topic, records in written.items()):
@@ -78,7 +79,7 @@ def test_read_with_crashes_they_are_those_of_the_events_to_the_last_bit(tmp_path
 @pytest.mark.parametrize("slide_ms", [PANE_MS, 5 * PANE_MS])
 def test_a_window_sums_them_over_panes_and_partitions(slide_ms: int) -> None:
     log = MixedLog(2_000, partitions=1, seed=9, models=(OF_CLASSES,))
-    decoder = Decoder(classes={OF_CLASSES: len(CLASSES)})
+    decoder = Decoder(Rules(classes={OF_CLASSES: len(CLASSES)}))
     panes = ClosedPanes({PANE_MS: 10**9, 5 * PANE_MS: 10**9}, policy_of)
     written = records_of(log)
     for number in range(2):

@@ -63,7 +63,7 @@ class Replica:
         clock = clock or ManualClock()
         evaluations = EvaluationStore(store.database)
         self.leases = Leases(evaluations, name, ("evaluate", "serve"), clock=clock)
-        self.snapshots = SharedSnapshots(evaluations, self.leases, clock=clock)
+        self.snapshots = SharedSnapshots(evaluations, self.leases, ["1h", "5h"], clock=clock)
         windows = [Window("1h", HOUR_MS), Window("5h", 5 * HOUR_MS)]
         self.evaluator = Evaluator(panes, windows, measures=CHOSEN, draws=19, snapshots=self.snapshots, clock=clock)
 

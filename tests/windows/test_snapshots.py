@@ -1,6 +1,6 @@
 """The snapshots of two or three replicas of one store, merged."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,12 +44,19 @@ class Store(EvaluationStore):
 class Replica:
     """All that a replica has of evaluation. The panes are everybody's, as closings are."""
 
-    def __init__(self, name: str, store: SqlStore, panes: MemoryPanes, clock: ManualClock) -> None:
+    def __init__(
+        self,
+        name: str,
+        store: SqlStore,
+        panes: MemoryPanes,
+        clock: ManualClock,
+        windows: Sequence[Window] = WINDOWS,
+    ) -> None:
         self.store = Store(store.database)
         self.leases = Leases(self.store, name, ("evaluate", "serve"), clock=clock)
-        self.snapshots = SharedSnapshots(self.store, self.leases, clock=clock)
+        self.snapshots = SharedSnapshots(self.store, self.leases, [window.name for window in windows], clock=clock)
         self.evaluator = Evaluator(
-            panes, WINDOWS, minimum=Minimum(10, 1, 1), draws=19, snapshots=self.snapshots, clock=clock
+            panes, windows, minimum=Minimum(10, 1, 1), draws=19, snapshots=self.snapshots, clock=clock
         )
 
     @property
@@ -255,3 +262,54 @@ def test_an_evaluation_of_another_version_of_the_service_is_not_shown(
         older.snapshots.exchange()
     assert sorted(older.snapshots.latest.watermarks_ms) == MODELS[1:]
     assert [entry["model"] for entry in logs] == ["m0"]
+
+
+def test_a_model_that_has_stopped_is_gone_from_every_replica_until_it_comes_back(
+    store: SqlStore, panes: MemoryPanes, clock: ManualClock
+) -> None:
+    replicas = [Replica(name, store, panes, clock) for name in "abc"]
+    for _ in range(3):
+        turn(clock, *replicas)
+    events = {key: panes._events.pop(key) for key in list(panes._events) if key.model == "m0"}
+    with capture_logs() as logs:
+        for replica in replicas:
+            replica.snapshots.remove(["m0"])
+        for _ in range(3):
+            turn(clock, *replicas)
+    for replica in replicas:
+        assert sorted(replica.snapshots.latest.watermarks_ms) == MODELS[1:]
+        assert not any(key.series.model == "m0" for key in replica.snapshots.latest.reports)
+        assert "m0" not in replica.models
+        assert "m0" not in replica.leases.epochs
+    assert "m0" not in replicas[0].store.states()
+    assert not [entry for entry in logs if entry["log_level"] == "warning"]
+    panes._events |= events
+    for _ in range(3):
+        turn(clock, *replicas)
+    for replica in replicas:
+        assert sorted(replica.snapshots.latest.watermarks_ms) == MODELS
+    assert [replica.leases.replica for replica in replicas if "m0" in replica.models] == [owner_of("m0", "abc")]
+
+
+def test_a_replica_that_has_not_seen_a_stopped_model_go_keeps_its_lease(
+    store: SqlStore, panes: MemoryPanes, clock: ManualClock
+) -> None:
+    first, second = Replica("a", store, panes, clock), Replica("b", store, panes, clock)
+    for _ in range(3):
+        turn(clock, first, second)
+    of_second = sorted(second.models)
+    assert of_second
+    first.snapshots.remove(MODELS)
+    assert sorted(first.store.states()) == of_second
+
+
+def test_reports_on_windows_that_are_declared_no_more_are_not_shown_after_a_restart(
+    store: SqlStore, panes: MemoryPanes, clock: ManualClock
+) -> None:
+    before = Replica("a", store, panes, clock)
+    turn(clock, before)
+    assert {key.window for key in before.snapshots.latest.reports} == {"1h", "5h"}
+    after = Replica("b", store, panes, clock, WINDOWS[:1])
+    after.snapshots.exchange()
+    assert {key.window for key in after.snapshots.latest.reports} == {"1h"}
+    assert sorted(after.snapshots.latest.watermarks_ms) == MODELS

@@ -1,7 +1,5 @@
 """Check the HTTP server: its port and its certificate."""
 
-import errno
-import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +9,8 @@ import httpx
 from cryptography import x509
 
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+from monitor.errors import SettingsError
+from monitor.http.server import is_taken, listen
 from monitor.http.tls import Certificate
 
 _ANSWER_SECONDS: Final = 5.0
@@ -25,17 +25,12 @@ def check_port(around: Surroundings) -> Iterator[Finding]:
         yield ok("port", "api.port is 0: a free one is taken")
         return
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        socket.create_server(address[:2], family=family).close()
-    except socket.gaierror as error:
-        yield fail("port", f"api.host {host!r} is no address of this machine: {error.strerror}")
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
+        listen(host, port).close()
+    except SettingsError as error:
+        if is_taken(error):
             yield _taken(host, port, tls=around.settings.api.tls_certfile is not None)
-        elif error.errno == errno.EACCES:
-            yield fail("port", f"api.port {port}: this user may not listen there; set a port from 1024 on")
         else:
-            yield fail("port", f"api.host {host}, api.port {port}: {error.strerror or error}")
+            yield fail("port", str(error))
     else:
         yield ok("port", f"{host}:{port} is free")
 

@@ -16,6 +16,7 @@ from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
 from monitor.store.address import connect_existing, sqlite_path
 from monitor.store.database import Database
+from monitor.store.evaluations import EvaluationStore
 from monitor.store.migrate import (
     check_grid,
     check_no_foreign_tables,
@@ -25,12 +26,19 @@ from monitor.store.migrate import (
     revision_of,
 )
 from monitor.store.schema import OFFSETS, PARTITIONS
-from monitor.store.settled import settled_edge
+from monitor.store.settled import running, settled_edge
 from monitor.store.sql import read_clocks, read_partition_clocks
+from monitor.windows.leases import EVALUATE
 
 _PATIENCE_SECONDS: Final = 5.0
 _MAX_MODELS: Final = 20
 """So many models that are held back are named."""
+_WITHOUT: Final = {
+    "consume": "no events are read",
+    "evaluate": "no model is evaluated or exported",
+    "serve": "reports and pages are not answered",
+}
+"""Role -> what does not happen where no replica has it."""
 
 
 def check_store(around: Surroundings) -> Iterator[Finding]:
@@ -83,6 +91,7 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
             yield from _check_offsets(around, connection)
             if revision == newest:
                 yield from _check_settled(around, connection)
+                yield from _check_replicas(database)
         if server["read_only"]:
             yield fail("store", f"{database.shown} takes no changes: {server['read_only']}")
         if server["now_ms"] is not None:
@@ -145,11 +154,11 @@ def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[
 
 def _check_settled(around: Surroundings, connection: sa.Connection) -> Iterator[Finding]:
     """Name the models whose settled edge is held back, and the partition that does."""
-    policy_of, pane_ms = make_policy(around.settings.models), min(make_kept_ms(around.settings))
+    policy_of, kept_ms = make_policy(around.settings.models), make_kept_ms(around.settings)
     partitions, now_ms = read_partition_clocks(connection), around.clock.now_ms()
     models = {
-        model: settled_edge(clocks, partitions, policy, pane_ms, now_ms)
-        for model, clocks in read_clocks(connection).items()
+        model: settled_edge(clocks, partitions, policy, min(kept_ms), now_ms)
+        for model, clocks in running(read_clocks(connection), policy_of, max(kept_ms.values())).items()
         if (policy := policy_of(model)) is not None
     }
     held = {model: edge for model, edge in sorted(models.items()) if edge.held_back_by is not None}
@@ -160,6 +169,18 @@ def _check_settled(around: Surroundings, connection: sa.Connection) -> Iterator[
         yield warn("settled", f"{len(held) - _MAX_MODELS} more models are held back")
     if models and not held:
         yield ok("settled", f"no partition holds a model back, of {len(models)} models")
+
+
+def _check_replicas(database: Database) -> Iterator[Finding]:
+    """Name the live replicas, and what each of them does."""
+    replicas = EvaluationStore(database).replicas()
+    for replica, models in replicas.items():
+        does = ", ".join(f"evaluates {len(models)} models" if role == EVALUATE else role for role in replica.roles)
+        started, seen = format_time(replica.started_ms), format_time(replica.seen_ms)
+        yield ok("replicas", f"{replica.id}: {does}; started {started}, last seen {seen}")
+    for role, consequence in _WITHOUT.items():
+        if replicas and not any(role in replica.roles for replica in replicas):
+            yield warn("replicas", f"no live replica has the role {role}: {consequence}")
 
 
 def _compare_clocks(server_ms: int, began_ms: int, ended_ms: int) -> Finding:

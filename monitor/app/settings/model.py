@@ -196,7 +196,8 @@ class SourceSettings(Section):
     """Where reading begins in a topic of which nothing is stored yet."""
     when_purged: Literal["stop", "earliest"] = "stop"
     """What to do when the log no longer holds the offset at which the stored state ends: stop with an error, or go on
-    from the earliest record that is left, knowing that events are missing."""
+    from the earliest record that is left, knowing that events are missing. The same where a topic was deleted and made
+    anew: stop, or read the new one."""
     topics: TopicSettings = TopicSettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     kafka: KafkaSettings = KafkaSettings()

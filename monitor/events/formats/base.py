@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from monitor.clock import Clock, SystemClock
 from monitor.events.model import Kind, Record
@@ -70,14 +70,11 @@ class Format(NamedTuple):
     share: so a format only has to get from bytes to those objects.
     """
 
-    name: str
     decode: Callable[[Messages], list[Event | None]]
     """The event of each message, decoded fast; None where ``examine`` has to decide."""
     examine: Callable[[Record, Rules, Kind | None], Event]
     """The event of one message, or :class:`~monitor.events.fields.Rejected` with the reason why it is not valid. The
     last argument is the type of the topic's events. Defines what is valid; only called where the fast path fails."""
-    schema: Callable[[Kind], dict[str, Any]]
-    """The document that describes one type of event to those who write them."""
     matches: Callable[[Messages], Collection[int]] | None = None
     """The rows of the messages that are in this format, cheaply found. None for the one default format, which gets all
     messages that no other format claims."""

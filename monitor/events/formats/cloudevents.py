@@ -1,13 +1,12 @@
 """CloudEvents 1.0 around JSON events: see :mod:`monitor.events.cloudevents`."""
 
 from collections.abc import Collection
-from typing import Any, Final
+from typing import Final
 
 from monitor.events.cloudevents import Mode, complete_from_headers, mode_of, unwrap
 from monitor.events.examine import examine
 from monitor.events.formats.base import Format, Messages
-from monitor.events.formats.plain_json import decode_each, event_schema, utf8_values
-from monitor.events.model import Kind
+from monitor.events.formats.plain_json import decode_each, utf8_values
 from monitor.events.wire import Event, decode_cloudevent, decode_event
 
 _MARK: Final = b'"specversion"'
@@ -43,21 +42,4 @@ def decode(messages: Messages) -> list[Event | None]:
     return events
 
 
-def schema(kind: Kind) -> dict[str, Any]:
-    """The JSON Schema of a structured CloudEvent; the envelope may hold ``ts`` and ``type`` for the event."""
-    text = {"type": "string", "minLength": 1}
-    event = {key: value for key, value in event_schema(kind).items() if not key.startswith("$")}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "required": ["specversion", "id", "source", "type", "data"],
-        "properties": {
-            "specversion": {"type": "string", "pattern": r"^1\.[0-9]+$"},
-            **dict.fromkeys(("id", "source", "type"), text),
-            "time": {"type": "string"},
-            "data": {**event, "required": [key for key in event["required"] if key not in {"ts", "type"}]},
-        },
-    }
-
-
-FORMAT = Format("cloudevents", decode, examine, schema, matches)
+FORMAT = Format(decode, examine, matches)

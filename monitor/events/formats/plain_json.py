@@ -60,7 +60,7 @@ def utf8_values(messages: Messages) -> Sequence[bytes]:
     """The values, b"" in place of those that are not UTF-8: msgspec does not check the bytes of unknown keys."""
     if messages.joined.isascii():
         return messages.values
-    return [value if _is_utf8(value) else b"" for value in messages.values]
+    return [value if value.isascii() or _is_utf8(value) else b"" for value in messages.values]
 
 
 def _is_utf8(value: bytes) -> bool:
@@ -71,4 +71,4 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-FORMAT = Format("json", decode, examine, event_schema)
+FORMAT = Format(decode, examine)

@@ -13,12 +13,11 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.errors import Forbidden, SourceUnavailable
-from monitor.events.cloudevents import structured_event
+from monitor.events.cloudevents import event_fields
 from monitor.events.encode import partition_key
 from monitor.events.fields import text_of
 from monitor.events.model import Kind, RecordBatch
 from monitor.events.strata import REFUSED, Caps, Strata
-from monitor.events.wire import decode_fields
 from monitor.http.authorization import Of, may, needs
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import check_media_type, read_body
@@ -239,9 +238,7 @@ def _refused(model: str, may_write: Callable[[str], bool]) -> dict[str, str]:
 
 def _model_of(record: _Posted) -> str:
     """The model of a valid event, as it was written."""
-    fields = decode_fields(record.value)
-    structured = structured_event(fields, record.headers)
-    return text_of(fields.model if structured is None else decode_fields(structured[1]).model)
+    return text_of(event_fields(record.value, record.headers)[1].model)
 
 
 def _topic_of(kind: Kind, topics: Topics) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -28,6 +28,7 @@ from monitor.http.recalibration_schemas import (
 )
 from monitor.http.request_parsing import (
     NO_PARAMETERS,
+    PageParameters,
     check_media_type,
     parse_body,
     read_body,
@@ -80,13 +81,10 @@ _read_note: Final = reader(NoteBody)
 _read_rollback: Final = reader(RollbackBody)
 
 
-class RefitsQuery(BaseModel):
+class RefitsQuery(PageParameters):
     """The refits of a page."""
 
-    model_config = ConfigDict(extra="forbid")
-
     limit: Annotated[int, Field(ge=1, le=1000, description="refits on a page")] = 100
-    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
 
 
 @router.post(

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -25,7 +25,7 @@ from monitor.http.recalibration_schemas import (
     RefitSummaryBody,
     SegmentValue,
 )
-from monitor.http.request_parsing import NO_PARAMETERS, check_media_type, parse_body, read_body
+from monitor.http.request_parsing import NO_PARAMETERS, Parameters, check_media_type, parse_body, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, encode_json, has_tag, problems, tagged_response
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import ServicesOf
@@ -55,10 +55,8 @@ that none serves: predictions are to be used as they are. `Content-Location` nam
 _read_batch: Final = reader(ApplyRequestBody)
 
 
-class VersionQuery(BaseModel):
+class VersionQuery(Parameters):
     """The version of the model."""
-
-    model_config = ConfigDict(extra="forbid")
 
     version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
 

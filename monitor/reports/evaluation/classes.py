@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.classes import CLASS_MEASURES, ClassMeasure
 from monitor.classes.base import Outcomes, Prepared
 from monitor.classes.class_loops import categorical_draws, hits_of_draws
@@ -16,8 +17,6 @@ from monitor.inference.interval import interval_of_norm
 from monitor.measures.base import LARGEST, Limit, MeanLoss, Measure, SemiNorm
 from monitor.reports.evaluation.report import MeasureResult, Report, numbers_text
 from monitor.scores import ClassTable, ScoreTable, grid
-
-Floats = NDArray[np.float64]
 
 _MAIN: Final = ("skce", "canonical_ece", "mmce")
 """The measures of whole vectors that a report is printed with."""

@@ -8,9 +8,11 @@ from typing import Any, Final, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy.special import ndtr, ndtri
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import InputError
 from monitor.inference.draw_loops import add_poisson_deviations
 from monitor.inference.interval import skewed, unskewed
@@ -27,7 +29,6 @@ from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable, grid
 from monitor.sources.tables import EventTable
 
-Floats = NDArray[np.float64]
 DrawnErrors = Iterator[tuple[Floats, Floats]]
 """Drawn errors of the residuals of both, (chunk, m) and (chunk, k), chunk by chunk."""
 
@@ -43,7 +44,7 @@ _PSEUDO_EVENTS: Final = 2.0
 _PAIRED, _FIRST, _SECOND = 10, 11, 12
 """Streams of random numbers, different from those of the intervals of one model."""
 
-_NORMAL_975: Final = float(stats.norm.ppf(0.975))
+_NORMAL_975: Final = float(ndtri(0.975))
 
 _CLEAR_ERRORS: Final = 2.576
 """Standard errors that chance exceeds in 1% of cases."""
@@ -113,7 +114,7 @@ class Events:
         self.table = ScoreTable.from_events(prediction, outcome, weight)
         self.cells = resampled(self.table, "a difference")
 
-    def rows(self) -> NDArray[np.int64]:
+    def rows(self) -> Ints:
         """Find the row of ``cells`` that each event belongs to, shape (n,)."""
         if self.cells is self.table:
             return np.searchsorted(self.table.score, self.prediction)
@@ -359,11 +360,8 @@ def interval_difference(first: MeasureResult, second: MeasureResult, *, paired: 
     above = add(second.upper - second.value, first.value - first.lower)
     shift = difference.difference
     towards_zero = below if shift > 0.0 else above
-    if towards_zero > 0.0:
-        p_value = float(2.0 * stats.norm.sf(_NORMAL_975 * abs(shift) / towards_zero))
-    else:
-        p_value = float(shift == 0.0)
-    return replace(difference, lower=shift - below, upper=shift + above, p_value=p_value)
+    p_value = 2.0 * ndtr(-_NORMAL_975 * abs(shift) / towards_zero) if towards_zero > 0.0 else shift == 0.0
+    return replace(difference, lower=shift - below, upper=shift + above, p_value=float(p_value))
 
 
 def norm_difference(values: Difference, drawn: Floats, own_norms: tuple[Floats, Floats]) -> Difference:
@@ -416,7 +414,7 @@ def loss_difference(
         values,
         lower=shift - error * unskewed(_NORMAL_975, skewness),
         upper=shift - error * unskewed(-_NORMAL_975, skewness),
-        p_value=float(2.0 * stats.norm.sf(abs(skewed(shift / error, skewness)))),
+        p_value=float(2.0 * ndtr(-abs(skewed(shift / error, skewness)))),
     )
 
 
@@ -496,7 +494,7 @@ def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -
             residuals.append(step * np.divide(total, weight_of_y, out=usual.copy(), where=weight_of_y > 0.0))
     mean = np.concatenate(means)
     from_a, from_b = (
-        sparse.csr_array(
+        scipy.sparse.csr_array(
             (np.concatenate(residual), (np.arange(mean.size), np.tile(row, 2))), shape=(mean.size, cells.rows)
         )
         for residual, row, cells in (

@@ -12,7 +12,7 @@ from monitor.inference.cox import Cox, fit_cox
 from monitor.inference.power import POWER, DetectableFaults, detectable_faults
 from monitor.inference.prevalence import LEVEL, TOLERANCE, PriorShift, prior_shift
 from monitor.inference.rare_outcomes import caution_of_few, tail_of_few
-from monitor.inference.resampling import resampled
+from monitor.inference.resampling import resampled, widen
 from monitor.measures import Decomposition, corp_decomposition
 from monitor.measures.proper_scores import Score
 from monitor.reports.evaluation.assess import Minimum
@@ -95,7 +95,9 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None, toleranc
         return _insufficient(shortfall, cells)
     fit = fit_cox(cells)
     p_value = calibration_test(cells, fit=fit, draws=draws, seed=seed).p_value
-    shift, detectable = prior_shift(cells, fit=fit), detectable_faults(cells, tolerance=tolerance)
+    shift = prior_shift(cells, fit=fit)
+    # To three digits, these depend on the predictions' law alone.
+    detectable = detectable_faults(widen(cells), tolerance=tolerance)
     evidence = _Evidence(fit, p_value, shift, detectable, tolerance)
     verdict = _verdict(evidence)
     events = _in_events(cells)

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Final, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Bools, Floats
 from monitor.classes import CLASS_MEASURES, ClassMeasure
 from monitor.classes.hypothesis_tests import table_seed
 from monitor.errors import InputError
@@ -176,13 +177,13 @@ def evaluate_binary(
     table = ScoreTable.from_events(prediction[labelled], outcome[labelled], weights)
     if table.weighted:
         _require_weighable(wanted)
-    has_times = times is not None and times.size > 0
+    span = None if times is None or not times.size else (int(times.min()), int(times.max()) + 1)
     report = build_report(
         ReportKey(SeriesKey(model, version, segment), ALL),
         table,
         assess(table, measures=wanted, minimum=minimum, draws=draws, seed=seed, progress=progress),
-        from_ms=int(times.min()) if times is not None and has_times else None,
-        to_ms=int(times.max()) + 1 if times is not None and has_times else None,
+        from_ms=None if span is None else span[0],
+        to_ms=None if span is None else span[1],
         n=int(np.count_nonzero(labelled)),
         positives=int(np.count_nonzero(outcome == 1.0)),
         predictions=int(prediction.size),
@@ -251,7 +252,7 @@ def evaluate_classes(
     labels = range(vectors.classes if class_wise else 0)
     steps = len(labels) + 2  # the top label, each class and whole vectors take about as long
 
-    def report(prediction: NDArray[np.float64], hit: NDArray[np.bool_], step: int, changes: Options) -> Report:
+    def report(prediction: Floats, hit: Bools, step: int, changes: Options) -> Report:
         wanted: Options = {**options, **changes, "progress": lambda share: progress((step + share) / steps)}
         return evaluate_binary(prediction, np.where(labelled, hit, np.nan), draws=draws, **wanted)
 

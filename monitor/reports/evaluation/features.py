@@ -8,15 +8,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError
 from monitor.local.features import MAX_FEATURE, PrincipalComponents, Standardised
 from monitor.reports.evaluation.segments import Range, are_whole, quantile_ranges
 from monitor.scores.table import check
 from monitor.sources.columns import EMPTY, is_missing, text_of
 from monitor.sources.tables import SegmentColumn
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
 
 MAX_CATEGORIES: Final = 10
 """The most frequent categories of a column have a coordinate of their own."""
@@ -41,7 +39,7 @@ class Condition(NamedTuple):
     """
 
     text: str
-    inside: Mask
+    inside: Bools
 
 
 class _Cells(NamedTuple):
@@ -59,7 +57,7 @@ class _Cells(NamedTuple):
         (first cell, last cell) -> these and the cells between in words.
     """
 
-    codes: NDArray[np.int64]
+    codes: Ints
     size: int
     ordered: int
     text: Callable[[int, int], str]
@@ -193,9 +191,7 @@ class FeatureColumns:
         return conditions
 
 
-def _best_window(
-    cells: _Cells, codes: NDArray[np.int64], terms: Floats, at: int, min_events: float
-) -> tuple[float, int, int]:
+def _best_window(cells: _Cells, codes: Ints, terms: Floats, at: int, min_events: float) -> tuple[float, int, int]:
     """Find the cells around a cell with the largest least error: that error, the first cell and the last.
 
     ``terms`` are 1, error and variance of each event, shape (n, 3).
@@ -251,7 +247,7 @@ def _one_hot(column: SegmentColumn) -> Floats:
     return np.asarray(np.eye(kept.size + 1)[place[column.codes], : kept.size + (size.size > kept.size)])
 
 
-def _array(column: Floats | SegmentColumn) -> NDArray[np.float64] | NDArray[np.int32]:
+def _array(column: Floats | SegmentColumn) -> Floats | NDArray[np.int32]:
     return column.codes if isinstance(column, SegmentColumn) else column
 
 

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.events.model import ALL
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
@@ -186,7 +187,7 @@ def report_table(
     return FileReport(whole, ranked, search)
 
 
-def outcomes_or_nan(table: EventTable) -> NDArray[np.float64]:
+def outcomes_or_nan(table: EventTable) -> Floats:
     """Return 0, 1 (or the class), or nan where the outcome is unknown; shape (n,)."""
     return np.where(table.outcome < 0, np.nan, table.outcome)
 

@@ -7,17 +7,16 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Bools, Floats
 from monitor.errors import InputError
 from monitor.inference.resampling import require_draws, require_seed
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
 from monitor.scores import ClassTable
-from monitor.scores.arguments import require_same_index
+from monitor.scores.arguments import numbers, require_same_index
 from monitor.scores.table import check
-
-Floats = NDArray[np.float64]
 
 Measures = Mapping[str, Measure] | Iterable[str] | str
 """Measures by their names, or a mapping such as ``monitor.measures.MEASURES``."""
@@ -31,26 +30,6 @@ _YEAR_10000_MS: Final = 253_402_300_800_000
 
 _NEGLIGIBLE: Final = 1e-100
 """Share of the largest weight. A smaller weight does not change sums, and its square would underflow."""
-
-
-def numbers(name: str, values: ArrayLike) -> Floats:
-    """Convert values to float64 of any shape; masked values become nan.
-
-    Raises
-    ------
-    InputError
-        They are not real numbers. The message names the argument.
-    """
-    try:
-        kind = np.asarray(values).dtype.kind
-        if kind == "c":
-            raise InputError(f"{name} must be real numbers, got complex ones")
-        if kind in "mM":
-            raise InputError(f"{name} must be numbers, got datetimes or durations")
-        array = np.asarray(values, dtype=np.float64)
-        return np.where(np.ma.getmaskarray(values), np.nan, array) if isinstance(values, np.ma.MaskedArray) else array
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must be numbers: {error}") from error
 
 
 def column(name: str, values: ArrayLike) -> Floats:
@@ -168,11 +147,11 @@ def require_resampling(draws: int, seed: int | None) -> None:
 class CheckedEvents(NamedTuple):
     """Predictions and outcomes whose values are all valid; float64, shape (n,)."""
 
-    prediction: NDArray[np.float64]
-    outcome: NDArray[np.float64]
+    prediction: Floats
+    outcome: Floats
     """nan where it is unknown."""
-    weight: NDArray[np.float64] | None
-    time_ms: NDArray[np.float64] | None
+    weight: Floats | None
+    time_ms: Floats | None
 
 
 def check_events(
@@ -206,7 +185,7 @@ def check_events(
     return CheckedEvents(prediction, outcome, weights, times)
 
 
-def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bool_]]:
+def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, Bools]:
     """Check probability vectors and classes, the arguments of a report.
 
     Returns
@@ -225,7 +204,7 @@ def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, NDArray[np.bo
     return ClassTable.from_events(numbers("p", p), np.where(labelled, outcome, 0.0), names=("p", "y")), labelled
 
 
-def predictions_of(p: ArrayLike) -> NDArray[np.float64]:
+def predictions_of(p: ArrayLike) -> Floats:
     """Convert predictions, numbers or vectors, to float64; their values are not checked.
 
     Raises
@@ -241,7 +220,7 @@ def predictions_of(p: ArrayLike) -> NDArray[np.float64]:
         raise InputError(f"{error}{ragged}") from error
 
 
-def holds_vectors(prediction: NDArray[np.float64]) -> bool:
+def holds_vectors(prediction: Floats) -> bool:
     """Return whether predictions are probability vectors.
 
     A single column is a mistake, which the check of columns reports.

@@ -5,8 +5,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
 from monitor.local import LocalMap, Standardised, local_calibration_error, local_error_map
@@ -14,12 +15,9 @@ from monitor.local.calibration import DEFAULT_GAMMA, MAX_POINTS, MIN_NEIGHBOURS,
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
 from monitor.reports.evaluation.features import FeatureColumns
-from monitor.reports.evaluation.inputs import numbers
 from monitor.scores import ScoreTable
-from monitor.scores.arguments import require_same_index, require_whole
+from monitor.scores.arguments import numbers, require_same_index, require_whole
 from monitor.sources.tables import SegmentColumn
-
-Floats = NDArray[np.float64]
 
 DRAWS: Final = 199
 """Default draws for the level under calibration, which take half as long as the measures."""

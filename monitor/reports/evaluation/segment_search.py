@@ -12,19 +12,18 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import sparse, stats
 from scipy.special import expit, logit
 
+from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError
 from monitor.events.model import OTHER
 from monitor.inference.cox import LOGIT_BOUND
+from monitor.inference.newton import Curved, minimise
 from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE, MAX_SEGMENT_VALUES, crossed, titles_of
 from monitor.sources.tables import SegmentColumn
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 MAX_FOUND: Final = 10
 """Largest number of groups named, the most significant ones."""
@@ -37,7 +36,6 @@ _MIN_SHARE: Final = 0.2
 """Share of a group's information that the fit must not explain; a group that is nearly the whole is not tested."""
 _RIDGE: Final = 0.01
 """Prior precision of offsets and slopes, which keeps them finite where outcomes are separated perfectly."""
-_STEPS: Final = 50
 _PRECISION: Final = 1e-9
 
 
@@ -88,9 +86,9 @@ class SegmentSearch:
 class _Partition(NamedTuple):
     """Rows grouped by one column or two: those with a code of at least ``len(titles)`` are in no group."""
 
-    codes: Codes
+    codes: Ints
     titles: list[str]
-    covered: NDArray[np.bool_]
+    covered: Bools
     """Whether a group equals one of fewer columns."""
 
 
@@ -229,7 +227,7 @@ class _Data:
         self._fitted = np.column_stack([np.ones_like(z), z])
         self._fit()
 
-    def adjust(self, inside: NDArray[np.bool_]) -> None:
+    def adjust(self, inside: Bools) -> None:
         """Add an offset and a slope of the logits of some rows to the fit."""
         self._fitted = np.column_stack([self._fitted, inside, inside * self._z])
         self._fit()
@@ -242,7 +240,7 @@ class _Data:
         """
         groups = len(partition.titles)
         n = partition.codes.size
-        member = sparse.csr_array((np.ones(n), partition.codes, np.arange(n + 1)), shape=(n, groups + 1))
+        member = scipy.sparse.csr_array((np.ones(n), partition.codes, np.arange(n + 1)), shape=(n, groups + 1))
         sums = (member.T @ self._columns)[:groups]
         events, information, level, product = sums[:, :4].T
         power, third = sums[:, 4:7].T, sums[:, 7:11].T
@@ -288,34 +286,33 @@ class _Data:
         size = total / np.sqrt(own)
         tested = np.isfinite(size) & np.isfinite(skew) & (variance > 0.0)
         p_value = np.full(size.shape, np.nan)
-        tails = (stats.pearson3.sf(side * size[tested], side * skew[tested]) for side in (1.0, -1.0))
+        tails = (scipy.stats.pearson3.sf(side * size[tested], side * skew[tested]) for side in (1.0, -1.0))
         p_value[tested] = 2.0 * np.minimum(*tails)
         return np.asarray(np.minimum(p_value, 1.0))
 
     def _fit(self) -> None:
         """Fit offsets and slopes, and keep the terms of each event that the tests need."""
-        x, w = self._fitted, self._weight
-        beta = np.zeros(x.shape[1])
-        beta[1] = 1.0
-        start = beta.copy()
-        value = self._penalised(beta, start)
-        for _ in range(_STEPS):
-            fitted = expit(x @ beta)
-            slope = x.T @ (w * (self._outcome - fitted)) - _RIDGE * (beta - start)
-            curvature = (x * (w * fitted * (1.0 - fitted))[:, None]).T @ x + _RIDGE * np.eye(beta.size)
-            step = np.linalg.solve(curvature, slope)
-            if slope @ step < _PRECISION:
-                break
-            while (next_value := self._penalised(beta + step, start)) < value:
-                step *= 0.5
-            beta, value = beta + step, next_value
-        fitted = expit(x @ beta)
+        x, w, y = self._fitted, self._weight, self._outcome
+        start = np.zeros(x.shape[1])
+        start[1] = 1.0
+
+        def loss(beta: Floats) -> Curved:
+            eta, away = x @ beta, beta - start
+            fitted = expit(eta)
+            return Curved(
+                value=float(w @ np.logaddexp(0.0, np.where(y == 1.0, -eta, eta))) + 0.5 * _RIDGE * float(away @ away),
+                gradient=_RIDGE * away - x.T @ (w * (y - fitted)),
+                hessian=(x * (w * fitted * (1.0 - fitted))[:, None]).T @ x + _RIDGE * np.eye(beta.size),
+            )
+
+        free = np.full(x.shape[1], np.inf)
+        fitted = expit(x @ minimise(loss, start, -free, free, enough=_PRECISION))
         spread = fitted * (1.0 - fitted)
-        residual = w * (self._outcome - fitted)
+        residual = w * (y - fitted)
         squares, cubes = w**2 * spread, w**3 * spread * (1.0 - 2.0 * fitted)
         # A slope in the predictions: one in the logits depends on a few events with p near 0 or 1.
         p = expit(self._z)[:, None]
-        self._curvature = (x * (w * spread)[:, None]).T @ x + _RIDGE * np.eye(beta.size)
+        self._curvature = (x * (w * spread)[:, None]).T @ x + _RIDGE * np.eye(start.size)
         self._noise = (x * squares[:, None]).T @ x
         weighted, squared = x * (w * spread)[:, None], x * squares[:, None]
         self._columns = np.column_stack(
@@ -332,8 +329,3 @@ class _Data:
                 squared * p,
             ]
         )
-
-    def _penalised(self, beta: Floats, start: Floats) -> float:
-        signed = np.where(self._outcome == 1.0, 1.0, -1.0) * (self._fitted @ beta)
-        likelihood = -float(self._weight @ np.logaddexp(0.0, -signed))
-        return likelihood - 0.5 * _RIDGE * float((beta - start) @ (beta - start))

@@ -7,15 +7,14 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
+from monitor.arrays import Bools, Floats
 from monitor.events.model import OTHER
 from monitor.reports.evaluation.report import Report
 from monitor.sources.columns import EMPTY, MISSING_WORDS
 from monitor.sources.tables import SegmentColumn, crossed_columns
-
-Floats = NDArray[np.float64]
 
 QUANTILE_RANGES: Final = 5
 """Number of ranges of a column of numbers, of equally many rows as far as ties allow."""
@@ -35,7 +34,7 @@ class Range(NamedTuple):
     low: float = -math.inf
     high: float = math.inf
 
-    def holds(self, values: Floats) -> NDArray[np.bool_]:
+    def holds(self, values: Floats) -> Bools:
         """Test whether each value lies in the range, shape (n,); nan does not."""
         return (values >= self.low) & (values < self.high)
 
@@ -135,7 +134,7 @@ def in_ranges(name: str, column: SegmentColumn) -> SegmentColumn:
     return ranges_of(name, numbers[column.codes])
 
 
-def ranges_of(name: str, values: NDArray[np.float64]) -> SegmentColumn:
+def ranges_of(name: str, values: Floats) -> SegmentColumn:
     """Numbers as segments: each number if there are few, or ranges; nan is ``(empty)``.
 
     Parameters
@@ -189,7 +188,7 @@ def titles_of(name: str, column: SegmentColumn) -> list[str]:
     return list(column.titles) or [f"{name}={value}" for value in column.values]
 
 
-def _numbers(values: Sequence[str]) -> NDArray[np.float64] | None:
+def _numbers(values: Sequence[str]) -> Floats | None:
     """Parse numbers, with nan for empty texts; None where the values are not quantities."""
     numbers = np.full(len(values), np.nan)
     for at, value in enumerate(values):
@@ -255,7 +254,7 @@ def rank_segments(reports: Iterable[Report]) -> tuple[SegmentReport, ...]:
     """
     segments = [SegmentReport(report, p_value(report)) for report in reports]
     tested = [segment.p_value for segment in segments if segment.p_value is not None]
-    corrected = iter(stats.false_discovery_control(tested).tolist() if tested else ())
+    corrected = iter(scipy.stats.false_discovery_control(tested).tolist() if tested else ())
     return by_harm(
         segment if segment.p_value is None else replace(segment, q_value=next(corrected)) for segment in segments
     )

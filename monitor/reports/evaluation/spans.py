@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
+from monitor.arrays import Floats, Ints
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
@@ -16,9 +16,6 @@ from monitor.reports.evaluation.assess import WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.evaluate import evaluate_binary
 from monitor.reports.evaluation.report import Report
 from monitor.reports.formatting import rounded_share
-
-Floats = NDArray[np.float64]
-Times = NDArray[np.int64]
 
 MAX_SPANS: Final = 12
 """More are hard to distinguish at a glance, and each costs as much as a window."""
@@ -60,7 +57,7 @@ class Spans:
             return None
         offset, error = np.array(offsets).T
         weight = error**-2.0
-        return float(chi2.sf(weight @ (offset - np.average(offset, weights=weight)) ** 2, len(offsets) - 1))
+        return float(chdtrc(len(offsets) - 1, weight @ (offset - np.average(offset, weights=weight)) ** 2))
 
     @property
     def sentence(self) -> str:
@@ -87,7 +84,7 @@ class Spans:
 def spans_of(
     prediction: Floats,
     outcome: Floats,
-    time_ms: Times,
+    time_ms: Ints,
     *,
     weight: Floats | None = None,
     measures: Mapping[str, Measure] = SPAN_MEASURES,
@@ -102,9 +99,9 @@ def spans_of(
     Parameters
     ----------
     prediction, outcome, weight
-        See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`; shape (n,).
+        Of predictions with an outcome: see :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`; shape (n,).
     time_ms
-        Times of the predictions, shape (n,), milliseconds since the epoch.
+        Ints of the predictions, shape (n,), milliseconds since the epoch.
     measures, draws, seed, progress
         See :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`.
 
@@ -113,9 +110,6 @@ def spans_of(
     NotEnoughData
         Not even two spans would hold enough data, or all events have one time.
     """
-    labelled = ~np.isnan(outcome)
-    prediction, outcome, time_ms = prediction[labelled], outcome[labelled], time_ms[labelled]
-    weight = None if weight is None else weight[labelled]
     number = _number(time_ms, outcome)
     place, edges = _places(time_ms, number), _edges(time_ms, number)
     # Sorted once, so that each span's rows lie side by side.
@@ -145,7 +139,7 @@ def duration(milliseconds: int) -> str:
     return f"{text} {unit}" if text == "1" else f"{text} {unit}s"
 
 
-def _number(time_ms: Times, outcome: Floats) -> int:
+def _number(time_ms: Ints, outcome: Floats) -> int:
     """Find the largest number of spans that hold enough data."""
     minimum = Minimum()
     if time_ms.size and time_ms.min() < time_ms.max():
@@ -163,12 +157,12 @@ def _number(time_ms: Times, outcome: Floats) -> int:
     )
 
 
-def _places(time_ms: Times, number: int) -> Times:
+def _places(time_ms: Ints, number: int) -> Ints:
     """Find the span of each event, shape (n,)."""
     return np.searchsorted(_edges(time_ms, number)[1:-1], time_ms, side="right")
 
 
-def _edges(time_ms: Times, number: int) -> Times:
+def _edges(time_ms: Ints, number: int) -> Ints:
     """Compute edges of spans, shape (number + 1,): [edge, next edge); the last ends after the last event."""
     first, length = int(time_ms.min()), int(time_ms.max()) + 1 - int(time_ms.min())
     return np.array([first + span * length // number for span in range(number + 1)], np.int64)

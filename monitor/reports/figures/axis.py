@@ -6,12 +6,12 @@ from typing import Final, Self
 
 import numpy as np
 from matplotlib.axes import Axes
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from scipy.special import expit
 
+from monitor.arrays import Floats
 from monitor.reports.formatting import tick
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 _RARE: Final = 0.1
 """With half of the predictions below, a linear axis would show them in a corner."""
@@ -65,7 +65,7 @@ class ProbabilityAxis:
         logits = _logit(shown[(shown > 0.0) & (shown < 1.0)])
         first, last = float(logits.min()) - 0.35, float(logits.max()) + 0.35
         missing = max(0.0, 3.0 - (last - first)) / 2.0
-        ends = 1.0 / (1.0 + np.exp(-np.array([first - missing, last + missing])))
+        ends = expit([first - missing, last + missing])
         return cls(max(float(ends[0]), _MIN_DISTANCE), min(float(ends[1]), 1.0 - _MIN_DISTANCE), logit=True)
 
     def place(self, probability: ArrayLike) -> Floats:
@@ -84,7 +84,7 @@ class ProbabilityAxis:
         edges = np.arange(bins + 1) / bins
         if self.logit:
             first, last = self.limits
-            edges = 1.0 / (1.0 + np.exp(-(first + (last - first) * edges)))
+            edges = np.asarray(expit(first + (last - first) * edges))
         edges[0], edges[-1] = 0.0, 1.0
         return edges
 

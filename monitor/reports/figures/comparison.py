@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.compare import Difference
-from monitor.reports.figures.style import CHANCE, GREEN, GREY, HAPPENED, INK, SMALL_SIZE, TEXT_SIZE, frame, new_figure
+from monitor.reports.figures.style import CHANCE, GREEN, GREY, HAPPENED, INK, SMALL_SIZE, TEXT_SIZE, framed
 from monitor.reports.formatting import value_text
 
 CAPTION: Final = (
@@ -47,12 +47,11 @@ def comparison_figure(
     """
     if not differences:
         raise NotEnoughData("a comparison needs at least 1 measure that both reports have, got 0")
-    height = 2.3 + _ROW * len(differences)
-    figure = new_figure(height)
     lower, higher = ("better", "worse") if less_is_better else ("lower", "higher")
     title = _title(differences, first, second, lower, higher)
     caption = CAPTION + (_LESS_IS_BETTER if less_is_better else _LESS_IS_LESS)
-    grid = frame(figure, height, title, caption, left=0.22, below=0.1, above=0.1)
+    height = 2.3 + _ROW * len(differences)
+    figure, grid = framed(height, title, caption, left=0.22, below=0.1, above=0.1)
     axes = figure.add_subplot(grid[0, 0])
     axes.set_axis_off()
     axes.set_xlim(0.0, 1.0)

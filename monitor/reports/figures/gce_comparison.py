@@ -8,8 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 from monitor.classes.gce import FAMILY, GceMember
-from monitor.errors import NotEnoughData
-from monitor.reports.figures.style import GREY, INK, PAPER, PREDICTED, SMALL_SIZE, TEXT_SIZE, dress, frame, new_figure
+from monitor.reports.figures.style import GREY, INK, PAPER, PREDICTED, SMALL_SIZE, TEXT_SIZE, framed, panel
 from monitor.reports.formatting import value_text
 
 HEIGHT: Final = 6.6
@@ -28,21 +27,12 @@ def gce_figure(family: Mapping[GceMember, float]) -> Figure:
     ----------
     family
         What :func:`monitor.classes.gce_family` finds. A member that is missing is left blank.
-
-    Raises
-    ------
-    NotEnoughData
-        The family is empty.
     """
     members = {member: family[member] for member in FAMILY if member in family}
-    if not members:
-        raise NotEnoughData("a comparison of GCE measures needs at least 1 of the 32, got 0")
     smallest, largest = (value_text(extreme(members.values()), "ratio") for extreme in (min, max))
     title = f"The same predictions, {len(members)} measures:\nthe error is {smallest} to {largest}, as one chooses"
-    figure = new_figure(HEIGHT)
-    grid = frame(figure, HEIGHT, title, CAPTION, left=2.7, above=0.5, below=0.12)
-    axes = figure.add_subplot(grid[0, 0])
-    dress(axes, grid="")
+    figure, grid = framed(HEIGHT, title, CAPTION, left=2.7, above=0.5, below=0.12)
+    axes = panel(figure, grid[0, 0], grid="")
     lines = list(dict.fromkeys(member[:3] for member in FAMILY))
     columns = list(dict.fromkeys(member[3:] for member in FAMILY))
     values = np.array([[members.get(GceMember(*line, *column), np.nan) for column in columns] for line in lines])

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from monitor.errors import NotEnoughData
+from monitor.arrays import Floats
 from monitor.reports.evaluation.report import MeasureResult, Verdict
 from monitor.reports.figures.cells import Results
 from monitor.reports.figures.style import (
@@ -28,14 +28,12 @@ from monitor.reports.figures.style import (
     PREDICTED,
     SMALL_SIZE,
     YELLOW,
-    dress,
-    frame,
+    axes_size,
+    framed,
     legend,
-    new_figure,
+    panel,
 )
 from monitor.reports.formatting import tick, value_text
-
-Floats = NDArray[np.float64]
 
 CAPTION: Final = (
     "How to read it: above, a calibrated model's mean prediction goes with the share that came true. Below, each "
@@ -111,27 +109,17 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
     Parameters
     ----------
     moments
-        In any order. A window that is missing, or that has no value, is a gap in its line.
+        At least one, in any order. A window that is missing, or that has no value, is a gap in its line.
     what
         What one of them is called: ``window``, ``span``.
-
-    Raises
-    ------
-    NotEnoughData
-        There is no moment.
     """
-    if not moments:
-        raise NotEnoughData(f"a history needs at least 1 {what}, got 0")
     ordered = sorted(moments, key=lambda moment: moment.time)
     titles = list(dict.fromkeys(title for moment in ordered for title in moment.results))
     lines = -(-len(titles) // 2)
     verdicts = [verdict for verdict in _VERDICTS if any(moment.verdict is verdict for moment in ordered)]
     above = 0.25 + (_STRIP + 0.2 * -(-len(verdicts) // 3) if verdicts else 0.0)
-    height = 3.35 + above + _PANEL * lines + (0.35 * lines if lines else 0.0)
-    figure = new_figure(height)
-    grid = frame(
-        figure,
-        height,
+    figure, grid = framed(
+        3.35 + above + _PANEL * lines + 0.35 * lines,
         _title(ordered, titles, what),
         CAPTION.format(what=what) + (_STRIP_CAPTION if verdicts else ""),
         rows=(1.1, *[1.0] * lines),
@@ -140,10 +128,10 @@ def history_figure(moments: Sequence[Moment], *, what: str = "window") -> Figure
         above=above,
     )
     x = _Times.of([moment.time for moment in ordered])
-    first = figure.add_subplot(grid[0, :])
+    first = panel(figure, grid[0, :])
     _draw_prevalence(first, ordered, x, verdicts)
     for number, title in enumerate(titles):
-        axes = figure.add_subplot(grid[1 + number // 2, number % 2], sharex=first)
+        axes = panel(figure, grid[1 + number // 2, number % 2], share_x=first)
         _draw_measure(axes, title, [moment.results.get(title) for moment in ordered], x)
     return figure
 
@@ -173,7 +161,6 @@ class _Times(NamedTuple):
 
 
 def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times, verdicts: Sequence[Verdict]) -> None:
-    dress(axes)
     for values, color, style in (
         ([moment.prevalence for moment in moments], HAPPENED, "-"),
         ([moment.mean_prediction for moment in moments], PREDICTED, "--"),
@@ -185,12 +172,10 @@ def _draw_prevalence(axes: Axes, moments: Sequence[Moment], times: _Times, verdi
     _on_time(axes, times)
     legend(
         axes,
-        [
-            Line2D([], [], color=HAPPENED, lw=1.8, marker="o", ms=3.0, label="share that came true"),
-            Line2D([], [], color=PREDICTED, lw=1.8, ls="--", marker="o", ms=3.0, label="mean prediction"),
-            Patch(color=CHANCE, label="what chance gives"),
-            *(Patch(color=_VERDICTS[verdict], label=verdict.words) for verdict in verdicts),
-        ],
+        Line2D([], [], color=HAPPENED, lw=1.8, marker="o", ms=3.0, label="share that came true"),
+        Line2D([], [], color=PREDICTED, lw=1.8, ls="--", marker="o", ms=3.0, label="mean prediction"),
+        Patch(color=CHANCE, label="what chance gives"),
+        *(Patch(color=_VERDICTS[verdict], label=verdict.words) for verdict in verdicts),
         columns=3,
         above=_STRIP if verdicts else 0.0,
     )
@@ -203,7 +188,7 @@ def _draw_verdicts(axes: Axes, moments: Sequence[Moment], times: _Times) -> None
     points = np.delete(times.x, times.gaps + np.arange(times.gaps.size))
     steps = np.diff(points)
     usual = float(np.median(steps)) if steps.size else 1.0 / 48.0
-    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
+    height = axes_size(axes)[1]
     strip = axes.inset_axes((0.0, 1.0 + 0.3 * _STRIP / height, 1.0, 0.5 * _STRIP / height), sharex=axes)
     strip.axis("off")
     for number, moment in enumerate(moments):
@@ -215,7 +200,6 @@ def _draw_verdicts(axes: Axes, moments: Sequence[Moment], times: _Times) -> None
 
 
 def _draw_measure(axes: Axes, title: str, results: Sequence[MeasureResult | None], times: _Times) -> None:
-    dress(axes)
     unit = next(result.unit for result in results if result is not None)
     value, lower, upper, chance = (
         times.spread([None if result is None else getattr(result, name) for result in results])

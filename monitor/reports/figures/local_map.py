@@ -12,8 +12,9 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
+from monitor.arrays import Bools, Floats
 from monitor.errors import NotEnoughData
-from monitor.local import LocalMap
+from monitor.local import LocalMap, Standardised
 from monitor.local.calibration import MIN_NEIGHBOURS, default_bins
 from monitor.local.landscape import DEFAULT_GAMMA
 from monitor.local.neighbourhood import averages, laplace_kernels
@@ -26,17 +27,14 @@ from monitor.reports.figures.style import (
     SMALL_SIZE,
     TEXT_SIZE,
     YELLOW,
-    dress,
-    frame,
+    framed,
     legend,
     name_panel,
-    new_figure,
+    panel,
     points_tick,
     size_tick,
 )
 from monitor.reports.formatting import count, percent, points
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 7.2
 CAPTION: Final = (
@@ -122,10 +120,9 @@ def local_map_figure(
             "No place of this plane stands out from chance:\n"
             f"the worst is {points(worst)} off, with {count(round(local.n_eff[i, j]))} events near"
         )
-    figure = new_figure(HEIGHT)
     caption = CAPTION + (CROSS if accused else "") + DRAWN
-    grid = frame(figure, HEIGHT, title, caption, columns=(1.0, 0.035), gap=0.18, right=0.85)
-    axes = figure.add_subplot(grid[0, 0])
+    figure, grid = framed(HEIGHT, title, caption, columns=(1.0, 0.035), gap=0.18, right=0.85)
+    axes = panel(figure, grid[0, 0], grid="")
     reach = max(float(np.abs(local.error[enough]).max()), 0.01)
     shades = ScalarMappable(Normalize(-reach, reach), COLORS if accused else QUIET_COLORS)
     half_x, half_y = 0.5 * (local.x[1] - local.x[0]), 0.5 * (local.y[1] - local.y[0])
@@ -143,7 +140,6 @@ def _draw_map(
     axes: Axes, shades: ScalarMappable, error: Floats, n_eff: Floats, extent: tuple[float, float, float, float]
 ) -> None:
     """Draw errors as colours, the paler the fewer events are near."""
-    dress(axes, grid="")
     picture = np.asarray(shades.to_rgba(np.nan_to_num(error)), np.float64)
     picture[..., 3] = np.clip(np.nan_to_num(n_eff) / MIN_NEIGHBOURS, 0.0, 1.0) ** 2
     axes.imshow(picture, origin="lower", aspect="auto", interpolation="nearest", extent=extent)
@@ -172,7 +168,7 @@ class _Errors(NamedTuple):
     n_eff: Floats
 
     @property
-    def enough(self) -> NDArray[np.bool_]:
+    def enough(self) -> Bools:
         """Which points have enough events near."""
         return np.asarray(self.n_eff >= MIN_NEIGHBOURS)
 
@@ -207,7 +203,6 @@ def plane_figure(
     weight: Floats | None = None,
     *,
     gamma: float = DEFAULT_GAMMA,
-    seed: int = 0,
 ) -> Figure:
     """Signed local errors over a plane of the features, one map beside the other, on one scale of colours.
 
@@ -226,8 +221,6 @@ def plane_figure(
         Shape (n,): how many events of the stream each stands for; 1 if left out.
     gamma
         Bandwidth, in standard deviations of the coordinates.
-    seed
-        Of the sample of points.
 
     Raises
     ------
@@ -240,10 +233,8 @@ def plane_figure(
     for opposite remedies.
     """
     labels = list(predictions)
-    if plane.shape[0] == 0:
-        raise NotEnoughData("a map needs at least 1 event, got 0")
     residual = np.stack([predictions[label] - outcome[label] for label in labels], axis=1)
-    where = _standardised(plane)
+    where = Standardised.fit(plane).apply(plane)
     weights = np.ones(plane.shape[0]) if weight is None else weight
     events = _Events(where, predictions[labels[0]], residual, weights)
     ends = np.quantile(where, [_MARGIN, 1.0 - _MARGIN], axis=0)
@@ -257,11 +248,8 @@ def plane_figure(
             f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {errors.n_eff.max():.0f}"
         )
     worst = np.abs(errors.error[errors.enough]).max(axis=0)
-    height = _PLANE_HEIGHTS.get(len(labels), 7.6)
-    figure = new_figure(height)
-    grid = frame(
-        figure,
-        height,
+    figure, grid = framed(
+        _PLANE_HEIGHTS.get(len(labels), 7.6),
         _plane_title(float(worst[0]), float(worst[-1])),
         _PLANE_CAPTION,
         rows=(1.45, 1.0),
@@ -273,7 +261,7 @@ def plane_figure(
     reach, n_eff = max(worst.max(), 0.01), errors.n_eff.reshape(_SIZE, _SIZE)
     shades = ScalarMappable(Normalize(-reach, reach), COLORS)
     for column, label in enumerate(labels):
-        axes = figure.add_subplot(maps[column])
+        axes = panel(figure, maps[column], grid="")
         error = errors.error[:, column].reshape(_SIZE, _SIZE)
         _draw_map(axes, shades, error, n_eff, (x[0], x[-1], y[0], y[-1]))
         name_panel(axes, label, f"at worst {points(float(worst[column]))} off")
@@ -283,13 +271,8 @@ def plane_figure(
         else:
             axes.tick_params(axis="y", labelleft=False)
     _draw_scale(figure, figure.add_subplot(maps[len(labels)]), shades, "too low     points     too high", SMALL_SIZE)
-    _draw_bins(figure, grid, labels, events, gamma=gamma, seed=seed)
+    _draw_bins(figure, grid, labels, events, gamma)
     return figure
-
-
-def _standardised(plane: Floats) -> Floats:
-    spread = plane.std(axis=0)
-    return np.ascontiguousarray((plane - plane.mean(axis=0)) / np.where(spread > 1e-12, spread, 1.0))
 
 
 def _errors(at: Floats, events: _Events, gamma: float) -> _Errors:
@@ -311,9 +294,7 @@ def _near(at: Floats, events: _Events, gamma: float) -> _Errors:
     return errors
 
 
-def _draw_bins(
-    figure: Figure, grid: GridSpec, labels: Sequence[str], events: _Events, *, gamma: float, seed: int
-) -> None:
+def _draw_bins(figure: Figure, grid: GridSpec, labels: Sequence[str], events: _Events, gamma: float) -> None:
     """Draw how the local errors spread in the bin that is best on average, and in the worst."""
     bins = default_bins(events.confidence.size)
     place = np.searchsorted(np.arange(1, bins) / bins, events.confidence, side="right")
@@ -325,7 +306,7 @@ def _draw_bins(
     shown = {best: "best on average", worst: "worst on average"} if best != worst else {best: "all in one range"}
     lines = dict(zip(labels, (_line(number, len(labels)) for number in range(len(labels))), strict=True))
     panels = grid[1].subgridspec(1, len(shown), wspace=0.12)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn: list[Axes] = []
     for column, (b, remark) in enumerate(shown.items()):
         inside = events.select(np.flatnonzero(place == b))
@@ -333,8 +314,7 @@ def _draw_bins(
         if len(points_at) > _MAX_POINTS:
             points_at = points_at[np.sort(rng.choice(len(points_at), _MAX_POINTS, replace=False))]
         errors = _near(points_at, inside, gamma)
-        axes = figure.add_subplot(panels[column])
-        dress(axes, grid="both")
+        axes = panel(figure, panels[column], grid="both")
         drawn.append(axes)
         axes.plot([abs(mean[b])] * 2, [0.0, 1.0], color=INK, ls=":", lw=1.6)
         share = np.linspace(0.0, 1.0, _SHARES)
@@ -361,7 +341,7 @@ def _draw_bins(
     handles = [Line2D([], [], label=label, **line) for label, line in lines.items()]
     handles.append(Line2D([], [], color=INK, ls=":", lw=1.6, label="all together, before"))
     # Of three maps with the names of their methods one row may be wider than the figure.
-    legend(drawn[0], handles, columns=len(handles) if len(labels) < 3 else 2, above=0.38)
+    legend(drawn[0], *handles, columns=len(handles) if len(labels) < 3 else 2, above=0.38)
 
 
 def _line(number: int, of: int) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from monitor.errors import InputError, NotEnoughData
+from monitor.arrays import Bools, Floats
+from monitor.errors import NotEnoughData
 from monitor.local import mlce_curve
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
@@ -32,18 +33,15 @@ from monitor.reports.figures.style import (
     SKY,
     SMALL_SIZE,
     TEXT_SIZE,
-    WIDTH,
     YELLOW,
-    dress,
-    frame,
+    axes_size,
+    framed,
     legend,
-    new_figure,
+    panel,
     points_tick,
 )
 from monitor.reports.formatting import count, points
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 MAPS: Final = MappingProxyType({"none": "no map", "champion": "champion", "challenger": "new"})
 """What may be compared, in the order of pictures, and what it is called there."""
@@ -92,7 +90,6 @@ def refit_figures(
     *,
     segments: Sequence[Mapping[str, Any]] = (),
     methods: Mapping[str, str] | None = None,
-    seed: int = 0,
 ) -> dict[str, Figure]:
     """Draw the pictures of a comparison, by name; without those that need more data.
 
@@ -110,17 +107,10 @@ def refit_figures(
         The ``segments`` of the comparison; none, and there is no picture ``segments``.
     methods
         ``champion``, ``challenger`` -> the method's name, for the labels.
-    seed
-        Of the samples of points and of draws under calibration.
 
     Returns
     -------
     ``reliability``, ``mlce_by_gamma``, ``local_map``, ``segments`` -> a figure.
-
-    Raises
-    ------
-    InputError
-        ``none`` or ``challenger`` is missing, a name is another one, or shapes do not fit.
     """
     labels = _labels(predictions, methods or {})
     weight = None if held_out.is_whole else held_out.weight
@@ -129,11 +119,11 @@ def refit_figures(
     wanted: dict[str, Callable[[], Figure]] = {"reliability": lambda: before_and_after_figure(tables)}
     if phi is not None:
         raw = {label: predictions[name] for name, label in labels.items()}
-        wanted["mlce_by_gamma"] = lambda: gamma_figure(gamma_curves(raw, held_out.outcome, phi, weight, seed=seed))
+        wanted["mlce_by_gamma"] = lambda: gamma_figure(gamma_curves(raw, held_out.outcome, phi, weight))
     if phi is not None and phi.shape[1] >= 2:
         # After another map another class may be the largest, so that each map has hits of its own.
         confidence, hits = ({labels[name]: pair[of] for name, pair in observed.items()} for of in (0, 1))
-        wanted["local_map"] = lambda: plane_figure(confidence, hits, phi[:, :2], held_out.weight, seed=seed)
+        wanted["local_map"] = lambda: plane_figure(confidence, hits, phi[:, :2], held_out.weight)
     if segments:
         wanted["segments"] = lambda: segments_figure(_rows(held_out, observed, segments))
     pictures: dict[str, Figure] = {}
@@ -167,12 +157,6 @@ def _rows(
 
 def _labels(predictions: Mapping[str, Floats], methods: Mapping[str, str]) -> dict[str, str]:
     """Name each map as in the pictures, in their order."""
-    for name in predictions:
-        if name not in MAPS:
-            raise InputError(f"predictions must be of {', '.join(MAPS)}, got {name!r}")
-    for name in ("none", "challenger"):
-        if name not in predictions:
-            raise InputError(f"predictions must have {name!r}, got {', '.join(predictions) or 'none at all'}")
     return {
         name: f"{label}: {methods[name]}" if name in methods else label
         for name, label in MAPS.items()
@@ -186,28 +170,19 @@ def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
     Parameters
     ----------
     rows
-        In any order; at most 12 are drawn: the 8 that were worst before, then those that are worst after.
-
-    Raises
-    ------
-    NotEnoughData
-        There is no row.
+        At least one, in any order; at most 12 are drawn: the 8 that were worst before, then those that are worst after.
     """
-    if not rows:
-        raise NotEnoughData("a picture of segments needs at least 1 segment, got 0")
     ordered = sorted(rows, key=lambda row: -row.before)
     kept = ordered[:_WORST]
     kept += sorted(ordered[_WORST:], key=lambda row: -row.after)[: MAX_SEGMENTS - len(kept)]
     shown = sorted(kept, key=lambda row: -row.before)
-    height = 3.3 + _ROW * len(shown)
-    figure = new_figure(height)
     champion = any(row.champion is not None for row in shown)
     caption = _SEGMENTS_CAPTION
     if len(rows) > MAX_SEGMENTS:
         caption += f" {MAX_SEGMENTS} of {len(rows)} segments are shown: the worst before, and the worst after."
-    grid = frame(figure, height, _segments_title(ordered), caption, left=2.6, right=1.05, above=0.3)
-    axes = figure.add_subplot(grid[0, 0])
-    dress(axes, grid="x")
+    height = 3.3 + _ROW * len(shown)
+    figure, grid = framed(height, _segments_title(ordered), caption, left=2.6, right=1.05, above=0.3)
+    axes = panel(figure, grid[0, 0], grid="x")
     for y, row in enumerate(shown):
         _draw_row(axes, y, row)
     axes.set_yticks(range(len(shown)), [""] * len(shown))
@@ -223,13 +198,13 @@ def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
         Line2D([], [], color=INK, marker="o", ms=7.0, ls="none", label="after"),
         Line2D([], [], color=CHANCE, lw=7.0, label="chance"),
     ]
-    legend(axes, handles, columns=len(handles))
+    legend(axes, *handles, columns=len(handles))
     return figure
 
 
 def _draw_row(axes: Axes, y: int, row: SegmentRow) -> None:
     place = axes.get_yaxis_transform()
-    width = axes.get_position().width * WIDTH
+    width = axes_size(axes)[0]
     beside: dict[str, Any] = {"transform": place, "ha": "right"}
     axes.text(-0.15 / width, y - 0.04, row.short_name, va="bottom", size=TEXT_SIZE, color=INK, **beside)
     axes.text(-0.15 / width, y + 0.06, f"{count(row.n)} events", va="top", size=7.5, color=GREY, **beside)
@@ -349,9 +324,7 @@ def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
     measured = np.asarray(np.isfinite([curve.mlce for curve in curves.values()]).all(axis=0))
     if not measured.any():
         raise NotEnoughData("no width of the neighbourhood gives enough events of 50 neighbours: take more events")
-    figure = new_figure(_GAMMA_HEIGHT)
-    grid = frame(
-        figure,
+    figure, grid = framed(
         _GAMMA_HEIGHT,
         _gamma_title(list(curves.values()), measured),
         _GAMMA_CAPTION,
@@ -359,10 +332,9 @@ def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
         gap=0.3,
         above=0.22 * -(-(len(curves) + 1) // _columns(curves)) + 0.05,
     )
-    upper, lower = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
+    upper, lower = panel(figure, grid[0, 0]), panel(figure, grid[1, 0])
     x = next(iter(curves.values())).gamma
     for axes, raw in ((upper, False), (lower, True)):
-        dress(axes)
         axes.set_xscale("log")
         axes.set_xlim(x[measured][0] / 1.08, x[-1] * 1.08)
         high = np.max([curve.null_q95 - (0.0 if raw else curve.null_mean) for curve in curves.values()], axis=0)
@@ -384,7 +356,7 @@ def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
         "most alike only    \N{LEFTWARDS ARROW}    gamma    \N{RIGHTWARDS ARROW}    all of about the same prediction"
     )
     handles.append(Patch(color=CHANCE, label="chance"))
-    legend(upper, handles, columns=_columns(curves))
+    legend(upper, *handles, columns=_columns(curves))
     return figure
 
 
@@ -402,7 +374,7 @@ def _line(place: int, number: int) -> dict[str, Any]:
     return {"color": color, "ls": style, "lw": 1.5}
 
 
-def _gamma_title(curves: Sequence[GammaCurve], measured: NDArray[np.bool_]) -> str:
+def _gamma_title(curves: Sequence[GammaCurve], measured: Bools) -> str:
     distance = np.where(measured, np.abs(np.log(curves[0].gamma / DEFAULT_GAMMA)), np.inf)
     at = int(np.argmin(distance))
     before, after = (

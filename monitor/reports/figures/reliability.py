@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
-from monitor.errors import NotEnoughData
+from monitor.arrays import Bools, Floats
 from monitor.inference.resampling import outcomes
 from monitor.measures.proper_scores import corp_curve
 from monitor.reports.evaluation.report import MeasureResult
@@ -27,15 +25,15 @@ from monitor.reports.figures.style import (
     PREDICTED,
     dress,
     frame,
+    framed,
     legend,
     name_panel,
     new_figure,
+    panel,
 )
 from monitor.reports.formatting import count, percent, points
 from monitor.scores import ScoreTable
 from monitor.scores.table import merge_rows
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 6.6
 CAPTION: Final = (
@@ -148,9 +146,7 @@ def draw_reliability(
         gap=0.16,
         above=0.45,
     )
-    main, density = figure.add_subplot(grid[0, 0]), figure.add_subplot(grid[1, 0])
-    dress(main, grid="both")
-    dress(density)
+    main, density = panel(figure, grid[0, 0], grid="both"), panel(figure, grid[1, 0])
     _draw_main(main, cells, bins, axis, labels=False)
     draw_density(density, cells, axis)
 
@@ -180,13 +176,15 @@ def _draw_main(axes: Axes, cells: ScoreTable, bins: BinSums, axis: ProbabilityAx
 
 
 def _legend(axes: Axes, above: float = 0.0) -> None:
-    handles: list[Artist] = [
+    legend(
+        axes,
         Line2D([], [], color=HAPPENED, lw=2.2, label="what came true (smoothed to rise)"),
         Line2D([], [], color=GREY, lw=1.2, ls=(0, (4, 3)), label="perfect calibration"),
         Line2D([], [], color=INK, marker="o", ms=6.0, ls="none", label="groups of similar predictions"),
         Patch(color=CHANCE, label="where chance puts a calibrated model"),
-    ]
-    legend(axes, handles, columns=2, above=above)
+        columns=2,
+        above=above,
+    )
 
 
 def finding(bins: BinSums, *, significant: bool, insufficient: str | None = None) -> str:
@@ -255,7 +253,7 @@ def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
     return curves[tail], curves[-1 - tail]
 
 
-def _corners(*curves: Floats) -> NDArray[np.bool_]:
+def _corners(*curves: Floats) -> Bools:
     """Rows at which one of the curves bends, and the ends: between them all are level, and nothing need be drawn."""
     corner = np.ones(curves[0].size, np.bool_)
     corner[1:-1] = np.any([(np.diff(curve[:-1]) != 0.0) | (np.diff(curve[1:]) != 0.0) for curve in curves], axis=0)
@@ -274,19 +272,14 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     Raises
     ------
     NotEnoughData
-        A table is empty, or there are fewer than two.
+        A table is empty.
     """
-    if len(tables) < 2:
-        raise NotEnoughData(f"before and after are two tables at least, got {len(tables)}")
     cells = {label: on_cells(table) for label, table in tables.items()}
     rows = {label: smce_result(table) for label, table in cells.items()}
     # One pair of axes for all: a map that draws predictions together would be stretched otherwise.
     axis = ProbabilityAxis.of(_join(list(cells.values())), [table.prevalence for table in cells.values()])
-    height = _HEIGHTS.get(len(cells), 5.7)
-    figure = new_figure(height)
-    grid = frame(
-        figure,
-        height,
+    figure, grid = framed(
+        _HEIGHTS.get(len(cells), 5.7),
         _change(list(rows.values())),
         _SHORT_CAPTION + (" Both axes are stretched where predictions are." if axis.logit else ""),
         rows=(3.6, 1.0),
@@ -296,9 +289,7 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     )
     densities = []
     for column, (label, table) in enumerate(cells.items()):
-        diagram, density = figure.add_subplot(grid[0, column]), figure.add_subplot(grid[1, column])
-        dress(diagram, grid="both")
-        dress(density)
+        diagram, density = panel(figure, grid[0, column], grid="both"), panel(figure, grid[1, column])
         draw_curve(diagram, merge_rows(table, _CURVE_ROWS), axis)
         draw_dots(diagram, BinSums.of(table, axis.edges(_BINS)), axis)
         axis.on_x(diagram, labels=False)

@@ -5,16 +5,18 @@ or by form as well.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict, Unpack
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.font_manager import FontProperties
-from matplotlib.gridspec import GridSpec
+from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.textpath import text_to_path
 
 from monitor.reports.figures.output import to_png
+
+Grid = Literal["x", "y", "both", ""]
 
 WIDTH: Final = 8.0
 """Inches; 800 pixels on a page."""
@@ -153,6 +155,31 @@ def frame(
     )
 
 
+class Layout(TypedDict, total=False):
+    """Options of :func:`frame`."""
+
+    rows: Sequence[float]
+    columns: Sequence[float]
+    left: float
+    right: float
+    below: float
+    above: float
+    gap: float
+
+
+def framed(height: float, title: str, caption: str, **layout: Unpack[Layout]) -> tuple[Figure, GridSpec]:
+    """Create a figure of its own with a frame: see :func:`frame`."""
+    figure = new_figure(height)
+    return figure, frame(figure, height, title, caption, **layout)
+
+
+def panel(figure: FigureBase, cell: SubplotSpec, *, grid: Grid = "y", share_x: Axes | None = None) -> Axes:
+    """Add axes to a figure, and :func:`dress` them."""
+    axes = figure.add_subplot(cell, sharex=share_x)
+    dress(axes, grid=grid)
+    return axes
+
+
 def points_tick(value: float, _position: float = 0.0) -> str:
     """Label of an axis of shares, in percentage points."""
     return f"{100.0 * value:.3g}"
@@ -163,7 +190,7 @@ def size_tick(value: float, _position: float = 0.0) -> str:
     return points_tick(abs(value))
 
 
-def dress(axes: Axes, *, grid: Literal["x", "y", "both", ""] = "y") -> None:
+def dress(axes: Axes, *, grid: Grid = "y") -> None:
     """Light axes: no box, a pale grid along x, y or both behind everything."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GREY)
@@ -172,18 +199,23 @@ def dress(axes: Axes, *, grid: Literal["x", "y", "both", ""] = "y") -> None:
     if grid:
         axes.grid(visible=True, axis=grid, color="#E8EAED", lw=0.8)
     # Labels of axes that stand above each other are aligned.
-    axes.yaxis.set_label_coords(-0.64 / (axes.get_position().width * WIDTH), 0.5)
+    axes.yaxis.set_label_coords(-0.64 / axes_size(axes)[0], 0.5)
     axes.xaxis.label.set(size=TEXT_SIZE, color=INK)
     axes.yaxis.label.set(size=TEXT_SIZE, color=INK)
 
 
-def legend(axes: Axes, handles: Sequence[Artist], columns: int, *, above: float = 0.0) -> None:
+def axes_size(axes: Axes) -> tuple[float, float]:
+    """Width and height of axes in a figure of the common width."""
+    place = axes.get_position()
+    return place.width * WIDTH, place.height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
+
+
+def legend(axes: Axes, *handles: Artist, columns: int, above: float = 0.0) -> None:
     """Put a legend above the axes, where it hides nothing; ``above`` inches over them where they have a title."""
-    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
     axes.legend(
         handles=list(handles),
         loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0 + above / height),
+        bbox_to_anchor=(-0.01, 1.0 + above / axes_size(axes)[1]),
         ncols=columns,
         frameon=False,
         fontsize=SMALL_SIZE,
@@ -206,11 +238,10 @@ def fitting(text: str, width: float, size: float, *, bold: bool = False) -> tupl
 
 def name_panel(axes: Axes, name: str, remark: str) -> None:
     """Write a name in bold above axes, and a remark below that, no wider than the axes."""
-    width = axes.get_position().width * WIDTH
-    height = axes.get_position().height * axes.get_figure(root=True).get_figheight()  # type: ignore[union-attr]
-    for text, inches, color, size, weight in (
+    width, height = axes_size(axes)
+    for text, above, color, size, weight in (
         (name, 0.22, INK, TEXT_SIZE, "bold"),
         (remark, 0.05, GREY, SMALL_SIZE, "normal"),
     ):
         shown, points = fitting(text, width, size, bold=weight == "bold")
-        axes.text(0.0, 1.0 + inches / height, shown, transform=axes.transAxes, color=color, size=points, weight=weight)
+        axes.text(0.0, 1.0 + above / height, shown, transform=axes.transAxes, color=color, size=points, weight=weight)

@@ -1,27 +1,22 @@
 """The test-based reliability diagram: which predictions the outcomes of their like refute."""
 
-from dataclasses import replace
-from functools import partial
-from typing import Final, Unpack
+from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.inference import null_level
-from monitor.measures import MEASURES, TceBins, tce, tce_bins
-from monitor.measures.tce import TceKeywords, tce_draws
+from monitor.measures import MEASURES, TceBins, tce_bins
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
 from monitor.reports.figures.cells import on_cells
-from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, dress, frame, legend, new_figure
+from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, framed, legend, panel
 from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 6.6
 CAPTION: Final = (
@@ -37,7 +32,7 @@ _MAX_LABELS: Final = 24
 """Bins beyond which shares are no longer written at them."""
 
 
-def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: Unpack[TceKeywords]) -> Figure:
+def tce_diagram(table: ScoreTable, row: MeasureResult | None = None) -> Figure:
     """Draw the test-based reliability diagram of the TCE paper.
 
     One column a bin of similar predictions: a violin of the predictions, orange where the test refutes them; a bar at
@@ -49,24 +44,24 @@ def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: 
         m rows of whole counts.
     row
         TCE as a report on the table has it; its level under calibration is drawn here if left out.
-    options
-        Those of :func:`monitor.measures.tce`.
 
     Raises
     ------
     NotEnoughData
         The table is empty.
     InputError
-        An option is wrong, or counts are not whole numbers.
+        Counts are not whole numbers.
 
     Notes
     -----
     Source: Matsubara, Tax, Mudd, Guy, "TCE: A Test-Based Approach to Measuring Calibration Error", 2023, Figure 1. The
     colours of a violin, and the level of a calibrated model in the title, are not in the paper.
     """
-    bins = tce_bins(table, **options)
+    bins = tce_bins(table)
     cells = on_cells(table)
-    mean = _null_mean(cells, options) if row is None or row.null_mean is None else row.null_mean
+    mean = None if row is None else row.null_mean
+    if mean is None:
+        mean = null_level(cells, [MEASURES["tce"]], draws=_DRAWS)["tce"].mean
     refuted, chance = percent(bins.value / 100.0), percent(mean / 100.0)
     title = (
         f"{refuted} of the predictions disagree with what happened\n"
@@ -76,22 +71,13 @@ def tce_diagram(table: ScoreTable, row: MeasureResult | None = None, **options: 
     caption = CAPTION
     if ((bins.rate < axis.lower) | (bins.rate > axis.upper)).any():
         caption += " A bar at the very end of the axis is one that lies beyond it."
-    figure = new_figure(HEIGHT)
-    grid = frame(figure, HEIGHT, title, caption, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
-    main = figure.add_subplot(grid[0, 0])
-    sizes, everything = figure.add_subplot(grid[1, 0], sharex=main), figure.add_subplot(grid[0, 1])
-    for axes in (main, sizes, everything):
-        dress(axes)
+    figure, grid = framed(HEIGHT, title, caption, rows=(3.2, 1.0), columns=(5.2, 1.0), gap=0.16, below=0.4, above=0.25)
+    main = panel(figure, grid[0, 0])
+    sizes, everything = panel(figure, grid[1, 0], share_x=main), panel(figure, grid[0, 1])
     _draw_violins(main, table, bins, axis)
     _draw_sizes(sizes, bins)
     _draw_all(everything, cells, axis)
     return figure
-
-
-def _null_mean(cells: ScoreTable, options: TceKeywords) -> float:
-    """Draw the mean TCE of a perfectly calibrated model, percent."""
-    measure = replace(MEASURES["tce"], value=partial(tce, **options), draws=partial(tce_draws, **options))
-    return null_level(cells, [measure], draws=_DRAWS)["tce"].mean
 
 
 def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: ProbabilityAxis) -> None:
@@ -111,11 +97,9 @@ def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: Probabilit
     axes.tick_params(axis="x", bottom=False, labelbottom=False)
     legend(
         axes,
-        [
-            Line2D([], [], color=INK, lw=2.6, label="share that came true"),
-            Patch(color=PREDICTED, alpha=0.75, label="predictions that agree with it"),
-            Patch(color=HAPPENED, alpha=0.75, label="predictions that it refutes"),
-        ],
+        Line2D([], [], color=INK, lw=2.6, label="share that came true"),
+        Patch(color=PREDICTED, alpha=0.75, label="predictions that agree with it"),
+        Patch(color=HAPPENED, alpha=0.75, label="predictions that it refutes"),
         columns=3,
     )
 

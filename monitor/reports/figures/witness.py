@@ -6,17 +6,15 @@ from typing import Final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
-from numpy.typing import NDArray
 
+from monitor.arrays import Floats
 from monitor.measures import smce_witness
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import ProbabilityAxis
 from monitor.reports.figures.cells import on_cells, smce_result
-from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, dress, frame, new_figure
+from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, frame, new_figure, panel
 from monitor.reports.formatting import pair, percent, value_text
 from monitor.scores import ScoreTable
-
-Floats = NDArray[np.float64]
 
 HEIGHT: Final = 6.0
 TOO_LOW: Final = HAPPENED
@@ -173,9 +171,7 @@ def draw_witness(figure: FigureBase, cells: ScoreTable, smce: MeasureResult, ins
     title = _title(cells, ranges, smce) if insufficient is None else f"Too little data to tell where: {insufficient}"
     grid = frame(figure, HEIGHT, title, CAPTION, rows=(1.2, 1.0), gap=0.2)
     for row, draw in enumerate((_draw_witness, _draw_surplus)):
-        axes = figure.add_subplot(grid[row, 0])
-        dress(axes)
-        draw(axes, cells, axis, colors)
+        draw(panel(figure, grid[row, 0]), cells, axis, colors)
 
 
 def _title(cells: ScoreTable, ranges: tuple[Place, ...], smce: MeasureResult) -> str:

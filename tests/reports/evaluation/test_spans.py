@@ -8,9 +8,13 @@ from scipy.special import expit
 
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
+from monitor.progress import no_progress
 from monitor.reports.evaluation import spans as module
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.spans import MAX_SPANS, SPAN_MEASURES, duration, spans_of
+from monitor.reports.findings import ReportOptions, add_picture_data, measure_table
+from monitor.sources.columns import UNLABELLED
+from monitor.sources.tables import EventTable
 
 DAY = 86_400_000
 
@@ -40,9 +44,16 @@ def test_each_span_is_the_report_of_its_rows() -> None:
 def test_the_order_of_rows_does_not_matter_and_unknown_outcomes_do_not_count() -> None:
     p, y, time = events(3000)
     order = np.random.default_rng(1).permutation(3000)
-    unknown = np.full(500, np.nan)
-    more = (np.r_[p[order], np.full(500, 0.5)], np.r_[y[order], unknown], np.r_[time[order], np.full(500, 99 * DAY)])
-    assert spans_of(*more, draws=0).reports == spans_of(p, y, time, draws=0).reports
+    table = EventTable(
+        np.r_[p[order], np.full(500, 0.5)],
+        np.r_[y[order], np.full(500, UNLABELLED)].astype(np.int8),
+        np.r_[time[order], np.full(500, 99 * DAY)],
+    )
+    options = ReportOptions(draws=0)
+    findings = measure_table(options, table, None, no_progress)
+    spans = add_picture_data(findings, options, table, no_progress).pictures.spans
+    assert spans is not None
+    assert spans.reports == spans_of(p, y, time, draws=0, seed=0).reports
 
 
 def test_there_are_fewer_spans_where_they_would_hold_too_little() -> None:
@@ -54,7 +65,7 @@ def test_there_are_fewer_spans_where_they_would_hold_too_little() -> None:
     with pytest.raises(NotEnoughData):
         spans_of(p, y, np.zeros(700, np.int64), draws=0)
     with pytest.raises(NotEnoughData):
-        spans_of(p, np.full(700, np.nan), time, draws=0)
+        spans_of(*(each[:0] for each in (p, y, time)), draws=0)
 
 
 def test_a_time_without_events_stays_as_an_empty_span() -> None:

@@ -44,8 +44,6 @@ def test_every_member_has_a_field_with_its_value(classes: ClassTable) -> None:
 def test_members_that_are_missing_are_blank(classes: ClassTable) -> None:
     family = {member: value for member, value in gce_family(classes).items() if member.threshold == 0.0}
     assert sum(each.endswith("none above") for each in texts(gce_figure(family))) == 16
-    with pytest.raises(NotEnoughData):
-        gce_figure({})
 
 
 def test_a_perfect_model_has_a_map_as_well() -> None:

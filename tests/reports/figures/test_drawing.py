@@ -42,9 +42,8 @@ def test_the_sheet_draws_and_stays_in_its_frame(name: str) -> None:
     check_layout(sheet)
 
 
-@pytest.mark.parametrize("name", ["balanced", "rare", "tiny"])
-def test_the_same_table_gives_the_same_bytes(name: str) -> None:
-    first, second = ([to_svg(each.figure) for each in report_figures(TABLES[name](), {})] for _ in range(2))
+def test_the_same_table_gives_the_same_bytes() -> None:
+    first, second = ([to_svg(each.figure) for each in report_figures(TABLES["rare"](), {})] for _ in range(2))
     assert first == second
     assert first[0] != first[1]
 

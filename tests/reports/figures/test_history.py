@@ -6,7 +6,6 @@ import pytest
 from matplotlib.dates import date2num
 from matplotlib.patches import Rectangle
 
-from monitor.errors import NotEnoughData
 from monitor.reports.evaluation.report import MeasureResult, Verdict
 from monitor.reports.figures.history import Moment, SignedResult, history_figure
 from monitor.reports.figures.output import to_svg
@@ -130,8 +129,3 @@ def test_an_infinite_value_is_a_gap() -> None:
     check_layout(figure)
     line = next(each for each in figure.axes[1].lines if each.get_linestyle() == "-")
     assert np.isnan(np.asarray(line.get_ydata(), np.float64)).tolist() == [False, True, False]
-
-
-def test_no_window_is_no_history() -> None:
-    with pytest.raises(NotEnoughData, match="at least 1 window"):
-        history_figure([])

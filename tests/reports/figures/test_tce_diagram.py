@@ -5,8 +5,6 @@ from matplotlib.colors import to_rgba
 
 from monitor.errors import InputError
 from monitor.measures import tce_bins
-from monitor.measures.tce import Bins, TceKeywords
-from monitor.measures.tce_tests import Test
 from monitor.reports.figures.style import HAPPENED, INK, PREDICTED
 from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.scores import ScoreTable
@@ -48,13 +46,10 @@ def test_the_title_gives_the_value_beside_what_chance_gives() -> None:
     assert "a perfectly calibrated model would show about" in written
 
 
-@pytest.mark.parametrize("bins", ["pava", "quantile", "equal_width"])
-@pytest.mark.parametrize("test", ["binomial", "t"])
-def test_other_bins_and_tests_are_drawn_as_well(bins: Bins, test: Test) -> None:
+def test_columns_are_the_bins() -> None:
     table = TABLES["calibrated"]()
-    options: TceKeywords = {"bins": bins, "n_bins": 7, "alpha": 0.01, "test": test}
-    expected = tce_bins(table, **options)
-    total, refuted = tce_diagram(table, **options).axes[1].containers
+    expected = tce_bins(table)
+    total, refuted = tce_diagram(table).axes[1].containers
     assert len(total) == expected.sizes.size
     assert [bar.get_height() for bar in refuted] == expected.rejected.tolist()
 
