@@ -12,7 +12,7 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.scores import grid
 from monitor.sequential.alternatives import Profile, centred_shifts, common_shifts
-from monitor.sequential.sequential_loops import sum_bets
+from monitor.sequential.calibration_loops import sum_bets
 from monitor.sequential.steps import Steps
 
 TOLERANCE: Final = 0.05

@@ -14,7 +14,7 @@ from monitor.sequential.alternatives import (
 )
 from monitor.sequential.calibration import lines, log_bets, stakes
 from monitor.sequential.steps import Steps
-from tests.reference.naive_sequential import bet, best_stake
+from tests.reference.naive_sequential import best_stake, bet
 
 TOLERANCES = (0.0, 0.05, 0.3)
 SHIFTS = np.vstack([common_shifts(), centred_shifts(-2.0)])
