@@ -1,11 +1,12 @@
 """Alternatives to calibration: by how many logits the true probabilities may differ from the predictions.
 
-Source: section 4 of the mathematics. An alternative is a function of the prediction's logit. Offsets, slopes about 0 and
-bumps are the same for every model, so their tables are shared. Slopes about a model's mean logit are shared by models
-whose means round to the same multiple of :data:`CENTRE_STEP`, and a bump acts in one of eight regions of a model's
-predictions.
+Source: section 4 of the mathematics. An alternative is a function of the prediction's logit. Offsets, slopes about 0
+and bumps are the same for every model, so their tables are shared. Slopes about a model's mean logit are shared by
+models whose means round to the same multiple of :data:`CENTRE_STEP`, and a bump acts in one of eight regions of a
+model's predictions.
 """
 
+import itertools
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -75,7 +76,7 @@ def names(profile: Profile) -> list[str]:
         *(f"slope {slope:g} about {profile.centre:g}" for slope in SLOPES),
         *(
             f"bump {bump:+g} from {lower:.3g} to {upper:.3g}"
-            for lower, upper in zip(bounds, bounds[1:], strict=False)
+            for lower, upper in itertools.pairwise(bounds)
             for bump in BUMPS
         ),
     ]

@@ -1,7 +1,7 @@
 """D1: evidence against calibration, that is against E[y | p, past] = p.
 
-For each alternative q_k(p) and each event, the bet is e = 1 + lam (y - p), with lam = (q_k - p) / (p (1 - p)) tabulated for
-each cell, and p exact: its mean is 1 if the model is calibrated. Source: section 4 of the mathematics.
+For each alternative q_k(p) and each event, the bet is e = 1 + lam (y - p), with lam = (q_k - p) / (p (1 - p)) tabulated
+for each cell, and p exact: its mean is 1 if the model is calibrated. Source: section 4 of the mathematics.
 """
 
 from functools import cache, lru_cache
@@ -62,13 +62,13 @@ def _centred_lines(centre: float, tolerance: float) -> Floats:
 
 
 def lines(shift: Floats, tolerance: float) -> Floats:
-    """Tabulate lines that bound the logarithms of bets from below.
+    r"""Tabulate lines that bound the logarithms of bets from below.
 
-    An alternative above the tolerance band bets against its upper edge b(p) = sigmoid(logit p + tolerance), one below it
-    against the lower edge, and one inside it not at all. With r the odds of b relative to those of p, b = r p / (1 +
-    (r - 1) p), so that
+    An alternative above the tolerance band bets against its upper edge b(p) = sigmoid(logit p + tolerance), one below
+    it against the lower edge, and one inside it not at all. With r the odds of b relative to those of p, b = r p /
+    (1 + (r - 1) p), so that
 
-    .. math:: \\log(1 + \\lambda (1 - b)) = \\log(1 + \\lambda + (r - 1 - \\lambda) p) - \\log(1 + (r - 1) p)
+    .. math:: \log(1 + \lambda (1 - b)) = \log(1 + \lambda + (r - 1 - \lambda) p) - \log(1 + (r - 1) p)
 
     and the same with 1 and r - 1 - lambda r for y = 0. The first term is concave in p and bounded by its chord over the
     cell; the second is convex and bounded by its tangent in the middle.
@@ -83,8 +83,8 @@ def lines(shift: Floats, tolerance: float) -> Floats:
     Returns
     -------
     float64, shape (cells, 4, alternatives)
-        What an event adds if it is positive: a constant and, per unit of its prediction above the cell's anchor, a slope;
-        then the same if it is negative.
+        What an event adds if it is positive: a constant and, per unit of its prediction above the cell's anchor, a
+        slope; then the same if it is negative.
     """
     lower, upper = _ends()
     middle, width = (lower + upper) / 2.0, np.where(upper > lower, upper - lower, 1.0)
@@ -105,8 +105,8 @@ def lines(shift: Floats, tolerance: float) -> Floats:
 def stakes(shift: Floats, tolerance: float) -> Floats:
     """Compute what each alternative bets on y - b(p) in each cell: (q - b) / (b (1 - b)) in its middle.
 
-    That grows fastest if the alternative is true. There are no bets inside the band, nor on predictions of 0 and 1, which
-    admit no doubt.
+    That grows fastest if the alternative is true. There are no bets inside the band, nor on predictions of 0 and 1,
+    which admit no doubt.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def conditional_likelihood(odds: Sequence[float], outcomes: Sequence[int]) -> fl
 
 
 def latest_rise(log_bets: Sequence[float], ends_ms: Sequence[int], begin_ms: int) -> tuple[float, int]:
-    """Largest sum of all bets since some step (0 for none), and the end of the step before them, the latest of equals."""
+    """Largest sum of all bets since some step (0 for none), and the end of the step before; the latest of equals."""
     candidates = [(0.0, ends_ms[-1])] + [
         (math.fsum(log_bets[at:]), ends_ms[at - 1] if at else begin_ms) for at in range(len(log_bets))
     ]
