@@ -1,0 +1,51 @@
+"""Sequential evidence in obvious loops over events, one bet at a time."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+
+def sigmoid(z: float) -> float:
+    return 1.0 / (1.0 + math.exp(-z))
+
+
+def bet(p: float, y: int, stake: float, shift: float, tolerance: float) -> float:
+    """What a bet makes of one unit, against the edge of the band on the side of the alternative."""
+    if abs(shift) <= tolerance:
+        return 1.0
+    edge = sigmoid(math.log(p / (1.0 - p)) + math.copysign(tolerance, shift))
+    return 1.0 + stake * (y - edge)
+
+
+def best_stake(p: float, shift: float, tolerance: float) -> float:
+    """The stake that grows fastest if the alternative is true: (q - b) / (b (1 - b))."""
+    if abs(shift) <= tolerance:
+        return 0.0
+    z = math.log(p / (1.0 - p))
+    edge = sigmoid(z + math.copysign(tolerance, shift))
+    return (sigmoid(z + shift) - edge) / (edge * (1.0 - edge))
+
+
+def shiryaev_roberts(weights: Sequence[Fraction], bets: Sequence[Fraction]) -> list[Fraction]:
+    """M <- (M + weight) e, exactly."""
+    value, result = Fraction(0), []
+    for weight, e in zip(weights, bets, strict=True):
+        value = (value + weight) * e
+        result.append(value)
+    return result
+
+
+def conditional_likelihood(odds: Sequence[float], outcomes: Sequence[int]) -> float:
+    """Probability of the outcomes given their sum, over all subsets of that size."""
+    size = sum(outcomes)
+    own = math.prod(o for o, y in zip(odds, outcomes, strict=True) if y)
+    return own / sum(math.prod(subset) for subset in itertools.combinations(odds, size))
+
+
+def latest_rise(log_bets: Sequence[float], ends_ms: Sequence[int], begin_ms: int) -> tuple[float, int]:
+    """Largest sum of all bets since some step (0 for none), and the end of the step before; the latest of equals."""
+    candidates = [(0.0, ends_ms[-1])] + [
+        (math.fsum(log_bets[at:]), ends_ms[at - 1] if at else begin_ms) for at in range(len(log_bets))
+    ]
+    return max(candidates)
