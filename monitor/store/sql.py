@@ -237,6 +237,7 @@ class SqlStore:
                     counters={(kind, result): n for kind, result, n in _rows(connection, COUNTERS, partition)},
                     journal=Stream((JournalBatch(*batch) for batch in batches), snapshot),
                     candidates=Stream((CandidateBatch(*batch) for batch in candidates), snapshot),
+                    oldest_ms=closings.oldest(connection, partition),
                     read_to_ms=-1 if (at_ms := connection.execute(read_to_ms).scalar()) is None else at_ms,
                 )
         except BaseException:
