@@ -139,7 +139,7 @@ def test_batches_states_and_empty_steps_change_nothing(seed: int, cuts: list[int
         parts = Evidence.from_state(parts.state())
     filled = Evidence(0)
     with_bets = {
-        group: {name: rows(part, part.log_bets.any(axis=1)) for name, part in members.items()}
+        group: {name: rows(part, (part.log_bets != 0.0).any(axis=1)) for name, part in members.items()}
         for group, members in series.items()
     }
     assert filled.update(with_bets, threshold) == expected
