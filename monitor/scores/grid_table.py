@@ -157,12 +157,7 @@ class GridTable:
 
     def with_implied_negatives(self) -> "GridTable":
         """The same predictions, each without an outcome counted as a negative: a model's declared policy."""
-        values = self.values.copy()
-        values[:, NEGATIVES] += values[:, UNLABELLED]
-        values[:, NEGATIVE_SUM] += values[:, UNLABELLED_SUM]
-        values[:, UNLABELLED] = 0
-        values[:, UNLABELLED_SUM] = 0
-        return GridTable(self.cell, values, self.version)
+        return GridTable(self.cell, imply_negatives(self.values), self.version)
 
     def to_scores(self) -> ScoreTable:
         """The score table of the labelled predictions, one row an occupied cell at its mean prediction."""
@@ -233,6 +228,16 @@ class GridTable:
         if rows and not 0 <= cell[-1] < grid.cell_count():
             raise IncompatibleTables(f"a grid table is damaged: {cell[-1]} is not one of the {grid.cell_count()} cells")
         return cls(cell, np.stack(columns[1:], axis=1))
+
+
+def imply_negatives(values: Ints) -> Ints:
+    """Values in which each prediction without an outcome counts as a negative; int64, shape (n, 6)."""
+    implied = values.copy()
+    implied[:, NEGATIVES] += values[:, UNLABELLED]
+    implied[:, NEGATIVE_SUM] += values[:, UNLABELLED_SUM]
+    implied[:, UNLABELLED] = 0
+    implied[:, UNLABELLED_SUM] = 0
+    return implied
 
 
 def _narrowest(largest: int) -> str:

@@ -359,3 +359,13 @@ EVALUATED_REPORTS: Final = Table(
     Column("reports", LargeBinary, nullable=False),
 )
 """Apart from the leases, which are renewed every few seconds: reports are large and change more rarely."""
+
+EVIDENCE: Final = Table(
+    "evidence",
+    METADATA,
+    Column("model", Name, primary_key=True),
+    Column("version", Name, primary_key=True),
+    Column("to_ms", BigInteger, nullable=False),  # predictions before this time are in it
+    Column("state", LargeBinary, nullable=False),
+)
+"""What the detectors of a version continue from."""

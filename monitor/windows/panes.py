@@ -14,7 +14,8 @@ from monitor.arrays import Ints
 from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
-from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
+from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED, imply_negatives
+from monitor.sequential.steps import Steps
 from monitor.store.base import Checkpoint, ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.settled import Hold, SettledEdge, running, settled_edge
@@ -364,6 +365,22 @@ class ClosedPanes:
         rows = zip(panes.tolist(), totals.sum(axis=1).tolist(), answered.tolist(), strict=True)
         return [Count(*row) for row in rows if row[1]]
 
+    def steps(self, model: str, from_ms: int) -> dict[SeriesKey, Steps] | None:
+        """The narrowest settled panes from a time on, of each series that has one; None if some are gone.
+
+        Predictions without an outcome count as negatives where the model's policy says so.
+        """
+        known = self._models.get(model)
+        if known is None:
+            return {}
+        slide_ms = min(self._kept_ms)
+        with self._lock:
+            if from_ms < known.kept_from_ms[slide_ms]:
+                return None
+            parts = list(known.levels[slide_ms].cells(slide_ms, from_ms, known.edge_ms - known.edge_ms % slide_ms))
+            names = {number: key for key, number in known.series.items()}
+        return steps_of(Cells.joined(parts), names, slide_ms, implied_negatives=self.policy(model).implied_negative)
+
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
         """Start of the oldest panes of this width that are kept."""
         known = self._models.get(series.model)
@@ -406,6 +423,23 @@ def _sum_of_newest(sketches: Sequence[SkceSketch]) -> SkceSketch | None:
         return None
     plan = sketches[-1].plan
     return SkceSketch(plan, np.sum([sketch.sums for sketch in sketches if sketch.plan == plan], axis=0))
+
+
+def steps_of(
+    cells: Cells, names: Mapping[int, SeriesKey], pane_ms: int, *, implied_negatives: bool
+) -> dict[SeriesKey, Steps]:
+    """The steps of each series; ``names`` are those of the numbers in ``cells``, which may be in any order."""
+    cells = cells.summed()
+    if implied_negatives:
+        cells = cells._replace(values=imply_negatives(cells.values))
+    result = {}
+    bounds = np.flatnonzero(np.diff(cells.series, prepend=-1, append=-1))
+    for start, stop in itertools.pairwise(bounds.tolist()):
+        rows = cells.take(slice(start, stop))
+        first = np.flatnonzero(np.diff(rows.start_ms, prepend=-1))
+        ends = rows.start_ms[first] + pane_ms
+        result[names[int(rows.series[0])]] = Steps(ends, np.append(first, stop - start), rows.cell, rows.values)
+    return result
 
 
 def read_closings(store: SqlStore, panes: ClosedPanes) -> Collection[str]:

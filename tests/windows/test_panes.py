@@ -1,5 +1,6 @@
 """The panes of all partitions against obvious loops, in whatever order the partitions publish them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,31 @@ def test_what_no_window_needs_is_let_go() -> None:
         assert first_ms == (edge_ms - kept_ms) // slide_ms * slide_ms
         assert panes.counts(series, slide_ms, 0, first_ms) == []
         assert panes.counts(series, slide_ms, first_ms, edge_ms)
+
+
+def test_the_steps_of_a_model_are_its_narrowest_settled_panes() -> None:
+    written = Written(8)
+    panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
+    kept = ClosedPanes({1_000: 20_000}, lambda _: POLICY)
+    implied = ClosedPanes(KEPT_MS, lambda _: replace(POLICY, implied_negative=True))
+    for turn in zip(*written.checkpoints(np.random.default_rng(8)), strict=True):
+        for checkpoint in turn:
+            for each in (panes, kept, implied):
+                each.add_checkpoint(checkpoint)
+    model = panes.series()[0].model
+    edge_ms = panes.edge_ms(model)
+    from_ms = edge_ms - 30_000
+    steps = panes.steps(model, from_ms)
+    assert steps is not None
+    for series in (series for series in panes.series() if series.model == model):
+        tables = [(at + 1_000, written.table(series, at, at + 1_000)) for at in range(from_ms, edge_ms, 1_000)]
+        tables = [(end_ms, table) for end_ms, table in tables if table.predictions]
+        assert steps[series].end_ms.tolist() == [end_ms for end_ms, _ in tables]
+        assert steps[series].tables() == [table for _, table in tables]
+        of_implied = (implied.steps(model, from_ms) or {})[series].tables()
+        assert of_implied == [table.with_implied_negatives() for _, table in tables]
+    assert kept.steps(model, from_ms) is None
+    assert panes.steps("unknown", from_ms) == {}
 
 
 def test_of_a_merged_closing_only_the_rest_is_added() -> None:
