@@ -53,8 +53,7 @@ def decode(data: bytes) -> dict[str, Any]:
     """
     if data[:1] != bytes([_FORMAT]):
         raise IncompatibleStore(
-            f"evidence has format {data[:1]!r}, this version of the service reads {_FORMAT}: run the version that wrote "
-            "it"
+            f"evidence has format {data[:1]!r}, this version of the service reads {_FORMAT}: run the one that wrote it"
         )
     try:
         tree: dict[str, Any] = _DECODER.decode(zlib.decompress(data[1:]))

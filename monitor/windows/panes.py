@@ -117,6 +117,8 @@ class ClosedPanes:
 
     def __init__(self, kept_ms: Mapping[int, int], policy: Callable[[str], ModelPolicy | None]) -> None:
         self._kept_ms = dict(sorted(kept_ms.items()))
+        self.narrowest_ms = min(kept_ms)
+        """Width of the narrowest panes."""
         self._policy = policy
         self._models: dict[str, _Model] = {}
         self._partitions: Mapping[int, PartitionClock] = {}
@@ -254,7 +256,7 @@ class ClosedPanes:
 
     def _settle(self, model: str, known: _Model, now_ms: int) -> None:
         policy = self._policy(model) or _UNDECLARED
-        known.settled = settled_edge(known.clocks, self._partitions, policy, min(self._kept_ms), now_ms)
+        known.settled = settled_edge(known.clocks, self._partitions, policy, self.narrowest_ms, now_ms)
         known.edge_ms = max(known.edge_ms, known.settled.to_ms)
         for slide_ms, level in known.levels.items():
             before_ms = known.edge_ms - self._kept_ms[slide_ms]
@@ -373,7 +375,7 @@ class ClosedPanes:
         known = self._models.get(model)
         if known is None:
             return {}
-        slide_ms = min(self._kept_ms)
+        slide_ms = self.narrowest_ms
         with self._lock:
             if from_ms < known.kept_from_ms[slide_ms]:
                 return None

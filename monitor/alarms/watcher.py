@@ -1,0 +1,183 @@
+"""Follows the evidence on all versions that are evaluated here, from settled panes."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from monitor.alarms.watch import KINDS, Watch
+from monitor.events.model import ALL, SeriesKey
+from monitor.sequential.budget import share_budget
+from monitor.sequential.evidence import Alarm
+from monitor.sequential.steps import Steps
+from monitor.store import evidence
+from monitor.store.closing import Cells
+from monitor.store.evidence import StoredEvidence
+from monitor.store.sql import SqlStore
+from monitor.windows.panes import ClosedPanes, steps_of
+
+_NEVER: Final = -1
+
+
+class Level(NamedTuple):
+    """The evidence of one detector on one version."""
+
+    evidence: float
+    """Since it was 0."""
+    line: float
+    """At which there is an alarm."""
+
+
+class Watched(NamedTuple):
+    """What is known of one version."""
+
+    to_ms: int
+    """Predictions before this time are in it."""
+    levels: Mapping[str, Level]
+    """By detector."""
+    alarms: Mapping[str, Sequence[Alarm]]
+    """By detector: those of the last update."""
+
+
+class Watcher:
+    """Adds the panes that were settled since the last time to the evidence of every version. One thread calls it.
+
+    Evidence depends on the panes alone: not on when and where they are added, nor on how many at a time.
+
+    Parameters
+    ----------
+    panes, store
+        Of all partitions. What the panes hold no longer is read from the store.
+    per_year
+        False alarms a year of all models together.
+    tolerance
+        Model -> error of its logits up to which nothing is called a fault.
+    """
+
+    def __init__(
+        self, panes: ClosedPanes, store: SqlStore, *, per_year: float, tolerance: Callable[[str], float]
+    ) -> None:
+        self._panes = panes
+        self._store = store
+        self._per_year = per_year
+        self._tolerance = tolerance
+        self._models: dict[str, _Model] = {}
+
+    def update(self, epochs: Mapping[str, int]) -> dict[str, dict[str, Watched]]:
+        """Add what was settled since; returns model -> version -> what is known, of all models that are evaluated here.
+
+        Parameters
+        ----------
+        epochs
+            Model -> epoch of its lease. Under a new one, evidence goes on from the store.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer; call again.
+        """
+        for model in self._models.keys() - epochs.keys():
+            del self._models[model]
+        new = [model for model, epoch in epochs.items() if self._epoch(model) != epoch]
+        self._models.update(self._load(new, epochs))
+        wholes = {(key.model, key.version): 1.0 for key in self._panes.series() if key.segment == ALL}
+        shares = share_budget(self._per_year, wholes, dict.fromkeys(KINDS, 1.0)) if wholes else {}
+        lines: dict[tuple[str, str], dict[str, float]] = {unit: {} for unit in wholes}
+        for (unit, name), share in shares.items():
+            lines[unit][name] = 1.0 / share
+        return {model: self._models[model].update(*self._steps(model), lines) for model in epochs}
+
+    def unsaved(self, models: Collection[str]) -> list[StoredEvidence]:
+        """What has changed of these models since it was last called."""
+        return [stored for model in models if model in self._models for stored in self._models[model].unsaved()]
+
+    def _epoch(self, model: str) -> int:
+        known = self._models.get(model)
+        return _NEVER if known is None else known.epoch
+
+    def _load(self, models: Collection[str], epochs: Mapping[str, int]) -> dict[str, "_Model"]:
+        loaded = {model: _Model(model, epochs[model], self._tolerance(model)) for model in models}
+        for stored in evidence.read(self._store.database, models):
+            loaded[stored.model].add(stored)
+        return loaded
+
+    def _steps(self, model: str) -> tuple[Mapping[SeriesKey, Steps], int]:
+        """The steps of a model that evidence does not hold, and up to when they reach."""
+        from_ms, edge_ms = self._models[model].to_ms, self._panes.edge_ms(model)
+        steps = self._panes.steps(model, from_ms)
+        if steps is None:
+            return self._stored_steps(model, from_ms, edge_ms)
+        return steps, edge_ms - edge_ms % self._panes.narrowest_ms
+
+    def _stored_steps(self, model: str, from_ms: int, edge_ms: int) -> tuple[Mapping[SeriesKey, Steps], int]:
+        """The same of closings. Of times that windows no longer need, some may have wider panes; then all get them."""
+        after_ms = dict.fromkeys(self._store.clocks()[model], from_ms)
+        closings = [part for parts in self._store.read_closings(model, after_ms).values() for part in parts]
+        width_ms = max((part.pane_ms for part in closings), default=self._panes.narrowest_ms)
+        edge_ms -= edge_ms % width_ms
+        names = sorted({key for part in closings for key in part.panes.names})
+        place = {key: number for number, key in enumerate(names)}
+        cells = []
+        for part in closings:
+            series = np.array([place[key] for key in part.panes.names], np.int64)
+            rows = part.panes.cells
+            inside = np.flatnonzero((rows.start_ms >= from_ms) & (rows.start_ms < edge_ms))
+            rows = rows._replace(series=series[rows.series], start_ms=rows.start_ms - rows.start_ms % width_ms)
+            cells.append(rows.take(inside))
+        implied = self._panes.policy(model).implied_negative
+        return steps_of(Cells.joined(cells), dict(enumerate(names)), width_ms, implied_negatives=implied), edge_ms
+
+
+class _Model:
+    """The evidence on the versions of a model."""
+
+    def __init__(self, name: str, epoch: int, tolerance: float) -> None:
+        self.name = name
+        self.epoch = epoch
+        self.to_ms = 0
+        self._tolerance = tolerance
+        self._watches: dict[str, Watch] = {}
+        self._alarms: dict[str, Mapping[str, Sequence[Alarm]]] = {}
+        self._changed: set[str] = set()
+
+    def add(self, stored: StoredEvidence) -> None:
+        """Continue from what was stored of a version."""
+        state = evidence.decode(stored.state)
+        self._watches[stored.version] = Watch.from_state(stored.model, stored.version, stored.to_ms, state)
+        self.to_ms = max(self.to_ms, stored.to_ms)
+
+    def update(
+        self, steps: Mapping[SeriesKey, Steps], to_ms: int, lines: Mapping[tuple[str, str], Mapping[str, float]]
+    ) -> dict[str, Watched]:
+        """Add steps of the times up to ``to_ms``."""
+        by_version: dict[str, dict[str, Steps]] = {}
+        for key, of_series in steps.items():
+            by_version.setdefault(key.version, {})[key.segment] = of_series
+        self._alarms = {}
+        for version, of_version in by_version.items():
+            watch = self._watches.get(version)
+            if watch is None:
+                begin_ms = min(int(of_series.end_ms[0]) for of_series in of_version.values()) - 1
+                watch = self._watches[version] = Watch(self.name, version, self._tolerance, begin_ms)
+            self._alarms[version] = watch.update(of_version, to_ms, lines[self.name, version])
+            self._changed.add(version)
+        self.to_ms = max(self.to_ms, to_ms)
+        # Of a version whose panes are gone, evidence waits for more.
+        return {
+            version: self._watched(version, lines[self.name, version])
+            for version in self._watches
+            if (self.name, version) in lines
+        }
+
+    def unsaved(self) -> list[StoredEvidence]:
+        """What has changed since it was last called."""
+        changed, self._changed = sorted(self._changed), set()
+        watches = [self._watches[version] for version in changed]
+        return [
+            StoredEvidence(watch.model, watch.version, watch.to_ms, evidence.encode(watch.state())) for watch in watches
+        ]
+
+    def _watched(self, version: str, lines: Mapping[str, float]) -> Watched:
+        watch = self._watches[version]
+        levels = {name: Level(one.value, max(one.threshold, lines[name])) for name, one in watch.evidence.items()}
+        return Watched(watch.to_ms, levels, self._alarms.get(version, {}))
