@@ -1,0 +1,148 @@
+"""What an alarm is about: what is wrong, since when, compared with before, and what to do."""
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from monitor.durations import format_duration
+from monitor.events.model import ALL, SeriesKey
+from monitor.events.times import format_time
+from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slope_interval
+from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
+from monitor.scores import ScoreTable
+from monitor.windows.windows import PaneReader
+
+_DRAWS: Final = 199
+_MINUTE_MS: Final = 60_000
+
+PRIOR_SHIFT: Final = "prior_shift"
+SHAPE: Final = "shape"
+BOTH: Final = "both"
+UNCLEAR: Final = "unclear"
+"""Too little is kept of the time since the change to say."""
+
+_LABELS: Final = {Verdict.PRIOR_SHIFT: PRIOR_SHIFT, Verdict.SHAPE: SHAPE, Verdict.BOTH: BOTH}
+
+
+class Attribution:
+    """Explains alarms with the panes of a model.
+
+    Parameters
+    ----------
+    panes
+        Of all partitions.
+    widths_ms
+        The widths that panes are kept in, ascending.
+    """
+
+    def __init__(self, panes: PaneReader, widths_ms: Sequence[int]) -> None:
+        self._panes = panes
+        self._widths_ms = sorted(widths_ms)
+
+    def explain(
+        self, series: SeriesKey, since_ms: int, to_ms: int, *, tolerance: float, robust: bool
+    ) -> tuple[str, dict[str, Any]]:
+        """Say what has been wrong with a series since a change, in a sentence and as JSON.
+
+        Parameters
+        ----------
+        since_ms, to_ms
+            The change point, and up to when predictions are settled.
+        tolerance
+            Error of the logits up to which nothing is called a fault.
+        robust
+            Whether evidence that no change of prevalence moves has raised an alarm: then it is not the prior alone.
+        """
+        after = self._span(series, since_ms, to_ms, tolerance)
+        before = self._span(series, after.from_ms - max(to_ms - after.from_ms, 0), after.from_ms, tolerance)
+        label = _label(after.diagnosis, robust=robust)
+        remedy = _remedy(label, after.diagnosis)
+        since = f"since {format_time(since_ms)}"
+        window = format_duration(timedelta(milliseconds=-(-(to_ms - since_ms) // _MINUTE_MS) * _MINUTE_MS))
+        command = f"monitor recalibrate {series.model} --version {series.version} --window {window}"
+        document = {
+            "label": label,
+            "segment": None if series.segment == ALL else series.segment,
+            "since": format_time(since_ms),
+            "after": after.to_json(),
+            "before": before.to_json(),
+            "remedy": {"text": remedy, "command": command},
+        }
+        whom = "" if series.segment == ALL else f" of {series.segment}"
+        return f"{_WHAT[label]}{whom} {since}: {remedy}.", document
+
+    def _span(self, series: SeriesKey, from_ms: int, to_ms: int, tolerance: float) -> "_Span":
+        """The settled predictions of a span, as far back as panes are kept."""
+        kept = {width_ms: self._panes.kept_from_ms(series, width_ms) for width_ms in self._widths_ms}
+        width_ms = next((width for width in self._widths_ms if kept[width] <= from_ms), None)
+        if width_ms is None:
+            width_ms = min(self._widths_ms, key=kept.__getitem__)
+        begin_ms = -(-max(from_ms, kept[width_ms]) // width_ms) * width_ms
+        table = self._panes.sum(series, width_ms, begin_ms, to_ms)
+        if self._panes.policy(series.model).implied_negative:
+            table = table.with_implied_negatives()
+        scores = table.to_scores()
+        found = diagnose(scores, draws=_DRAWS, tolerance=tolerance) if table.labelled else None
+        return _Span(begin_ms, to_ms, table.predictions, scores, found)
+
+
+class _Span(NamedTuple):
+    """The settled predictions of [from, to)."""
+
+    from_ms: int
+    to_ms: int
+    predictions: int
+    scores: ScoreTable
+    """Of the labelled ones."""
+    diagnosis: Diagnosis | None
+    """None without labelled predictions."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Numbers, verdict and reliability diagram."""
+        numbers: dict[str, Any] = {
+            "from": format_time(self.from_ms),
+            "to": format_time(self.to_ms),
+            "predictions": self.predictions,
+            "labelled": int(self.scores.counts.sum()),
+        }
+        found = self.diagnosis
+        if found is None:
+            return numbers
+        return numbers | {
+            "prevalence": self.scores.prevalence,
+            "mean_prediction": self.scores.mean_prediction,
+            "verdict": found.verdict.value,
+            "sentence": found.sentence,
+            "offset": found.offset,
+            "offset_interval": _interval(offset_interval(found)),
+            "slope": found.slope,
+            "slope_interval": _interval(slope_interval(found)),
+            "bins": [one._asdict() for one in reliability_bins(self.scores)],
+        }
+
+
+_WHAT: Final[Mapping[str, str]] = {
+    PRIOR_SHIFT: "the prior has shifted",
+    SHAPE: "the shape of the predictions is wrong",
+    BOTH: "prior and shape are wrong",
+    UNCLEAR: "predictions are wrong",
+}
+
+
+def _label(diagnosis: Diagnosis | None, *, robust: bool) -> str:
+    label = UNCLEAR if diagnosis is None else _LABELS.get(diagnosis.verdict, UNCLEAR)
+    if robust and label in {PRIOR_SHIFT, UNCLEAR}:
+        # The evidence that an offset cannot explain it is stronger than one look at few data.
+        return BOTH if label == PRIOR_SHIFT else SHAPE
+    return label
+
+
+def _remedy(label: str, diagnosis: Diagnosis | None) -> str:
+    if label == PRIOR_SHIFT and diagnosis is not None and diagnosis.offset is not None:
+        return f"add {diagnosis.offset:.2f} to the logit"
+    return "refit on the events since then"
+
+
+def _interval(interval: tuple[float, float] | None) -> list[float] | None:
+    return None if interval is None or not all(map(math.isfinite, interval)) else list(interval)
