@@ -57,7 +57,7 @@ def test_groups_have_equal_weights_and_so_have_their_series() -> None:
     contributions = evidence.groups()
     assert contributions["segments"]["b"].evidence == pytest.approx(3.0)
     assert contributions["segments"]["b"].score == pytest.approx(math.log(5))
-    assert contributions["segments"]["b"].alternative == 0
+    assert contributions["segments"]["b"].alternatives == (0,)
 
 
 def test_a_series_that_comes_later_starts_at_0_and_takes_weight_from_the_others() -> None:
@@ -79,7 +79,7 @@ def test_an_alarm_says_where_it_comes_from_and_the_evidence_starts_again_at_0() 
     assert [alarm.end_ms for alarm in alarms] == [5000]
     assert alarms[0].evidence >= alarms[0].threshold == 0.01
     contribution = alarms[0].groups["whole"][""]
-    assert (contribution.alternative, contribution.since_ms) == (1, 2000)
+    assert (contribution.alternatives, contribution.since_ms) == ((1,), 2000)
     assert contribution.score == pytest.approx(15.0)
     again = Evidence(5000)
     again.update({"whole": {"": bets(log_bets[5:], [6000])}}, 0.01)
