@@ -1,57 +1,94 @@
 """The detectors of one version of a model: settled panes of its series in, evidence and alarms out."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import xxhash
 
 from monitor.events.model import ALL, CLASS
 from monitor.sequential.calibration import CalibrationBets
-from monitor.sequential.detector import Detector
-from monitor.sequential.evidence import Alarm, Evidence
+from monitor.sequential.detector import Bets, Detector
+from monitor.sequential.evidence import Alarm
+from monitor.sequential.naming import name_series
 from monitor.sequential.steps import Steps
+from monitor.sequential.watch import Watch
 
-State = dict[str, Any]
+WHOLE: Final = "whole"
+SEGMENTS: Final = "segments"
+CLASSES: Final = "classes"
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A detector of every version.
-
-    Attributes
-    ----------
-    make
-        Tolerance of the model in logits, and a seed -> a detector of one series.
-    restore
-        State -> the detector.
-    """
+class DetectorKind(NamedTuple):
+    """How a detector of one series is made."""
 
     make: Callable[[float, int], Detector]
+    """From the tolerance of the model in logits, and a seed."""
     restore: Callable[[Mapping[str, Any]], Detector]
+    """From its state."""
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "calibration": Kind(lambda tolerance, _: CalibrationBets(tolerance), CalibrationBets.from_state),
+DETECTORS: Final[Mapping[str, DetectorKind]] = {
+    "calibration": DetectorKind(lambda tolerance, _: CalibrationBets(tolerance), CalibrationBets.from_state),
 }
-"""Name of a detector, as in the label of the series -> how it is made."""
+"""By name, as in the label of the series."""
+
+
+class Raised(NamedTuple):
+    """What an alarm that fires was raised for."""
+
+    end_ms: int
+    """Settled time at which it was raised, for the last time."""
+    log10_evidence: float
+    segment: str
+    """Of the series that speaks most for it."""
+    since_ms: int
+    """When the change was."""
+    segments: list[str]
+    """All series of the same group to blame, the strongest first; few of them wrongly."""
+
+    @classmethod
+    def of(cls, alarm: Alarm) -> "Raised":
+        """What an alarm says."""
+        series = [(one.score, group, name) for group, members in alarm.groups.items() for name, one in members.items()]
+        _, group, segment = max(series)
+        members = alarm.groups[group]
+        named = name_series({name: one.evidence for name, one in members.items()}, 1.0 / alarm.threshold)
+        since_ms = members[segment].since_ms
+        return cls(alarm.end_ms, math.log10(alarm.evidence), segment, since_ms, [] if group == WHOLE else named)
+
+
+class Level(NamedTuple):
+    """The evidence of one detector on one version now."""
+
+    log10_evidence: float
+    """Since it was 0; the least that a float holds where it is."""
+    log10_line: float
+    """At which an alarm is raised."""
+    segment: str
+    """Of the series that speaks most."""
+    since_ms: int
+    """The change that it speaks for."""
+    raised: Raised | None
+    """While an alarm fires."""
 
 
 def group_of(segment: str) -> str:
     """The group of a series: groups have equal weights in the evidence of a version."""
     if segment == ALL:
-        return "whole"
-    return "classes" if segment.startswith(f"{CLASS}=") else "segments"
+        return WHOLE
+    return CLASSES if segment.startswith(f"{CLASS}=") else SEGMENTS
 
 
 @dataclass(slots=True)
-class Watch:
-    """Evidence on one version.
+class VersionWatch:
+    """Evidence and alarms on one version.
 
     Attributes
     ----------
     model, version
-        Whose it is.
+        Whose they are.
     tolerance
         Logits by which true probabilities may differ from predictions without being evidence.
     to_ms
@@ -62,60 +99,91 @@ class Watch:
     version: str
     tolerance: float
     to_ms: int
-    evidence: dict[str, Evidence] = field(default_factory=dict)
-    """By detector."""
-    detectors: dict[tuple[str, str], Detector] = field(default_factory=dict)
+    _watches: dict[str, Watch] = field(default_factory=dict)
+    """By detector, as what follows."""
+    _raised: dict[str, Raised] = field(default_factory=dict)
+    _series: dict[tuple[str, str], Detector] = field(default_factory=dict)
     """(detector, segment) -> detector of the series."""
 
-    def update(self, steps: Mapping[str, Steps], to_ms: int, thresholds: Mapping[str, float]) -> dict[str, list[Alarm]]:
-        """Add the panes of the times [``self.to_ms``, to_ms) of each segment; returns the alarms of each detector.
+    def update(self, steps: Mapping[str, Steps], to_ms: int, lines: Mapping[str, float]) -> None:
+        """Add the panes of the times [``self.to_ms``, to_ms) of each segment.
 
         Parameters
         ----------
-        thresholds
-            By detector: see :meth:`monitor.sequential.evidence.Evidence.update`.
+        lines
+            Detector -> evidence at which an alarm is raised.
         """
-        alarms = {}
-        for name, threshold in thresholds.items():
-            evidence = self.evidence.setdefault(name, Evidence(self.to_ms))
-            bets: dict[str, dict[str, Any]] = {}
+        for name, line in lines.items():
+            watch = self._watches.setdefault(name, Watch(self.to_ms))
+            bets: dict[str, dict[str, Bets]] = {}
             for segment, of_series in steps.items():
                 bets.setdefault(group_of(segment), {})[segment] = self._detector(name, segment).bet(of_series)
-            alarms[name] = evidence.update(bets, threshold)
+            for event in watch.update(bets, line):
+                if event.alarm is None:
+                    del self._raised[name]
+                else:
+                    raised, first = Raised.of(event.alarm), self._raised.get(name)
+                    self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
         self.to_ms = to_ms
-        return alarms
 
-    def restart(self, name: str) -> None:
-        """Let the evidence of a detector start again at 0, with what it learns of the predictions from now on."""
-        self.evidence[name].restart()
-        for key in [key for key in self.detectors if key[0] == name]:
-            del self.detectors[key]
+    def levels(self, lines: Mapping[str, float]) -> dict[str, Level]:
+        """Detector -> its evidence now."""
+        result = {}
+        for name, watch in self._watches.items():
+            evidence = watch.evidence
+            series = [
+                (one.score, segment, one.since_ms)
+                for members in evidence.groups().values()
+                for segment, one in members.items()
+            ]
+            _, segment, since_ms = max(series, default=(0.0, ALL, evidence.position_ms))
+            raised = self._raised.get(name)
+            if raised is not None:
+                segment, since_ms = raised.segment, raised.since_ms
+            line = max(evidence.threshold, lines[name])
+            value = math.log10(evidence.value) if evidence.value > 0.0 else _LEAST
+            result[name] = Level(value, math.log10(line), segment, since_ms, raised)
+        return result
 
-    def state(self) -> State:
+    def restart(self) -> None:
+        """Let all evidence start again at 0, about what predictions and outcomes are from now on."""
+        self._watches.clear()
+        self._raised.clear()
+        self._series.clear()
+
+    def state(self) -> dict[str, Any]:
         """Return what :meth:`from_state` continues from."""
+        series = sorted(self._series.items(), key=lambda item: item[0])
         return {
             "tolerance": self.tolerance,
-            "evidence": {name: evidence.state() for name, evidence in self.evidence.items()},
-            "detectors": [
-                [*key, detector.state()] for key, detector in sorted(self.detectors.items(), key=lambda item: item[0])
-            ],
+            "watches": {name: watch.state() for name, watch in self._watches.items()},
+            "raised": {name: list(raised) for name, raised in self._raised.items()},
+            "series": [[*key, detector.state()] for key, detector in series],
         }
 
     @classmethod
-    def from_state(cls, model: str, version: str, to_ms: int, state: Mapping[str, Any]) -> "Watch":
+    def from_state(cls, model: str, version: str, to_ms: int, state: Mapping[str, Any]) -> "VersionWatch":
         """Continue from a state. Detectors that there are no more are left out."""
         return cls(
             model,
             version,
             state["tolerance"],
             to_ms,
-            {name: Evidence.from_state(one) for name, one in state["evidence"].items() if name in KINDS},
-            {(name, segment): KINDS[name].restore(one) for name, segment, one in state["detectors"] if name in KINDS},
+            _watches={name: Watch.from_state(one) for name, one in state["watches"].items() if name in DETECTORS},
+            _raised={name: Raised(*one) for name, one in state["raised"].items() if name in DETECTORS},
+            _series={
+                (name, segment): DETECTORS[name].restore(one)
+                for name, segment, one in state["series"]
+                if name in DETECTORS
+            },
         )
 
     def _detector(self, name: str, segment: str) -> Detector:
         key = name, segment
-        if key not in self.detectors:
-            seed = xxhash.xxh3_64_intdigest("\0".join((self.model, self.version, segment)).encode()) >> 1
-            self.detectors[key] = KINDS[name].make(self.tolerance, seed)
-        return self.detectors[key]
+        if key not in self._series:
+            seed = xxhash.xxh3_64_intdigest(f"{self.model}\0{self.version}\0{segment}".encode()) >> 1
+            self._series[key] = DETECTORS[name].make(self.tolerance, seed)
+        return self._series[key]
+
+
+_LEAST: Final = -308.0

@@ -1,14 +1,13 @@
 """Follows the evidence on all versions that are evaluated here, from settled panes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from monitor.alarms.watch import KINDS, Watch
+from monitor.alarms.watch import DETECTORS, Level, VersionWatch
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.budget import share_budget
-from monitor.sequential.evidence import Alarm
 from monitor.sequential.steps import Steps
 from monitor.store import evidence
 from monitor.store.closing import Cells
@@ -19,15 +18,6 @@ from monitor.windows.panes import ClosedPanes, steps_of
 _NEVER: Final = -1
 
 
-class Level(NamedTuple):
-    """The evidence of one detector on one version."""
-
-    evidence: float
-    """Since it was 0."""
-    line: float
-    """At which there is an alarm."""
-
-
 class Watched(NamedTuple):
     """What is known of one version."""
 
@@ -35,8 +25,6 @@ class Watched(NamedTuple):
     """Predictions before this time are in it."""
     levels: Mapping[str, Level]
     """By detector."""
-    alarms: Mapping[str, Sequence[Alarm]]
-    """By detector: those of the last update."""
 
 
 class Watcher:
@@ -81,7 +69,7 @@ class Watcher:
         new = [model for model, epoch in epochs.items() if self._epoch(model) != epoch]
         self._models.update(self._load(new, epochs))
         wholes = {(key.model, key.version): 1.0 for key in self._panes.series() if key.segment == ALL}
-        shares = share_budget(self._per_year, wholes, dict.fromkeys(KINDS, 1.0)) if wholes else {}
+        shares = share_budget(self._per_year, wholes, dict.fromkeys(DETECTORS, 1.0)) if wholes else {}
         lines: dict[tuple[str, str], dict[str, float]] = {unit: {} for unit in wholes}
         for (unit, name), share in shares.items():
             lines[unit][name] = 1.0 / share
@@ -136,14 +124,13 @@ class _Model:
         self.epoch = epoch
         self.to_ms = 0
         self._tolerance = tolerance
-        self._watches: dict[str, Watch] = {}
-        self._alarms: dict[str, Mapping[str, Sequence[Alarm]]] = {}
+        self._watches: dict[str, VersionWatch] = {}
         self._changed: set[str] = set()
 
     def add(self, stored: StoredEvidence) -> None:
         """Continue from what was stored of a version."""
         state = evidence.decode(stored.state)
-        self._watches[stored.version] = Watch.from_state(stored.model, stored.version, stored.to_ms, state)
+        self._watches[stored.version] = VersionWatch.from_state(stored.model, stored.version, stored.to_ms, state)
         self.to_ms = max(self.to_ms, stored.to_ms)
 
     def update(
@@ -153,19 +140,18 @@ class _Model:
         by_version: dict[str, dict[str, Steps]] = {}
         for key, of_series in steps.items():
             by_version.setdefault(key.version, {})[key.segment] = of_series
-        self._alarms = {}
         for version, of_version in by_version.items():
             watch = self._watches.get(version)
             if watch is None:
                 begin_ms = min(int(of_series.end_ms[0]) for of_series in of_version.values()) - 1
-                watch = self._watches[version] = Watch(self.name, version, self._tolerance, begin_ms)
-            self._alarms[version] = watch.update(of_version, to_ms, lines[self.name, version])
+                watch = self._watches[version] = VersionWatch(self.name, version, self._tolerance, begin_ms)
+            watch.update(of_version, to_ms, lines[self.name, version])
             self._changed.add(version)
         self.to_ms = max(self.to_ms, to_ms)
         # Of a version whose panes are gone, evidence waits for more.
         return {
-            version: self._watched(version, lines[self.name, version])
-            for version in self._watches
+            version: Watched(watch.to_ms, watch.levels(lines[self.name, version]))
+            for version, watch in self._watches.items()
             if (self.name, version) in lines
         }
 
@@ -176,8 +162,3 @@ class _Model:
         return [
             StoredEvidence(watch.model, watch.version, watch.to_ms, evidence.encode(watch.state())) for watch in watches
         ]
-
-    def _watched(self, version: str, lines: Mapping[str, float]) -> Watched:
-        watch = self._watches[version]
-        levels = {name: Level(one.value, max(one.threshold, lines[name])) for name, one in watch.evidence.items()}
-        return Watched(watch.to_ms, levels, self._alarms.get(version, {}))
