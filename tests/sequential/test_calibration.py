@@ -18,6 +18,7 @@ from monitor.sequential.alternatives import (
 from monitor.sequential.calibration import CalibrationBets, lines, log_bets, stakes
 from monitor.sequential.steps import Steps
 from tests.reference.naive_sequential import best_stake, bet
+from tests.sequential.stored import stored
 
 TOLERANCES = (0.0, 0.05, 0.3)
 SHIFTS = np.vstack([common_shifts(), centred_shifts(-2.0)])
@@ -127,7 +128,7 @@ def test_batches_and_states_change_no_bit(seed: int, cuts: list[int]) -> None:
     rows = []
     for start, stop in itertools.pairwise(bounds):
         rows.append(parts.bet(steps.part(start, stop)).log_bets)
-        parts = CalibrationBets.from_state(parts.state())
+        parts = CalibrationBets.from_state(stored(parts.state()))
     np.testing.assert_array_equal(np.concatenate(rows), expected)
     assert parts.names == whole.names
 

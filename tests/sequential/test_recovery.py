@@ -10,6 +10,7 @@ from monitor.sequential.detector import Bets
 from monitor.sequential.evidence import Alarm, SeriesEvidence
 from monitor.sequential.recovery import Recovery
 from tests.reference.naive_sequential import recovery
+from tests.sequential.stored import stored
 
 ALARM = Alarm(
     0,
@@ -52,7 +53,7 @@ def test_it_is_that_of_the_definition_in_parts_and_over_states(rows: list[list[i
     assert Recovery.of(ALARM, 4.0).update(whole) == expected
     part, over = Recovery.of(ALARM, 4.0), None
     for start, stop in itertools.pairwise([0, *sorted(cuts), len(rows)]):
-        part = Recovery.from_state(part.state())
+        part = Recovery.from_state(stored(part.state()))
         over = part.update(Bets(whole.end_ms[start:stop], whole.log_bets[start:stop]))
         if over is not None:
             break

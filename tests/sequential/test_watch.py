@@ -10,6 +10,7 @@ from monitor.sequential.detector import Bets
 from monitor.sequential.evidence import YEAR_MS
 from monitor.sequential.recovery import MARGIN
 from monitor.sequential.watch import SOON_MS, Event, Watch
+from tests.sequential.stored import stored
 
 DAY_MS = 86_400_000
 THRESHOLD = DAY_MS / YEAR_MS
@@ -77,7 +78,7 @@ def test_batches_and_states_change_nothing(seed: int, cuts: list[int]) -> None:
             for group, members in series.items()
         }
         events += parts.update(part, THRESHOLD)
-        parts = Watch.from_state(parts.state())
+        parts = Watch.from_state(stored(parts.state()))
     assert events == expected
     assert parts.state().keys() == whole.state().keys()
     for name, value in whole.state().items():
