@@ -33,11 +33,12 @@ import numpy as np
 from scipy.special import expit
 
 from monitor.arrays import Bools, Floats, Ints
-from monitor.errors import NotEnoughData
 from monitor.scores import GridTable, grid
+from monitor.scores.grid_table import POSITIVE_SUM
 from monitor.sequential.alternatives import BUMPS, SLOPES, middle_logits
 from monitor.sequential.calibration import TOLERANCE
 from monitor.sequential.detector import Bets, State
+from monitor.sequential.first_predictions import ENOUGH
 from monitor.sequential.prevalence_loops import conditional_bets
 from monitor.sequential.steps import Steps
 
@@ -60,7 +61,7 @@ class Regions:
 
     Attributes
     ----------
-    cell
+    bound
         int64, shape (7,), ascending: the cells across which the bounds lie.
     begin, end
         float64, shape (7,): where each of these cells begins and ends, in regions.
@@ -68,7 +69,7 @@ class Regions:
         float64, shape (8,): mean logit of each region.
     """
 
-    cell: Ints
+    bound: Ints
     begin: Floats
     end: Floats
     centre: Floats
@@ -79,108 +80,126 @@ class Regions:
         end = np.cumsum(information)
         end *= REGIONS / end[-1]
         begin = np.append(0.0, end[:-1])
-        cell = np.searchsorted(end, np.arange(1, REGIONS))
+        bound = np.searchsorted(end, np.arange(1, REGIONS))
         z = middle_logits()
         held = [np.clip(np.minimum(end, r + 1) - np.maximum(begin, r), 0.0, None) for r in range(REGIONS)]
-        return cls(cell, begin[cell], end[cell], np.array([float(share @ z) / float(share.sum()) for share in held]))
+        return cls(bound, begin[bound], end[bound], np.array([float(share @ z) / float(share.sum()) for share in held]))
 
-    def places(self) -> tuple[Floats, Floats]:
-        """Where each cell begins, in regions, and how far it extends, shape (cells,) each; below 0 if it takes no part."""
-        cells = np.arange(grid.cell_count())
-        start = np.searchsorted(self.cell, cells).astype(np.float64)
-        extent = np.where(_in_doubt(), 0.0, -1.0)
-        start[self.cell], extent[self.cell] = self.begin, self.end - self.begin
-        return start, extent
+    def bounds(self) -> tuple[Ints, Floats, Floats]:
+        """The cells across which bounds lie, and where each begins and ends."""
+        return self.bound, self.begin, self.end
+
+    def apart(self) -> Floats:
+        """How far the regions of each pair are apart, from the outer pair inwards, shape (4,), in logits."""
+        return np.asarray(self.centre[::-1] - self.centre)[: REGIONS // 2]
 
     def names(self) -> list[str]:
         """The span of predictions of each region."""
-        bounds = [0.0, *grid.edges()[self.cell].tolist(), 1.0]
+        bounds = [0.0, *grid.edges()[self.bound].tolist(), 1.0]
         return [f"from {lower:.3g} to {upper:.3g}" for lower, upper in itertools.pairwise(bounds)]
 
 
-class Prevalence:
-    """Bets of D2 on one series.
+class PrevalenceBets:
+    """Bets on one series that no change of prevalence moves. They begin after the first thousand predictions.
 
     Parameters
     ----------
-    regions
-        Of earlier predictions.
-    width
-        Events of a block.
     tolerance
         Logits by which true probabilities may differ, up to a common offset, without being evidence.
     """
 
-    def __init__(self, regions: Regions, width: int, tolerance: float = TOLERANCE) -> None:
-        self.regions, self.width, self.tolerance = regions, width, tolerance
+    def __init__(self, tolerance: float = TOLERANCE) -> None:
+        self._tolerance = tolerance
+        self._read: GridTable | None = GridTable.zero()
+        """Predictions so far; None once they are enough."""
         self._waiting = np.zeros(0, np.int64)
+        self._set(*_block(np.ones(grid.cell_count())))
+
+    def _set(self, width: int, regions: Regions) -> None:
+        self._width, self._regions = width, regions
         # Predictions are known up to half a cell, which counts as an error of the logits.
-        band = 2.0 * (tolerance + _half_cell())
-        apart = regions.centre[::-1][: REGIONS // 2] - regions.centre[: REGIONS // 2]
-        self._tables = (
-            *regions.places(),
-            _probabilities(),
-            float(np.exp(band)),
-            _odds_ratios((np.array(SLOPES) - 1.0) * apart[:, None]),
-            _odds_ratios(np.array(BUMPS)),
-            width,
-        )
-
-    @classmethod
-    def of(cls, predictions: GridTable, tolerance: float = TOLERANCE) -> "Prevalence":
-        """Prepare for a series by earlier predictions of it, with or without outcomes.
-
-        Raises
-        ------
-        NotEnoughData
-            No prediction is above 0 and below 1.
-        """
-        p = _probabilities()[:, 1]
-        count = np.bincount(predictions.cell, predictions.values[:, :3].sum(axis=1), p.size) * _in_doubt()
-        information = count * p * (1.0 - p)
-        total = float(information.sum())
-        if total == 0.0:
-            raise NotEnoughData(f"at least 1 prediction must be above 0 and below 1, got {predictions.predictions}")
-        width = round(INFORMATION * float(count.sum()) / total)
-        return cls(Regions.of(information), min(max(width, MIN_WIDTH), MAX_WIDTH), tolerance)
+        self._band = float(np.exp(2.0 * (self._tolerance + _half_cell())))
+        self._slopes = _odds_ratios((np.array(SLOPES) - 1.0) * regions.apart()[:, None])
 
     @property
     def names(self) -> list[str]:
-        """A name for each alternative, in the order of the columns of bets."""
-        spans = self.regions.names()
+        """A name for each alternative. Those of bumps refer to the series' first predictions."""
+        spans = self._regions.names()
         return [*(f"slope {slope:g}" for slope in SLOPES), *(f"bump {bump:+g} {at}" for at in spans for bump in BUMPS)]
 
     def bet(self, steps: Steps) -> Bets:
-        """Bet on the blocks that are complete after each of these steps, which follow those of earlier calls."""
-        log_bets, self._waiting = conditional_bets(self._waiting, *steps, *self._tables)
+        """Bet on the blocks that the steps complete, which follow those of earlier calls; one row a step."""
+        start = 0 if self._read is None else self._read_first(self._read, steps)
+        log_bets = np.zeros((steps.end_ms.size, len(SLOPES) + REGIONS * len(BUMPS)))
+        rest = steps.part(start, steps.end_ms.size)
+        log_bets[start:], self._waiting = conditional_bets(
+            self._waiting,
+            *rest,
+            *self._regions.bounds(),
+            _probabilities(),
+            self._band,
+            self._slopes,
+            _odds_ratios(np.array(BUMPS)),
+            self._width,
+        )
         return Bets(steps.end_ms, log_bets)
+
+    def _read_first(self, read: GridTable, steps: Steps) -> int:
+        """Read predictions until they are enough; return the first step that they are enough for."""
+        events = np.append(0, np.cumsum(_count(steps) * _in_doubt()[steps.cell]))[steps.first[1:]]
+        already = int((_count(read) * _in_doubt()[read.cell]).sum())
+        start = min(int(np.searchsorted(already + events, ENOUGH)) + 1, events.size)
+        self._read = GridTable.sum((read, *steps.part(0, start).tables()))
+        if start and already + events[start - 1] >= ENOUGH:
+            count = np.bincount(self._read.cell, _count(self._read), grid.cell_count()).astype(np.float64)
+            self._set(*_block(count))
+            self._read = None
+        return start
 
     def state(self) -> State:
         """Return what :meth:`from_state` continues from."""
-        regions = self.regions
+        read = self._read or GridTable.zero()
         return {
-            "cell": regions.cell,
-            "begin": regions.begin,
-            "end": regions.end,
-            "centre": regions.centre,
-            "width": self.width,
-            "tolerance": self.tolerance,
+            "tolerance": self._tolerance,
+            "enough": int(self._read is None),
+            "read_cell": read.cell,
+            "read_values": read.values,
+            "bound": self._regions.bound,
+            "begin": self._regions.begin,
+            "end": self._regions.end,
+            "centre": self._regions.centre,
+            "width": self._width,
             "waiting": self._waiting,
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> "Prevalence":
+    def from_state(cls, state: Mapping[str, Any]) -> "PrevalenceBets":
         """Continue from a state."""
+        result = cls(float(state["tolerance"]))
+        read = GridTable(np.array(state["read_cell"], np.int64), np.array(state["read_values"], np.int64))
+        result._read = None if state["enough"] else read
         floats = [np.array(state[key], np.float64) for key in ("begin", "end", "centre")]
-        regions = Regions(np.array(state["cell"], np.int64), *floats)
-        result = cls(regions, int(state["width"]), float(state["tolerance"]))
+        result._set(int(state["width"]), Regions(np.array(state["bound"], np.int64), *floats))
         result._waiting = np.array(state["waiting"], np.int64)
         return result
 
 
+def _count(table: GridTable | Steps) -> Ints:
+    """Predictions of each row, with or without an outcome."""
+    return np.asarray(table.values[:, :POSITIVE_SUM].sum(axis=1), np.int64)
+
+
+def _block(count: Floats) -> tuple[int, Regions]:
+    """Number of events of a block, and regions, for so many predictions in each cell, shape (cells,)."""
+    count = np.where(_in_doubt(), count, 0.0)
+    information = count * _probabilities().prod(axis=1)
+    width = round(INFORMATION * float(count.sum()) / float(information.sum()))
+    return min(max(width, MIN_WIDTH), MAX_WIDTH), Regions.of(information)
+
+
 def _odds_ratios(contrast: Floats) -> Floats:
     """Of negative and of positive outcomes, shape (2, ...)."""
-    return np.exp(np.array([-contrast, contrast]))
+    return np.asarray(np.exp(np.array([-contrast, contrast])))
 
 
 @cache
@@ -199,6 +218,9 @@ def _half_cell() -> float:
 
 @cache
 def _probabilities() -> Floats:
-    """Probability of a negative and of a positive outcome in the middle of each cell, shape (cells, 2)."""
+    """Probability of a negative and of a positive outcome in the middle of each cell, shape (cells, 2).
+
+    Both are 0 where the predictions admit no doubt.
+    """
     z = middle_logits()
-    return np.ascontiguousarray(expit(np.array([-z, z])).T)
+    return np.ascontiguousarray(np.where(_in_doubt(), expit(np.array([-z, z])), 0.0).T)

@@ -8,6 +8,8 @@ from monitor.compiled import njit
 _REGIONS = 8
 _PAIRS = 4
 _SLOPES = 6
+_STEP = 0x9E3779B97F4A7C15
+_SHARES = float(1 << 53)
 
 
 @njit()
@@ -20,7 +22,7 @@ def split_mix(state: np.uint64) -> np.uint64:
 
 @njit()
 def list_events(
-    event: Ints, begin: int, cell: Ints, values: Ints, seed: int, start: Floats, extent: Floats
+    event: Ints, begin: int, cell: Ints, values: Ints, seed: int, bound: Ints, bound_begin: Floats, bound_end: Floats
 ) -> int:
     """List the labelled events of a step, in an order that the seed determines and that does not depend on outcomes.
 
@@ -30,34 +32,33 @@ def list_events(
         int64: from ``begin`` on, each event is written as 16 * cell + 2 * region + outcome.
     cell, values
         Rows of the step: see :class:`monitor.sequential.steps.Steps`.
-    start, extent
-        float64, shape (cells,): which part of the regions, laid out over [0, 8), a cell takes. An event of a cell that
-        is in several regions belongs to a random one of them. Cells with a negative extent are left out.
+    bound, bound_begin, bound_end
+        See :class:`monitor.sequential.prevalence.Regions`.
 
     Returns
     -------
     The end of the list.
     """
-    end = begin
+    end, state, below = begin, np.uint64(seed), 0
     for row in range(cell.shape[0]):
-        if extent[cell[row]] >= 0.0:
-            for _ in range(values[row, 0]):
-                event[end] = 16 * cell[row] + 1
-                end += 1
-            for _ in range(values[row, 1]):
-                event[end] = 16 * cell[row]
-                end += 1
-    state = np.uint64(seed)
-    for at in range(end - 1, begin - 1, -1):
-        state += np.uint64(0x9E3779B97F4A7C15)
-        word = split_mix(state)
-        # The upper half chooses which event comes to this place (Fisher and Yates), the lower half its region.
-        other = begin + np.int64(((word >> np.uint64(32)) * np.uint64(at - begin + 1)) >> np.uint64(32))
-        chosen = event[other]
-        event[other] = event[at]
-        c = chosen >> 4
-        place = start[c] + extent[c] * (np.float64(word & np.uint64(0xFFFFFFFF)) / 4294967296.0)
-        event[at] = chosen + 2 * min(np.int64(place), _REGIONS - 1)
+        c, start, extent = cell[row], 0.0, 0.0
+        while below < bound.shape[0] and bound[below] < c:
+            below += 1
+        region = below
+        if below < bound.shape[0] and bound[below] == c:
+            start, extent = bound_begin[below], bound_end[below] - bound_begin[below]
+        positives = values[row, 0]
+        for at in range(positives + values[row, 1]):
+            if extent > 0.0:
+                state += np.uint64(_STEP)
+                region = min(int(start + extent * (split_mix(state) >> np.uint64(11)) / _SHARES), _REGIONS - 1)
+            event[end] = 16 * c + 2 * region + (at < positives)
+            end += 1
+    # Fisher and Yates.
+    for at in range(end - 1, begin, -1):
+        state += np.uint64(_STEP)
+        other = begin + np.int64(((split_mix(state) >> np.uint64(32)) * np.uint64(at - begin + 1)) >> np.uint64(32))
+        event[at], event[other] = event[other], event[at]
     return end
 
 
@@ -136,7 +137,9 @@ def bet_on_block(
         correlate(after[r + 1], least, before[r], min(total - least, held), most - least, joint[least:])
         for j in range(least, most + 1):
             joint[j] *= law[r, j]
-        bet_on_count(joint, least, most, hits[r], band, bump_point[counted], product[_SLOPES + 2 * r : _SLOPES + 2 * r + 2])
+        bet_on_count(
+            joint, least, most, hits[r], band, bump_point[counted], product[_SLOPES + 2 * r : _SLOPES + 2 * r + 2]
+        )
         convolve(before[r], min(held, total), law[r], most, total, before[r + 1])
         held += size[r]
 
@@ -154,7 +157,7 @@ def convolve(a: Floats, a_last: int, b: Floats, b_last: int, last: int, result: 
     """Add ``sum of a[i - j] * b[j]`` to ``result[i]`` up to index ``last``; of a and b, up to theirs."""
     for j in range(np.uint64(b_last + 1)):
         factor = b[j]
-        for i in range(np.uint64(min(a_last, last - np.int64(j)) + 1)):
+        for i in range(np.uint64(min(a_last, last - int(j)) + 1)):
             result[i + j] += a[i] * factor
 
 
@@ -226,8 +229,9 @@ def conditional_bets(
     first: Ints,
     cell: Ints,
     values: Ints,
-    start: Floats,
-    extent: Floats,
+    bound: Ints,
+    bound_begin: Floats,
+    bound_end: Floats,
     probability: Floats,
     band: float,
     slope_point: Floats,
@@ -241,9 +245,9 @@ def conditional_bets(
     waiting
         int64: events of a block that is not complete.
     end_ms, first, cell, values
-        See :class:`monitor.sequential.steps.Steps`.
-    start, extent
-        See :func:`list_events`.
+        See :class:`monitor.sequential.steps.Steps`. Of cells without doubt, whose probability is 0, nothing is read.
+    bound, bound_begin, bound_end
+        See :class:`monitor.sequential.prevalence.Regions`.
     probability, band, slope_point, bump_point
         See :func:`bet_on_block`.
     width
@@ -254,33 +258,31 @@ def conditional_bets(
     tuple
         Logarithms of the bets, float64, shape (steps, alternatives); and the events that wait now.
     """
-    alternatives = _SLOPES + 2 * _REGIONS
-    largest = 0
+    alternatives, largest = _SLOPES + 2 * _REGIONS, 0
     for step in range(end_ms.shape[0]):
-        events = 0
-        for row in range(first[step], first[step + 1]):
-            events += values[row, 0] + values[row, 1]
-        largest = max(largest, events)
-    event = np.empty(waiting.shape[0] + largest + width, np.int64)
-    event[: waiting.shape[0]] = waiting
-    held = waiting.shape[0]
+        largest = max(largest, values[first[step] : first[step + 1], :2].sum())
+    event, held = np.empty(width + largest, np.int64), waiting.shape[0]
+    event[:held] = waiting
     work = np.empty((27, 3 * width))
     result, product = np.zeros((end_ms.shape[0], alternatives)), np.ones(alternatives)
     for step in range(end_ms.shape[0]):
-        rows = slice(first[step], first[step + 1])
-        held = list_events(event, held, cell[rows], values[rows], end_ms[step], start, extent)
-        begin = 0
-        while held - begin >= width:
-            bet_on_block(event[begin : begin + width], probability, band, slope_point, bump_point, work, product)
-            begin += width
+        begin, end = first[step], first[step + 1]
+        # The cells of 0 and 1, and those next to them, are the first and the last ones.
+        while begin < end and probability[cell[begin], 0] == 0.0:
+            begin += 1
+        while begin < end and probability[cell[end - 1], 0] == 0.0:
+            end -= 1
+        held = list_events(event, held, cell[begin:end], values[begin:end], end_ms[step], bound, bound_begin, bound_end)
+        blocks = held // width
+        for block in range(blocks):
+            of_block = event[block * width : (block + 1) * width]
+            bet_on_block(of_block, probability, band, slope_point, bump_point, work, product)
             for k in range(alternatives):
-                if not 1e-100 < product[k] < 1e100:
+                # The logarithm of a product costs less than those of its factors.
+                if block == blocks - 1 or not 1e-100 < product[k] < 1e100:
                     result[step, k] += np.log(product[k])
                     product[k] = 1.0
-        if begin > 0:
-            for k in range(alternatives):
-                result[step, k] += np.log(product[k])
-                product[k] = 1.0
-            event[: held - begin] = event[begin:held].copy()
-            held -= begin
+        left = held - blocks * width
+        event[:left] = event[blocks * width : held].copy()
+        held = left
     return result, event[:held].copy()
