@@ -12,6 +12,7 @@ from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.detector import Bets, Detector
 from monitor.sequential.evidence import Alarm
 from monitor.sequential.naming import name_series
+from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Watch
 
@@ -31,6 +32,7 @@ class DetectorKind(NamedTuple):
 
 DETECTORS: Final[Mapping[str, DetectorKind]] = {
     "calibration": DetectorKind(lambda tolerance, _: CalibrationBets(tolerance), CalibrationBets.from_state),
+    "prevalence": DetectorKind(lambda tolerance, _: PrevalenceBets(tolerance), PrevalenceBets.from_state),
 }
 """By name, as in the label of the series."""
 
