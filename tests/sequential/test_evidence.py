@@ -87,6 +87,14 @@ def test_an_alarm_says_where_it_comes_from_and_the_evidence_starts_again_at_0() 
     assert evidence.value == again.value
 
 
+def test_the_data_speak_for_alternatives_with_at_least_half_of_the_largest_gain() -> None:
+    evidence = Evidence(0)
+    evidence.update({"whole": {"": bets(np.array([[1.0, 4.0, 2.0, -1.0, 1.9, 3.0]]))}}, HUGE)
+    assert evidence.groups()["whole"][""].alternatives == (1, 5, 2)
+    evidence.update({"whole": {"": bets(np.full((1, 6), -9.0), [2000])}}, HUGE)
+    assert evidence.groups()["whole"][""].alternatives == ()
+
+
 def test_a_threshold_does_not_fall_until_the_evidence_starts_again() -> None:
     evidence = Evidence(0)
     one = {"whole": {"": bets(np.array([[0.0]]), [1])}}
