@@ -19,6 +19,7 @@ from monitor.sequential.prevalence import PrevalenceBets, Regions, _half_cell, _
 from monitor.sequential.prevalence_loops import bet_on_count, conditional_bets
 from monitor.sequential.steps import Steps
 from tests.reference.naive_prevalence import Event, Row, bets_on_counts, block_bets, count_law, listed
+from tests.sequential.stored import stored
 from tests.sequential.streams import logistic, steps_of
 
 Step = list[tuple[float, int]]
@@ -132,7 +133,7 @@ def test_batches_and_states_change_no_bit(seed: int, cuts: list[int]) -> None:
     expected = whole.bet(steps).log_bets
     for start, stop in itertools.pairwise([0, *sorted(cuts), 40]):
         rows.append(parts.bet(steps.part(start, stop)).log_bets)
-        parts = PrevalenceBets.from_state(parts.state())
+        parts = PrevalenceBets.from_state(stored(parts.state()))
     np.testing.assert_array_equal(np.concatenate(rows), expected)
     assert parts.names == whole.names
     assert whole.state().keys() == parts.state().keys()
@@ -171,6 +172,20 @@ def test_the_slope_that_is_true_gains_most(centre: float, slope: float, name: st
     detector = PrevalenceBets()
     gain = detector.bet(steps_of(p, y, 100, 1000)).log_bets.sum(axis=0)
     assert detector.names[int(gain.argmax())] == name
+
+
+@pytest.mark.parametrize(("centre", "about", "events", "largest"), [(0.0, 0.0, 6000, 1900), (-3.6, -1.9, 15_000, 4500)])
+def test_logits_1_3_times_too_small_are_seen_early(centre: float, about: float, events: int, largest: int) -> None:
+    """Median delay over 60 streams, with the tolerance of .05 logits and one false alarm in the time of 1e5 events."""
+    rng, delays = np.random.default_rng(0), []
+    for _ in range(60):
+        z = centre + 1.5 * rng.normal(size=3000 + events)
+        truth = np.where(np.arange(z.size) < 3000, z, about + 1.3 * (z - about))
+        steps = steps_of(expit(z), rng.random(z.size) < expit(truth), 50, 50)
+        alarms = Evidence(0).update({"whole": {"": PrevalenceBets().bet(steps)}}, 1e5 / YEAR_MS)
+        delays.append(next((alarm.end_ms - 3000 for alarm in alarms if alarm.end_ms > 3000), math.inf))
+    print(f"\nmedian delay {np.median(delays):.0f} events")
+    assert np.median(delays) <= largest
 
 
 def jumps(rng: np.random.Generator, events: int) -> Floats:
