@@ -11,7 +11,7 @@ from monitor.events.times import format_time
 from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slope_interval
 from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
 from monitor.scores import ScoreTable
-from monitor.windows.windows import PaneReader
+from monitor.windows.panes import ClosedPanes
 
 _DRAWS: Final = 199
 _MINUTE_MS: Final = 60_000
@@ -36,7 +36,7 @@ class Attribution:
         The widths that panes are kept in, ascending.
     """
 
-    def __init__(self, panes: PaneReader, widths_ms: Sequence[int]) -> None:
+    def __init__(self, panes: ClosedPanes, widths_ms: Sequence[int]) -> None:
         self._panes = panes
         self._widths_ms = sorted(widths_ms)
 

@@ -15,6 +15,7 @@ from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Watch
+from monitor.windows.snapshot import EvidenceLevel, Raised
 
 WHOLE: Final = "whole"
 SEGMENTS: Final = "segments"
@@ -37,43 +38,14 @@ DETECTORS: Final[Mapping[str, DetectorKind]] = {
 """By name, as in the label of the series."""
 
 
-class Raised(NamedTuple):
-    """What an alarm that fires was raised for."""
-
-    end_ms: int
-    """Settled time at which it was raised, for the last time."""
-    log10_evidence: float
-    segment: str
-    """Of the series that speaks most for it."""
-    since_ms: int
-    """When the change was."""
-    segments: list[str]
-    """All series of the same group to blame, the strongest first; few of them wrongly."""
-
-    @classmethod
-    def of(cls, alarm: Alarm) -> "Raised":
-        """What an alarm says."""
-        series = [(one.score, group, name) for group, members in alarm.groups.items() for name, one in members.items()]
-        _, group, segment = max(series)
-        members = alarm.groups[group]
-        named = name_series({name: one.evidence for name, one in members.items()}, 1.0 / alarm.threshold)
-        since_ms = members[segment].since_ms
-        return cls(alarm.end_ms, math.log10(alarm.evidence), segment, since_ms, [] if group == WHOLE else named)
-
-
-class Level(NamedTuple):
-    """The evidence of one detector on one version now."""
-
-    log10_evidence: float
-    """Since it was 0; the least that a float holds where it is."""
-    log10_line: float
-    """At which an alarm is raised."""
-    segment: str
-    """Of the series that speaks most."""
-    since_ms: int
-    """The change that it speaks for."""
-    raised: Raised | None
-    """While an alarm fires."""
+def raised_by(alarm: Alarm) -> Raised:
+    """What an alarm says."""
+    series = [(one.score, group, name) for group, members in alarm.groups.items() for name, one in members.items()]
+    _, group, segment = max(series)
+    members = alarm.groups[group]
+    named = name_series({name: one.evidence for name, one in members.items()}, 1.0 / alarm.threshold)
+    blamed = [] if group == WHOLE else named
+    return Raised(alarm.end_ms, math.log10(alarm.evidence), segment, members[segment].since_ms, blamed)
 
 
 def group_of(segment: str) -> str:
@@ -124,11 +96,11 @@ class VersionWatch:
                 if event.alarm is None:
                     del self._raised[name]
                 else:
-                    raised, first = Raised.of(event.alarm), self._raised.get(name)
+                    raised, first = raised_by(event.alarm), self._raised.get(name)
                     self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
         self.to_ms = to_ms
 
-    def levels(self, lines: Mapping[str, float]) -> dict[str, Level]:
+    def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""
         result = {}
         for name, watch in self._watches.items():
@@ -144,7 +116,7 @@ class VersionWatch:
                 segment, since_ms = raised.segment, raised.since_ms
             line = max(evidence.threshold, lines[name])
             value = math.log10(evidence.value) if evidence.value > 0.0 else _LEAST
-            result[name] = Level(value, math.log10(line), segment, since_ms, raised)
+            result[name] = EvidenceLevel(value, math.log10(line), segment, since_ms, raised)
         return result
 
     def restart(self) -> None:

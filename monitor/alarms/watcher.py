@@ -1,11 +1,11 @@
 """Follows the evidence on all versions that are evaluated here, from settled panes."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from monitor.alarms.watch import DETECTORS, Level, VersionWatch
+from monitor.alarms.watch import DETECTORS, VersionWatch
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.budget import share_budget
 from monitor.sequential.steps import Steps
@@ -14,17 +14,9 @@ from monitor.store.closing import Cells
 from monitor.store.evidence import StoredEvidence
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, steps_of
+from monitor.windows.snapshot import ModelEvidence, VersionEvidence
 
 _NEVER: Final = -1
-
-
-class Watched(NamedTuple):
-    """What is known of one version."""
-
-    to_ms: int
-    """Predictions before this time are in it."""
-    levels: Mapping[str, Level]
-    """By detector."""
 
 
 class Watcher:
@@ -51,8 +43,8 @@ class Watcher:
         self._tolerance = tolerance
         self._models: dict[str, _Model] = {}
 
-    def update(self, epochs: Mapping[str, int]) -> dict[str, dict[str, Watched]]:
-        """Add what was settled since; returns model -> version -> what is known, of all models that are evaluated here.
+    def update(self, epochs: Mapping[str, int]) -> dict[str, ModelEvidence]:
+        """Add what was settled since; returns the evidence on each of these models.
 
         Parameters
         ----------
@@ -74,10 +66,6 @@ class Watcher:
         for (unit, name), share in shares.items():
             lines[unit][name] = 1.0 / share
         return {model: self._models[model].update(*self._steps(model), lines) for model in epochs}
-
-    def unsaved(self, models: Collection[str]) -> list[StoredEvidence]:
-        """What has changed of these models since it was last called."""
-        return [stored for model in models if model in self._models for stored in self._models[model].unsaved()]
 
     def _epoch(self, model: str) -> int:
         known = self._models.get(model)
@@ -125,7 +113,7 @@ class _Model:
         self.to_ms = 0
         self._tolerance = tolerance
         self._watches: dict[str, VersionWatch] = {}
-        self._changed: set[str] = set()
+        self._states: dict[str, StoredEvidence] = {}
 
     def add(self, stored: StoredEvidence) -> None:
         """Continue from what was stored of a version."""
@@ -135,7 +123,7 @@ class _Model:
 
     def update(
         self, steps: Mapping[SeriesKey, Steps], to_ms: int, lines: Mapping[tuple[str, str], Mapping[str, float]]
-    ) -> dict[str, Watched]:
+    ) -> ModelEvidence:
         """Add steps of the times up to ``to_ms``."""
         by_version: dict[str, dict[str, Steps]] = {}
         for key, of_series in steps.items():
@@ -146,19 +134,13 @@ class _Model:
                 begin_ms = min(int(of_series.end_ms[0]) for of_series in of_version.values()) - 1
                 watch = self._watches[version] = VersionWatch(self.name, version, self._tolerance, begin_ms)
             watch.update(of_version, to_ms, lines[self.name, version])
-            self._changed.add(version)
+            state = evidence.encode(watch.state())
+            self._states[version] = StoredEvidence(self.name, version, watch.to_ms, state)
         self.to_ms = max(self.to_ms, to_ms)
         # Of a version whose panes are gone, evidence waits for more.
-        return {
-            version: Watched(watch.to_ms, watch.levels(lines[self.name, version]))
+        known = {
+            version: VersionEvidence(watch.to_ms, watch.levels(lines[self.name, version]))
             for version, watch in self._watches.items()
             if (self.name, version) in lines
         }
-
-    def unsaved(self) -> list[StoredEvidence]:
-        """What has changed since it was last called."""
-        changed, self._changed = sorted(self._changed), set()
-        watches = [self._watches[version] for version in changed]
-        return [
-            StoredEvidence(watch.model, watch.version, watch.to_ms, evidence.encode(watch.state())) for watch in watches
-        ]
+        return ModelEvidence(known, [self._states[version] for version in sorted(self._states)])

@@ -1,6 +1,6 @@
 """Replicas, the leases of models, and the latest evaluation of each model, in SQLite or PostgreSQL.
 
-An evaluation and what it adds to the history are saved together, under the lease.
+An evaluation, what it adds to the history and the evidence on the model are saved together, under the lease.
 
 A model is evaluated by the replica that has its lease. A lease ends unless it is renewed, and every new one has a
 higher epoch: what a replica saves under an earlier one is refused. Times are those of the database, so that no
@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.events.model import SeriesKey
-from monitor.store import history
+from monitor.store import evidence, history
 from monitor.store.database import Database
+from monitor.store.evidence import StoredEvidence
 from monitor.store.history import Points
 from monitor.store.schema import EVALUATED_REPORTS, EVALUATIONS, REPLICAS
 
@@ -60,6 +61,8 @@ class Evaluation(NamedTuple):
     """None where they are the same as those that are stored."""
     points: Mapping[SeriesKey, Points] = MappingProxyType({})
     """Series -> what is added to its history."""
+    evidence: Sequence[StoredEvidence] = ()
+    """What the detectors of its versions continue from, of those where that changed."""
 
 
 class EvaluationState(NamedTuple):
@@ -203,6 +206,8 @@ class EvaluationStore:
             self._update(connection, EVALUATED_REPORTS, ("number", "reports"), reports)
             points = {series: new for one in evaluations if one.model in held for series, new in one.points.items()}
             history.append(connection, points)
+            states = [state for one in evaluations if one.model in held for state in one.evidence]
+            evidence.save(connection, self._database, states)
             for at_ms in sorted(set(same.values())):
                 for part in _parts(sorted(model for model in same if same[model] == at_ms and model in held)):
                     connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))

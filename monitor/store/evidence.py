@@ -79,10 +79,8 @@ def save(connection: sa.Connection, database: Database, evidence: Iterable[Store
     """Replace the evidence of versions, within a transaction that holds the leases of their models."""
     rows = [one._asdict() for one in evidence]
     if rows:
-        insert = database.insert(EVIDENCE)
-        new = {name: insert.excluded[name] for name in ("to_ms", "state")}
-        upsert = insert.on_conflict_do_update(index_elements=["model", "version"], set_=new)
-        connection.execute(upsert.returning(EVIDENCE.c.model), rows)
+        # With RETURNING the rows are in one statement, which does not outlive the lease.
+        connection.execute(database.upsert(EVIDENCE).returning(EVIDENCE.c.model), rows)
 
 
 def _pack(value: object) -> msgspec.msgpack.Ext:

@@ -33,7 +33,7 @@ from monitor.windows.contents import Contents, moment_of, read_window, read_wind
 from monitor.windows.lookup import current_version, find_series, no_window
 from monitor.windows.maturity import AgeCohort, CoverageByAge
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import ModelSnapshot, Snapshot
+from monitor.windows.snapshot import ModelEvidence, ModelSnapshot, Snapshot
 from monitor.windows.snapshots import Snapshots
 from monitor.windows.windows import Moment, Window
 
@@ -102,6 +102,8 @@ class Evaluator:
         Series beyond this number are not evaluated, segments before whole models, and are counted.
     refresh
         Brings the panes up to date, before each evaluation.
+    evidence
+        Model -> epoch of its lease -> the evidence on each, brought up to date.
     snapshots
         Says which models are evaluated here, and takes the result; all of them, kept in this process, if left out.
 
@@ -123,6 +125,7 @@ class Evaluator:
         tolerance: Callable[[str], float] | None = None,
         max_series: int = 1000,
         refresh: Callable[[], None] = lambda: None,
+        evidence: Callable[[Mapping[str, int]], Mapping[str, ModelEvidence]] = lambda _: {},
         snapshots: Snapshots | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -141,6 +144,7 @@ class Evaluator:
         self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._max_series = max_series
         self._refresh = refresh
+        self._evidence = evidence
         self._clock = clock or SystemClock()
         self._coverage = CoverageByAge(panes, windows)
         self._snapshots = snapshots or Snapshots()
@@ -288,6 +292,7 @@ class Evaluator:
             [key for key in series if key.segment == ALL], tick.number
         ).items():
             coverage[version[0]][version] = cohorts
+        evidence = self._evidence({model: epochs[model] for model in moments})
         self._entries = entries
         evaluated_ms = self._clock.now_ms()
         models = {
@@ -300,6 +305,7 @@ class Evaluator:
                 {},
                 {},
                 coverage[model],
+                evidence.get(model, ModelEvidence()),
                 epochs[model],
             )
             for model, at in moments.items()

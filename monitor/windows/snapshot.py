@@ -3,18 +3,66 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from monitor.errors import IncompatibleStore
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult
+from monitor.store.evidence import StoredEvidence
 from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
 
 FORMAT: Final = 1
 """Version of the stored form: raise it where a report of this version cannot be read by the one before."""
+
+
+class Raised(NamedTuple):
+    """What an alarm that fires was raised for."""
+
+    end_ms: int
+    """Settled time at which it was raised, for the last time."""
+    log10_evidence: float
+    segment: str
+    """Of the series that speaks most for it."""
+    since_ms: int
+    """When the change was."""
+    segments: Sequence[str]
+    """All series of the same group to blame, the strongest first; few of them wrongly."""
+
+
+class EvidenceLevel(NamedTuple):
+    """The evidence of one detector on one version."""
+
+    log10_evidence: float
+    """Since it was 0."""
+    log10_line: float
+    """At which an alarm is raised."""
+    segment: str
+    """Of the series that speaks most."""
+    since_ms: int
+    """The change that it speaks for."""
+    raised: Raised | None
+    """While an alarm fires."""
+
+
+class VersionEvidence(NamedTuple):
+    """The evidence on one version."""
+
+    to_ms: int
+    """Predictions before this time are in it."""
+    levels: Mapping[str, EvidenceLevel]
+    """By detector."""
+
+
+class ModelEvidence(NamedTuple):
+    """The evidence on a model."""
+
+    versions: Mapping[str, VersionEvidence] = MappingProxyType({})
+    states: Sequence[StoredEvidence] = ()
+    """What each version's detectors continue from; empty where another replica evaluates the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +87,8 @@ class ModelSnapshot:
         Reports that could not be made: key -> error in one line.
     coverage
         (model, version) -> label coverage by the age of the predictions.
+    evidence
+        Sequential evidence on its versions.
     epoch
         Of the lease under which this replica evaluated it; -1 if another replica did.
     """
@@ -51,6 +101,7 @@ class ModelSnapshot:
     reports: Mapping[ReportKey, Report]
     failures: Mapping[ReportKey, str]
     coverage: Mapping[tuple[str, str], Sequence[AgeCohort]]
+    evidence: ModelEvidence = field(default_factory=ModelEvidence)
     epoch: int = -1
 
     def same_reports(self, other: "ModelSnapshot") -> bool:
@@ -119,6 +170,7 @@ class _StoredSummary(msgspec.Struct):
     current_version: str
     failures: list[tuple[ReportKey, str]]
     coverage: list[tuple[tuple[str, str], tuple[AgeCohort, ...]]]
+    evidence: dict[str, VersionEvidence] = {}
 
 
 def _plain(value: Any) -> Any:
@@ -153,6 +205,7 @@ def encode_summary(part: ModelSnapshot) -> bytes:
             part.current_version,
             list(part.failures.items()),
             [(version, tuple(cohorts)) for version, cohorts in part.coverage.items()],
+            dict(part.evidence.versions),
         )
     )
 
@@ -186,6 +239,7 @@ def decode_summary(content: bytes, evaluated_ms: int, reports: Mapping[ReportKey
         reports,
         dict(stored.failures),
         dict(stored.coverage),
+        ModelEvidence(stored.evidence),
     )
 
 

@@ -152,7 +152,8 @@ class SharedSnapshots(Snapshots):
                 report for key, report in part.reports.items() if known is None or report is not known.reports.get(key)
             ]
             reports = None if same_reports else encode_reports(part.reports.values())
-            changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new)))
+            states = [one for one in part.evidence.states if known is None or one not in known.evidence.states]
+            changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new), states))
         epochs = {model: part.epoch for model, part in own.models.items()}
         lost = self._store.save(self._leases.replica, epochs, changed, same)
         self._saved = own

@@ -1,5 +1,6 @@
 """Evidence is the same to the last bit, however often it is updated, saved and taken over."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,11 @@ from monitor.alarms.watcher import Watcher
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy
 from monitor.store import evidence
+from monitor.store.evidence import StoredEvidence
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.windows.panes import ClosedPanes, read_closings
+from monitor.windows.snapshot import ModelEvidence
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, batch_of, records_of
 
@@ -67,13 +70,8 @@ def watcher(world: World, panes: ClosedPanes | None = None) -> Watcher:
     return Watcher(panes or world.panes, world.store, per_year=1e-200, tolerance=lambda _: 0.05)
 
 
-def save(world: World, made: Watcher) -> None:
-    with world.store.database.writing() as connection:
-        evidence.save(connection, world.store.database, made.unsaved(MODELS))
-
-
-def stored(made: Watcher) -> dict[tuple[str, str], bytes]:
-    return {(one.model, one.version): one.state for one in made.unsaved(MODELS)}
+def states(found: Mapping[str, ModelEvidence]) -> dict[tuple[str, str], StoredEvidence]:
+    return {(one.model, one.version): one for of_model in found.values() for one in of_model.states}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -88,23 +86,21 @@ def test_evidence_does_not_depend_on_when_and_where_it_is_added(tmp_path: Path, 
         world.turn(at, size)
         at += size
         known = steady.update(epochs)
-        # Another replica takes over, from what was saved, at any turn.
-        other = watcher(world)
-        other.update(dict.fromkeys(MODELS, at))
-        save(world, other)
-    at_once, late = watcher(world), watcher(world, ClosedPanes({1_000: 5_000, 5_000: 60_000}, lambda _: POLICY))
-    read_closings(world.store, late._panes)
-    restored = watcher(world)
-    restored.update(epochs)
+        # Another replica takes over, from what the last one saved, at any turn.
+        other = watcher(world).update(dict.fromkeys(MODELS, at))
+        with world.store.database.writing() as connection:
+            evidence.save(connection, world.store.database, states(other).values())
+    expected = states(known)
+    assert {*expected} == {(model, version) for model in MODELS for version in "01"}
+    assert evidence.read(world.store.database, MODELS) == [expected[key] for key in sorted(expected)]
     with world.store.database.writing() as connection:
         connection.exec_driver_sql("DELETE FROM evidence")
-    for each in (at_once, late):
-        each.update(epochs)
-    expected = stored(steady)
-    assert {*expected} == {(model, version) for model in MODELS for version in "01"}
-    assert stored(at_once) == expected
-    assert stored(late) == expected
-    assert (
-        known["b"]["0"].levels["calibration"].log10_evidence > 3 + known["a"]["0"].levels["calibration"].log10_evidence
-    )
+    assert states(watcher(world).update(epochs)) == expected
+    # Windows need panes of these times no longer.
+    few = ClosedPanes({1_000: 5_000, 5_000: 60_000}, lambda _: POLICY)
+    read_closings(world.store, few)
+    assert few.steps("a", START_MS) is None
+    assert states(watcher(world, few).update(epochs)) == expected
+    right, too_sure = (known[model].versions["0"].levels["calibration"].log10_evidence for model in MODELS)
+    assert too_sure > right + 3
     world.store.close()
