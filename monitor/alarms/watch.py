@@ -79,8 +79,8 @@ class VersionWatch:
     _series: dict[tuple[str, str], Detector] = field(default_factory=dict)
     """(detector, segment) -> detector of the series."""
 
-    def update(self, steps: Mapping[str, Steps], to_ms: int, lines: Mapping[str, float]) -> None:
-        """Add the panes of the times [``self.to_ms``, to_ms) of each segment.
+    def update(self, steps: Mapping[str, Steps], lines: Mapping[str, float]) -> None:
+        """Add the panes of each segment (of at least one) that begin at ``self.to_ms`` or later.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class VersionWatch:
                 else:
                     raised, first = raised_by(event.alarm), self._raised.get(name)
                     self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
-        self.to_ms = to_ms
+        self.to_ms = max(int(of_series.end_ms[-1]) for of_series in steps.values())
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""

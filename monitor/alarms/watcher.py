@@ -133,7 +133,7 @@ class _Model:
             if watch is None:
                 begin_ms = min(int(of_series.end_ms[0]) for of_series in of_version.values()) - 1
                 watch = self._watches[version] = VersionWatch(self.name, version, self._tolerance, begin_ms)
-            watch.update(of_version, to_ms, lines[self.name, version])
+            watch.update(of_version, lines[self.name, version])
             state = evidence.encode(watch.state())
             self._states[version] = StoredEvidence(self.name, version, watch.to_ms, state)
         self.to_ms = max(self.to_ms, to_ms)

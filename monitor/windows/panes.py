@@ -117,14 +117,17 @@ class ClosedPanes:
 
     def __init__(self, kept_ms: Mapping[int, int], policy: Callable[[str], ModelPolicy | None]) -> None:
         self._kept_ms = dict(sorted(kept_ms.items()))
-        self.narrowest_ms = min(kept_ms)
-        """Width of the narrowest panes."""
         self._policy = policy
         self._models: dict[str, _Model] = {}
         self._partitions: Mapping[int, PartitionClock] = {}
         self._unsettled: dict[int, Panes] = {}
         self._unsettled_number = 0
         self._lock = threading.Lock()
+
+    @property
+    def narrowest_ms(self) -> int:
+        """Width of the narrowest panes."""
+        return min(self._kept_ms)
 
     # What is added.
 
