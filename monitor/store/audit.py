@@ -1,6 +1,7 @@
 """The audit trail in the database. Entries are appended; triggers of the database refuse to change them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -16,10 +17,13 @@ _LOCK: Final = 0x63616C_726566
 _detail_from_json: Final = msgspec.json.Decoder(dict)
 
 
-def wait_for_turn(database: Database, connection: sa.Connection) -> None:
-    """Wait for earlier audited transactions, to see their changes and to number entries after theirs."""
-    if not database.is_sqlite:
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+@contextmanager
+def changing(database: Database) -> Iterator[sa.Connection]:
+    """One transaction that writes; it sees the changes of earlier ones, and its entries are numbered after theirs."""
+    with database.writing() as connection:
+        if not database.is_sqlite:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        yield connection
 
 
 def append(connection: sa.Connection, entries: Sequence[AuditEntry]) -> None:
