@@ -63,8 +63,9 @@ soak: $(DEV_STAMP) ## 100 million events of 200 models through a real broker, wi
 soak-short: $(DEV_STAMP) ## the same in ten minutes, with 15 million events
 	$(BIN)/python -m tests.soak --events 15000000 --minutes 10
 
-simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; hours of processor time
+simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; the course of alarms; hours of processor time
 	$(BIN)/python -m tests.simulations.long_form
+	$(BIN)/python -m tests.simulations.alarms
 
 lore: $(DEV_STAMP) ## the paper's claims about LoRe, measured anew, with the tables and figures of docs/lore.md; an hour of processor time
 	$(BIN)/python -m tests.simulations.lore_experiment --write
