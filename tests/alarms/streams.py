@@ -54,7 +54,9 @@ class Scenario:
     accepted_slope, accepted_offset
         By what the model is miscalibrated all the time.
     moving
-        Logits by which the mean prediction moves over a day, with its outcomes.
+        Logits by which predictions move over a day, and their outcomes with them.
+    wander
+        Standard deviation, in logits, of what is drawn every day and moves predictions and their outcomes.
     season
         Share by which the volume moves over a day.
     jump
@@ -72,6 +74,7 @@ class Scenario:
     accepted_slope: float = 1.0
     accepted_offset: float = 0.0
     moving: float = 0.0
+    wander: float = 0.0
     season: float = 0.0
     jump: float = 0.0
     shock: float = 0.0
@@ -115,14 +118,15 @@ def parts(scenario: Scenario, prevalence: str, seed: int, events: int = EVENTS) 
         volume = float(volume_at[-1])
         hours = _hours(volume_at, scenario.season)
         z = rng.normal(0.0, SPREAD, n)
-        phase = 2.0 * math.pi * hours / 24.0
-        prediction_logit = mean + z + scenario.moving * np.sin(phase)
+        day = hours / 24.0
+        moved = scenario.moving * np.sin(2.0 * math.pi * day) + scenario.wander * _drawn(seed, 0, day)
+        prediction_logit = mean + z + moved
         changed = np.clip((np.arange(done, done + n) + 1.0 - scenario.change_at) / max(scenario.ramp, 1), 0.0, 1.0)
         changed *= rng.random(n) < scenario.share
         slope = (scenario.slope - 1.0) * scenario.accepted_slope
         shift = scenario.offset + slope * z + scenario.bump * ((z > 0.0) & (z < 0.6745 * SPREAD))
         accepted = scenario.accepted_offset + (scenario.accepted_slope - 1.0) * z
-        offset = scenario.jump * _drawn(seed, 1, hours / 24.0) + scenario.shock * _drawn(seed, 2, hours / HORIZON_HOURS)
+        offset = scenario.jump * _drawn(seed, 1, day) + scenario.shock * _drawn(seed, 2, hours / HORIZON_HOURS)
         outcome = (rng.random(n) < expit(prediction_logit + accepted + changed * shift + offset)).astype(np.int64)
         delay = np.where(outcome == 1, rng.random(n), 1.0) * HORIZON_HOURS * HOUR_MS
         time_ms = (hours * HOUR_MS).astype(np.int64)
