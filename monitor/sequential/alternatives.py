@@ -46,6 +46,11 @@ class Profile:
     region_starts: tuple[int, ...]
 
     @classmethod
+    def default(cls) -> "Profile":
+        """Return a profile for predictions that are not known yet: slopes are about 0, and regions equally wide."""
+        return cls(0.0, tuple(grid.locate(np.arange(1, REGIONS) / REGIONS).tolist()))
+
+    @classmethod
     def of(cls, table: GridTable) -> "Profile":
         """Return the profile of the predictions of a table, with or without outcomes.
 

@@ -4,15 +4,18 @@ For each alternative q_k(p) and each event, the bet is e = 1 + lam (y - p), with
 for each cell, and p exact: its mean is 1 if the model is calibrated. Source: section 4 of the mathematics.
 """
 
+from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from monitor.arrays import Floats
 from monitor.scores import grid
-from monitor.sequential.alternatives import Profile, centred_shifts, common_shifts
+from monitor.sequential.alternatives import Profile, centred_shifts, common_shifts, names
 from monitor.sequential.calibration_loops import sum_bets
+from monitor.sequential.detector import Bets, State
+from monitor.sequential.first_predictions import FirstPredictions
 from monitor.sequential.steps import Steps
 
 TOLERANCE: Final = 0.05
@@ -20,6 +23,41 @@ TOLERANCE: Final = 0.05
 
 _MAX_LOSS: Final = 0.999
 """Largest share of its stake that a bet may lose on one event."""
+
+
+class CalibrationBets:
+    """Bets against the calibration of one series.
+
+    Parameters
+    ----------
+    tolerance
+        Half the width, in logits, of the band in which deviations are no evidence; 0 for none.
+    """
+
+    def __init__(self, tolerance: float = TOLERANCE) -> None:
+        self._tolerance = tolerance
+        self._first = FirstPredictions()
+
+    @property
+    def names(self) -> list[str]:
+        """A name for each alternative. Those of slopes and bumps refer to the series' first predictions."""
+        return names(self._first.profile)
+
+    def bet(self, steps: Steps) -> Bets:
+        """Bet on the steps that follow those of earlier calls; one row a step."""
+        parts = [log_bets(part, profile, self._tolerance) for part, profile in self._first.follow(steps)]
+        return Bets(steps.end_ms, np.concatenate(parts))
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` continues from."""
+        return {"tolerance": self._tolerance, **self._first.state()}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "CalibrationBets":
+        """Continue from a state."""
+        result = cls(float(state["tolerance"]))
+        result._first = FirstPredictions.from_state(state)
+        return result
 
 
 def log_bets(steps: Steps, profile: Profile, tolerance: float = TOLERANCE) -> Floats:
@@ -47,7 +85,7 @@ def log_bets(steps: Steps, profile: Profile, tolerance: float = TOLERANCE) -> Fl
         steps.values,
         _common_lines(tolerance),
         _centred_lines(profile.centre, tolerance),
-        profile.regions(),
+        np.array(profile.region_starts),
     )
 
 

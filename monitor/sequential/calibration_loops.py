@@ -9,7 +9,7 @@ _BUMPS = 2
 
 
 @njit()
-def sum_bets(first: Ints, cell: Ints, values: Ints, common: Floats, centred: Floats, region: Ints) -> Floats:
+def sum_bets(first: Ints, cell: Ints, values: Ints, common: Floats, centred: Floats, starts: Ints) -> Floats:
     """Sum the logarithms of bets on the rows of each step.
 
     Parameters
@@ -22,19 +22,23 @@ def sum_bets(first: Ints, cell: Ints, values: Ints, common: Floats, centred: Flo
         float64, shape (cells, 4, a): lines of a - 2 alternatives that all models share, and of the two bumps.
     centred
         float64, shape (cells, 4, b): lines of slopes about the model's centre.
-    region
-        int64, shape (cells,): of the bumps, below 8.
+    starts
+        int64, shape (7,), ascending: the cells in which the regions of bumps after the first begin.
 
     Returns
     -------
     float64, shape (steps, a - 2 + b + 16)
     """
     steps, shared, own = first.shape[0] - 1, common.shape[2] - _BUMPS, centred.shape[2]
-    result = np.zeros((steps, shared + own + 16))
+    regions = starts.shape[0] + 1
+    result = np.zeros((steps, shared + own + _BUMPS * regions))
     for step in range(steps):
+        region = 0
         for row in range(first[step], first[step + 1]):
             at = cell[row]
-            bump = shared + own + _BUMPS * region[at]
+            while region < regions - 1 and starts[region] <= at:
+                region += 1
+            bump = shared + own + _BUMPS * region
             for label in range(2):
                 count, above = float(values[row, label]), float(values[row, label + 3])
                 if count == 0.0:

@@ -115,6 +115,7 @@ class Evidence:
             self._series = self._series.extended(names, rows.log_bets.shape[1])
             read, self.position_ms, self._average = self._series.accumulate(rows, self.position_ms, self.threshold)
             if self._average >= self.threshold:
+                self._series = self._series.started()
                 alarms.append(Alarm(self.position_ms, self._average, self.threshold, self.groups()))
                 self.restart(threshold)
             rows = rows.since(read)
@@ -251,6 +252,8 @@ class _Series:
     def started(self) -> "_Series":
         """The series that have had a bet."""
         kept = self.to_ms != NEVER
+        if not kept.any():
+            return _Series.none()
         names = [name for name, keep in zip(self.names, kept, strict=True) if keep]
         return _Series(names, *(array[kept] for array in self.arrays()))
 

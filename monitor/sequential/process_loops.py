@@ -141,5 +141,6 @@ def grow_once(value: Floats, steps: int, log_bet: Floats) -> Floats:
     result = np.empty(log_bet.shape[0])
     for step in range(log_bet.shape[0]):
         t = float(steps + step)
-        result[step] = grow(value, 0.47 / ((t + 2.0) * math.log(t + 3.0) ** 2), log_bet[step])
+        # Section 4 has .47, which adds up to .61 only.
+        result[step] = grow(value, 0.76 / ((t + 2.0) * math.log(t + 3.0) ** 2), log_bet[step])
     return result

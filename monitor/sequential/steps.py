@@ -33,3 +33,14 @@ class Steps(NamedTuple):
             np.concatenate([np.zeros(0, np.int64), *(table.cell for _, table in parts)]),
             np.concatenate([np.zeros((0, COLUMNS), np.int64), *(table.values for _, table in parts)]),
         )
+
+    def part(self, start: int, stop: int) -> "Steps":
+        """The steps from one to another, without the latter."""
+        rows = slice(self.first[start], self.first[stop])
+        first = self.first[start : stop + 1] - self.first[start]
+        return Steps(self.end_ms[start:stop], first, self.cell[rows], self.values[rows])
+
+    def tables(self) -> list[GridTable]:
+        """The table of each step."""
+        bounds = zip(self.first, self.first[1:], strict=False)
+        return [GridTable(self.cell[start:stop], self.values[start:stop]) for start, stop in bounds]

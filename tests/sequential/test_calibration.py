@@ -1,8 +1,10 @@
 """Bets against calibration: never larger than those on the events, and hardly smaller."""
 
+import itertools
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.scores import GridTable, grid
@@ -12,7 +14,7 @@ from monitor.sequential.alternatives import (
     common_shifts,
     names,
 )
-from monitor.sequential.calibration import lines, log_bets, stakes
+from monitor.sequential.calibration import CalibrationBets, lines, log_bets, stakes
 from monitor.sequential.steps import Steps
 from tests.reference.naive_sequential import best_stake, bet
 
@@ -91,3 +93,49 @@ def test_bumps_act_in_their_region_alone() -> None:
     bets = log_bets(Steps.of([(1, GridTable.from_events(low, low * 0))]), profile, 0.0)[0]
     assert (bets[20:22] != 0).all()
     assert not bets[22:].any()
+
+
+def panes(seed: int, count: int) -> Steps:
+    """Panes of 0 to 150 predictions, one in five without an outcome."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for pane in range(count):
+        p = rng.beta(1, 4, rng.integers(0, 151))
+        y = np.where(rng.random(p.size) < 0.2, -1, rng.random(p.size) < p)
+        tables.append(((pane + 1) * 600_000, GridTable.from_events(p, y)))
+    return Steps.of(tables)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 40), max_size=6))
+def test_batches_and_states_change_no_bit(seed: int, cuts: list[int]) -> None:
+    steps = panes(seed, 40)
+    whole, parts = CalibrationBets(), CalibrationBets()
+    expected = whole.bet(steps).log_bets
+    bounds = [0, *sorted(cuts), 40]
+    rows = []
+    for start, stop in itertools.pairwise(bounds):
+        rows.append(parts.bet(steps.part(start, stop)).log_bets)
+        parts = CalibrationBets.from_state(parts.state())
+    np.testing.assert_array_equal(np.concatenate(rows), expected)
+    assert parts.names == whole.names
+
+
+def test_alternatives_refer_to_the_first_thousand_predictions_from_the_step_after_them_on() -> None:
+    steps = panes(0, 40)
+    count = np.cumsum([table.predictions for table in steps.tables()])
+    enough = int(np.flatnonzero(count >= 1000)[0])
+    profile = Profile.of(GridTable.sum(steps.tables()[: enough + 1]))
+    assert profile.centre < -1.0
+    bets = CalibrationBets().bet(steps).log_bets
+    np.testing.assert_array_equal(bets[: enough + 1], log_bets(steps.part(0, enough + 1), Profile.default()))
+    np.testing.assert_array_equal(bets[enough + 1 :], log_bets(steps.part(enough + 1, 40), profile))
+
+
+def test_outcomes_do_not_move_the_alternatives() -> None:
+    """They could otherwise choose what is bet on them."""
+    p = np.random.default_rng(0).random(2000)
+    detectors = [CalibrationBets() for _ in range(2)]
+    for y, detector in enumerate(detectors):
+        detector.bet(Steps.of([(1, GridTable.from_events(p, np.full(p.size, y)))]))
+    assert detectors[0].names == detectors[1].names != CalibrationBets().names
