@@ -1,15 +1,17 @@
 """D3: evidence that outcomes changed since a reference, whether or not predictions were calibrated then.
 
 Null hypothesis: among the predictions of a group, outcomes are exchangeable over the reference and all that came since.
-Groups are sixteenths of the predictions of the reference. In each block of steps, the positive events of a group are
-ranked among all so far: given the total, their number has a hypergeometric law, so that its rank, randomised within the
-probability of the number itself, is uniform and independent of all earlier ranks (a conformal p-value). With its normal
-quantile z, and any d that predictions alone determine, the mean of exp(d z - d^2 / 2) is 1.
+Groups are sixteenths of the predictions of the reference, cut where they are wider than half a logit. In each block of
+steps, the positive events of a group are ranked among all so far: given the total, their number has a hypergeometric
+law, so that its rank, randomised within the probability of the number itself, is uniform and independent of all earlier
+ranks (a conformal p-value). With its normal quantile z, and any d that predictions alone determine, the mean of
+exp(d z - d^2 / 2) is 1.
 Source: section 4 of the mathematics.
 
-Departure: there each step is ranked. Ranks of numbers that are nearly always the same are nearly all randomness, so
+Departures: there each step is ranked. Ranks of numbers that are nearly always the same are nearly all randomness, so
 small steps are ranked together. Likelihood ratios given the totals would need no randomness, but they are no bets,
-since totals are not known before the block.
+since totals are not known before the block. And sixteenths are not cut there, so that where the predictions of a
+calibrated model moved, those at the ends moved within their group, and their outcomes with them.
 """
 
 from collections.abc import Mapping
@@ -28,7 +30,10 @@ from monitor.sequential.change_loops import rank_blocks, sum_bets
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.steps import Steps
 
-GROUPS: Final = 16
+SIXTEENTHS: Final = 16
+
+MAX_WIDTH: Final = 0.5
+"""Logits that a group spans at most."""
 
 REFERENCE_EVENTS: Final = 20_000
 
@@ -125,28 +130,32 @@ class _Groups:
     """Groups of predictions, and the events of each so far, to which bets add those of their steps."""
 
     starts: Ints
-    """The cells in which the groups after the first begin, shape (15,)."""
+    """The cells in which the groups after the first begin, ascending."""
+    sixteenth: Ints
+    """Which of the reference each group belongs to, shape (groups,)."""
     logit: Floats
-    """The mean of each group in the reference, shape (16,); of all of it for a group without events."""
+    """Of each group, relative to the mean of the reference, shape (groups,)."""
     before: Ints
-    """Events of the reference and of finished blocks, and the positive ones among them, shape (16, 2)."""
+    """Events of the reference and of finished blocks, and the positive ones among them, shape (groups, 2)."""
     block: Ints
     """The same of the unfinished block."""
     expected: Floats
-    """Sum of the predictions of the unfinished block, shape (16,)."""
+    """Sum of the predictions of the unfinished block, shape (groups,)."""
 
     @classmethod
     def of(cls, reference: Ints) -> Self:
         """Return the groups of a reference of at least one event: shape (cells, 2)."""
-        count = reference[:, 0]
+        count, z = reference[:, 0], middle_logits()
         total = int(count.sum())
-        starts = np.searchsorted(np.cumsum(count), total * np.arange(1, GROUPS) / GROUPS) + 1
-        group = _group(starts)
-        before = np.zeros((GROUPS, 2), np.int64)
+        quantiles = np.searchsorted(np.cumsum(count), total * np.arange(1, SIXTEENTHS) / SIXTEENTHS) + 1
+        cuts = np.searchsorted(z, np.arange(-grid.LOGIT_BOUND, grid.LOGIT_BOUND, MAX_WIDTH)[1:])
+        starts = np.unique(np.concatenate([quantiles[quantiles < z.size], cuts]))
+        sixteenth = np.searchsorted(quantiles, np.append(0, starts), side="right")
+        group, groups = _group(starts), sixteenth.size
+        before = np.zeros((groups, 2), np.int64)
         np.add.at(before, group, reference)
-        sums = np.bincount(group, count * middle_logits(), GROUPS)
-        logit = np.divide(sums, before[:, 0], np.full(GROUPS, sums.sum() / total), where=before[:, 0] > 0)
-        return cls(starts, logit, before, np.zeros((GROUPS, 2), np.int64), np.zeros(GROUPS))
+        logit = np.bincount(group, z) / np.bincount(group) - float(count @ z) / total
+        return cls(starts, sixteenth, logit, before, np.zeros_like(before), np.zeros(groups))
 
     def bet(self, steps: Steps, seed: int) -> Bets:
         last, log_tail, sign, deviation = rank_blocks(
@@ -162,18 +171,20 @@ class _Groups:
             self.block,
             self.expected,
         )
-        return Bets(steps.end_ms[last], sum_bets(sign * ndtri_exp(log_tail), deviation, self._shifts()))
+        z, with_events = np.zeros_like(log_tail), deviation > 0.0
+        z[with_events] = sign[with_events] * ndtri_exp(log_tail[with_events])
+        return Bets(steps.end_ms[last], sum_bets(z, deviation, self._shifts()))
 
     def _shifts(self) -> Floats:
-        """Logits by which each alternative shifts each group, shape (16, 34)."""
-        place = np.linspace(-1.0, 1.0, GROUPS)
-        eighth = np.arange(GROUPS) // 2
+        """Logits by which each alternative shifts each group, shape (groups, 34)."""
+        curve = 2.0 * np.linspace(-1.0, 1.0, SIXTEENTHS)[self.sixteenth] ** 2 - 2.0 / 3.0
+        eighth = self.sixteenth // 2
         return np.column_stack(
             [
-                *(np.full(GROUPS, offset) for offset in OFFSETS),
-                *((slope - 1.0) * (self.logit - self.logit.mean()) for slope in SLOPES),
-                *(curvature * (2.0 * place**2 - 2.0 / 3.0) for curvature in CURVATURES),
-                *(np.where(eighth == region, bump, 0.0) for region in range(GROUPS // 2) for bump in BUMPS),
+                *(np.full(eighth.size, offset) for offset in OFFSETS),
+                *((slope - 1.0) * self.logit for slope in SLOPES),
+                *(curvature * curve for curvature in CURVATURES),
+                *(np.where(eighth == region, bump, 0.0) for region in range(SIXTEENTHS // 2) for bump in BUMPS),
             ]
         )
 

@@ -152,6 +152,8 @@ def sum_bets(z: Floats, scale: Floats, shift: Floats) -> Floats:
     result = np.zeros((z.shape[0], shift.shape[1]))
     for block in range(z.shape[0]):
         for g in range(z.shape[1]):
+            if scale[block, g] == 0.0:
+                continue
             for k in range(shift.shape[1]):
                 d = shift[g, k] * scale[block, g]
                 result[block, k] += d * z[block, g] - d * d / 2.0

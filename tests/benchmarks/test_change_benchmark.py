@@ -10,7 +10,7 @@ from monitor.scores import GridTable
 from monitor.sequential.alternatives import Profile
 from monitor.sequential.calibration import log_bets
 from monitor.sequential.change import ChangeBets
-from tests.alarms.streams import EVENTS_PER_HOUR, HOUR_MS, Scenario, parts, steps_of
+from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, HOUR_MS, Scenario, parts, steps_of
 
 
 @pytest.mark.benchmark

@@ -17,7 +17,7 @@ from monitor.sequential.change import ChangeBets
 from monitor.sequential.change_loops import log_tail, uniform
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.steps import Steps
-from tests.alarms.streams import EVENTS_PER_HOUR, HOUR_MS, Panes, Scenario, parts
+from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, HOUR_MS, Panes, Scenario, parts
 from tests.reference.naive_change_bets import log_bet, rank
 
 ACCEPTED = Scenario(accepted_slope=1 / 1.5, accepted_offset=0.3)
@@ -114,17 +114,22 @@ def test_bets_are_those_of_the_naive_reference() -> None:
     middles = middle_predictions()
     reference = [event for events in panel[:learnt] for event in events]
     cells = np.sort(grid.locate(np.array([p for p, _ in reference])))
-    starts = [cells[math.ceil(len(cells) * g / 16) - 1] + 1 for g in range(1, 16)]
+    quantiles = [int(cells[math.ceil(len(cells) * g / 16) - 1]) + 1 for g in range(1, 16)]
+    z = np.log(middles / (1 - middles))
+    half_logit = np.clip(np.floor(2 * z + 1e-9), -34, 33)
+    keys = [(half_logit[cell], sum(cell >= start for start in quantiles)) for cell in range(len(middles))]
+    order = {key: g for g, key in enumerate(dict.fromkeys(keys))}
+    logits = [float(np.mean([z[cell] for cell in range(len(middles)) if keys[cell] == key])) for key in order]
+    centre = float(np.mean(z[cells]))
 
     def groups_of(events: Panel) -> list[Panel]:
-        result: list[Panel] = [[] for _ in range(16)]
+        result: list[Panel] = [[] for _ in order]
         for p, y in events:
             cell = int(grid.locate(np.array([p]))[0])
-            result[int(np.searchsorted(starts, cell, side="right"))].append((float(middles[cell]), y))
+            result[order[keys[cell]]].append((float(middles[cell]), y))
         return result
 
     before, block, rows = groups_of(reference), [], []
-    logits = [float(np.mean([math.log(p / (1 - p)) for p, _ in events])) for events in before]
     for at, events in enumerate(panel[learnt:], learnt):
         block += events
         expected = sum(middles[grid.locate(np.array([p]))[0]] for p, _ in block)
@@ -132,13 +137,13 @@ def test_bets_are_those_of_the_naive_reference() -> None:
             continue
         end_ms = 60_000 * (at + 1)
         counts = [(len(events), sum(y for _, y in events)) for events in before]
-        groups = list(zip(counts, groups_of(block), [uniform(7, end_ms, g) for g in range(16)], strict=True))
+        groups = list(zip(counts, groups_of(block), [uniform(7, end_ms, g) for g in range(len(order))], strict=True))
         rows.append(
             (
                 end_ms,
                 log_bet((-0.4, *group) for group in groups),
-                log_bet((0.3 * (z - float(np.mean(logits))), *group) for z, group in zip(logits, groups, strict=True)),
-                log_bet((0.5 * (g // 2 == 5), *group) for g, group in enumerate(groups)),
+                log_bet((0.3 * (at - centre), *group) for at, group in zip(logits, groups, strict=True)),
+                log_bet((0.5 * (key[1] // 2 == 5), *group) for key, group in zip(order, groups, strict=True)),
             )
         )
         before = [old + new for old, new in zip(before, groups_of(block), strict=True)]

@@ -1,6 +1,6 @@
 """What others use, on the same events: windows, a control chart and a conformal martingale.
 
-Each has its usual setting and one tuned to a false alarm in 100,000 calibrated events (``python -m tests.alarms tune``).
+Each has its usual setting, and one tuned to a false alarm in 100,000 calibrated events.
 """
 
 import math
@@ -15,12 +15,9 @@ from monitor.arrays import Floats, Ints
 from monitor.measures import brier, ece, smce
 from monitor.scores import ScoreTable
 from monitor.sequential.steps import Steps
-from tests.alarms.methods import Alarm
-from tests.alarms.peer_loops import CELLS, cusum, rank_transforms
-from tests.alarms.streams import Part
-
-RUN_LENGTH: Final = 1e5
-"""Events to a false alarm that settings are tuned to."""
+from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Method, Peer
+from tests.alarms_benchmark.peer_loops import CELLS, cusum, rank_transforms
+from tests.alarms_benchmark.streams import PREVALENCES, Part
 
 WINDOW: Final = 5_000
 LOOK: Final = 1_000
@@ -150,3 +147,19 @@ class PitMonitor:
         )
         first, self._events = self._events, self._events + part.prediction.size
         return [Alarm(self.variants[0], first + event) for event in alarms.tolist()]
+
+
+def _window(measure: str) -> Callable[[str, int, float | None], Method]:
+    return lambda prevalence, seed, setting: Window(measure, setting)
+
+
+PEERS: Final[Mapping[str, Peer]] = MappingProxyType(
+    {
+        **{f"window {measure}": Peer(_window(measure), 1e-5, 1.0) for measure in MEASURES},
+        "CUSUM on log odds": Peer(
+            lambda prevalence, seed, setting: LinearLogOddsCusum(PREVALENCES[prevalence], setting), 1.0, 20.0
+        ),
+        "PITMonitor": Peer(lambda prevalence, seed, setting: PitMonitor(seed, setting), 10.0, 1e8),
+    }
+)
+"""By the name that their variants begin with."""

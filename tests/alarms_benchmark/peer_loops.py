@@ -34,7 +34,9 @@ def cusum(gain: Floats, score: Floats, threshold: float) -> Ints:
 
 
 @njit()
-def rank_transforms(transform: Floats, share: Floats, seen: Ints, bins: Ints, evidence: Floats, threshold: float, once: bool) -> Ints:
+def rank_transforms(  # noqa: PLR0917 - a kernel takes its columns one by one
+    transform: Floats, share: Floats, seen: Ints, bins: Ints, evidence: Floats, threshold: float, once: bool
+) -> Ints:
     """Return after which events a conformal test martingale on transforms reaches a threshold.
 
     The rank of each transform among all so far, ties broken at random, is uniform if they are exchangeable. The bet on

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from tests.alarms.streams import CHANGE_AT, Scenario
+from tests.alarms_benchmark.streams import CHANGE_AT, Scenario
 
 QUIET: Final[Mapping[str, Scenario]] = MappingProxyType(
     {
@@ -41,6 +41,6 @@ CHANGES: Final[Mapping[str, Scenario]] = MappingProxyType(
         ),
     }
 )
-"""Streams whose outcomes change after :data:`tests.alarms.streams.CHANGE_AT` events."""
+"""Streams whose outcomes change after :data:`tests.alarms_benchmark.streams.CHANGE_AT` events."""
 
 SCENARIOS: Final = MappingProxyType({**QUIET, **CHANGES})
