@@ -26,17 +26,21 @@ YEAR_MS: Final = 31_557_600_000
 """A Julian year: the period that false alarms are counted for."""
 
 
+_CARRIES: Final = 0.5
+"""Share of the largest score from which on an alternative counts among those that the data speak for."""
+
+
 class SeriesEvidence(NamedTuple):
     """What one series contributes."""
 
     evidence: float
     """Mean over the alternatives."""
-    alternative: int
-    """Column of the one whose bets have gained most since some step."""
     score: float
-    """Logarithm of that gain."""
+    """Logarithm of the largest gain of an alternative since some step."""
     since_ms: int
     """End of the step before that gain began: an estimate of when the change was."""
+    alternatives: tuple[int, ...]
+    """Columns of the alternatives whose logarithm is at least half as large, the largest first."""
 
 
 class Alarm(NamedTuple):
@@ -79,9 +83,14 @@ class Evidence:
         result: dict[str, dict[str, SeriesEvidence]] = {}
         series = self._series
         for at, (group, name) in enumerate(series.names):
-            best = int(series.score[at].argmax())
+            score = series.score[at]
+            order = np.argsort(-score, kind="stable")
+            best = order[0]
             result.setdefault(group, {})[name] = SeriesEvidence(
-                float(series.mean[at]), best, float(series.score[at, best]), int(series.since_ms[at, best])
+                float(series.mean[at]),
+                float(score[best]),
+                int(series.since_ms[at, best]),
+                tuple(order[score[order] >= _CARRIES * score[best]].tolist()),
             )
         return result
 

@@ -136,6 +136,31 @@ def _average(mean: Floats, group: Ints, size: Ints) -> float:
 
 
 @njit()
+def first_recovery(loss: Floats, log_bet: Floats, alternatives: Ints, margin: float) -> int:
+    """Return the first row after which every alternative has lost more than a margin since some step, or -1.
+
+    Parameters
+    ----------
+    loss
+        float64, shape (alternatives of interest,): the largest loss of each since some step; changed in place.
+    log_bet
+        float64, shape (rows, alternatives).
+    alternatives
+        int64: columns of ``log_bet``, one for each entry of ``loss``.
+    margin
+        In logarithms.
+    """
+    for row in range(log_bet.shape[0]):
+        least = np.inf
+        for at in range(alternatives.shape[0]):
+            loss[at] = max(loss[at] - log_bet[row, alternatives[at]], 0.0)
+            least = min(least, loss[at])
+        if least >= margin:
+            return row
+    return -1
+
+
+@njit()
 def grow_once(value: Floats, steps: int, log_bet: Floats) -> Floats:
     """Let evidence grow with weights that add up to less than 1 over all time; return its mean after each step."""
     result = np.empty(log_bet.shape[0])

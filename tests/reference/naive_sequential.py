@@ -49,3 +49,28 @@ def latest_rise(log_bets: Sequence[float], ends_ms: Sequence[int], begin_ms: int
         (math.fsum(log_bets[at:]), ends_ms[at - 1] if at else begin_ms) for at in range(len(log_bets))
     ]
     return max(candidates)
+
+
+def change_point(log_bets: Sequence[Sequence[float]], margin: float) -> tuple[int, int, float, list[int]]:
+    """First step of the change, its alternative and gain, and all first steps within a margin; the latest of equals."""
+    gains = [
+        [math.fsum(row[k] for row in log_bets[start:]) for k in range(len(log_bets[0]))]
+        for start in range(len(log_bets))
+    ]
+    best = max(range(len(gains)), key=lambda start: (max(gains[start]), start))
+    largest = max(gains[best])
+    return (
+        best,
+        gains[best].index(largest),
+        largest,
+        [s for s, gain in enumerate(gains) if max(gain) >= largest - margin],
+    )
+
+
+def recovery(log_bets: Sequence[Sequence[float]], alternatives: Sequence[int], margin: float) -> int | None:
+    """First step up to which each of the alternatives has lost a margin since some step, each since its own."""
+    for end in range(1, len(log_bets) + 1):
+        losses = [max(-math.fsum(row[k] for row in log_bets[start:end]) for start in range(end)) for k in alternatives]
+        if min(losses) >= margin:
+            return end - 1
+    return None

@@ -1,5 +1,6 @@
 """Bets against calibration: never larger than those on the events, and hardly smaller."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -17,9 +18,20 @@ from monitor.sequential.alternatives import (
 from monitor.sequential.calibration import CalibrationBets, lines, log_bets, stakes
 from monitor.sequential.steps import Steps
 from tests.reference.naive_sequential import best_stake, bet
+from tests.sequential.stored import stored
 
 TOLERANCES = (0.0, 0.05, 0.3)
 SHIFTS = np.vstack([common_shifts(), centred_shifts(-2.0)])
+
+
+@functools.cache
+def table_of(tolerance: float) -> np.ndarray:
+    return lines(SHIFTS, tolerance)
+
+
+@functools.cache
+def stakes_of(tolerance: float) -> np.ndarray:
+    return stakes(SHIFTS, tolerance)
 
 
 def line(table: np.ndarray, cell: int, y: int, p: float) -> np.ndarray:
@@ -31,9 +43,9 @@ def line(table: np.ndarray, cell: int, y: int, p: float) -> np.ndarray:
 @pytest.mark.parametrize("tolerance", TOLERANCES)
 @given(p=st.floats(1e-6, 1 - 1e-6), y=st.integers(0, 1))
 def test_a_line_lies_below_the_bet_and_near_it(p: float, y: int, tolerance: float) -> None:
-    table = lines(SHIFTS, tolerance)
+    table = table_of(tolerance)
     cell = int(grid.locate(np.array([p]))[0])
-    stake = stakes(SHIFTS, tolerance)[:, cell]
+    stake = stakes_of(tolerance)[:, cell]
     for k, shift in enumerate(SHIFTS[:, cell].tolist()):
         exact = np.log(bet(p, y, stake[k], shift, tolerance))
         value = line(table, cell, y, p)[k]
@@ -43,7 +55,7 @@ def test_a_line_lies_below_the_bet_and_near_it(p: float, y: int, tolerance: floa
 
 @pytest.mark.parametrize("tolerance", TOLERANCES)
 def test_stakes_are_those_that_grow_fastest(tolerance: float) -> None:
-    table = stakes(SHIFTS, tolerance)
+    table = stakes_of(tolerance)
     for cell in range(1, grid.cell_count() - 1, 97):
         middle = (grid.edges()[cell] + grid.upper_edges()[cell]) / 2
         best = [best_stake(middle, shift, tolerance) for shift in SHIFTS[:, cell].tolist()]
@@ -52,7 +64,7 @@ def test_stakes_are_those_that_grow_fastest(tolerance: float) -> None:
 
 @pytest.mark.parametrize("tolerance", TOLERANCES)
 def test_the_mean_of_a_bet_is_at_most_1_wherever_the_truth_lies_in_the_band(tolerance: float) -> None:
-    table = lines(SHIFTS, tolerance)
+    table = table_of(tolerance)
     cells = np.arange(1, grid.cell_count() - 1)
     lower, upper = grid.edges()[cells], grid.upper_edges()[cells]
     anchors = grid.anchors()[cells]
@@ -116,7 +128,7 @@ def test_batches_and_states_change_no_bit(seed: int, cuts: list[int]) -> None:
     rows = []
     for start, stop in itertools.pairwise(bounds):
         rows.append(parts.bet(steps.part(start, stop)).log_bets)
-        parts = CalibrationBets.from_state(parts.state())
+        parts = CalibrationBets.from_state(stored(parts.state()))
     np.testing.assert_array_equal(np.concatenate(rows), expected)
     assert parts.names == whole.names
 

@@ -50,11 +50,11 @@ def test_false_alarms_are_at_most_the_budget(tolerance: float, centre: float, er
     [("one in the time of 100,000 events", hours(1e5) / YEAR_MS, 1600), ("one a year", 1.0, 2800)],
 )
 def test_logits_1_3_times_too_small_are_seen_early(false_alarms: str, threshold: float, largest: int) -> None:
-    """Median delay over 200 streams, in events, with the tolerance of .05 logits."""
+    """Median delay over 120 streams, in events, with the tolerance of .05 logits."""
     rng = np.random.default_rng(0)
     calibrated, pane = 5000, 50
     delays = []
-    for _ in range(200):
+    for _ in range(120):
         before, after = logistic(rng, calibrated), logistic(rng, 8000, slope=1.3)
         p, y = (np.concatenate(column) for column in zip(before, after, strict=True))
         steps = steps_of(p, y, pane, hours(pane))
