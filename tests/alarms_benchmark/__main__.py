@@ -49,8 +49,8 @@ def _tune(given: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
     jobs = {
         pool.submit(_tune_one, group, name, prevalence): (prevalence, name)
         for group, prevalence in product(given.of, given.prevalences)
-        for name in GROUPS[group]
-        if name not in known.get(prevalence, {})
+        for name, peer in GROUPS[group].items()
+        if not peer.only and name not in known.get(prevalence, {})
     }
     for job in as_completed(jobs):
         save(*jobs[job], job.result())
@@ -77,16 +77,20 @@ def _run(given: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
 
 def _run_one(group: str, scenario: str, prevalence: str, seed: int, known: set[str]) -> list[Result]:
     methods = [
-        method for method in _methods(group, prevalence, seed) if not all(name in known for name in method.variants)
+        method
+        for method in _methods(group, scenario, prevalence, seed)
+        if not all(name in known for name in method.variants)
     ]
     return run(scenario, prevalence, seed, methods) if methods else []
 
 
-def _methods(group: str, prevalence: str, seed: int) -> Iterator[Method]:
+def _methods(group: str, scenario: str, prevalence: str, seed: int) -> Iterator[Method]:
     if group == "peers":
         yield from (Always(), Never())
     tuned = settings().get(prevalence, {})
     for name, peer in GROUPS[group].items():
+        if not scenario.startswith(peer.only):
+            continue
         yield peer.make(prevalence, seed, None)
         if name in tuned:
             yield peer.make(prevalence, seed, tuned[name])

@@ -161,3 +161,5 @@ class Peer(NamedTuple):
     """One that alarms far too rarely."""
     events: int = 5_000_000
     """Calibrated events that it is tuned on."""
+    only: str = ""
+    """What the names of the scenarios begin with that it is for; it is not tuned then."""

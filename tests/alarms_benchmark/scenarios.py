@@ -1,10 +1,14 @@
 """The streams of the benchmark, by the names that its page uses."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from tests.alarms_benchmark.streams import CHANGE_AT, Scenario
+
+ACCEPTED: Final = Scenario(accepted_slope=1 / 1.5, accepted_offset=0.3)
+"""A miscalibrated model that does not change."""
 
 QUIET: Final[Mapping[str, Scenario]] = MappingProxyType(
     {
@@ -14,7 +18,7 @@ QUIET: Final[Mapping[str, Scenario]] = MappingProxyType(
         "shocks .1": Scenario(shock=0.1),
         "shocks .2": Scenario(shock=0.2),
         "prevalence jumps": Scenario(jump=0.5),
-        "accepted": Scenario(accepted_slope=1 / 1.5, accepted_offset=0.3),
+        "accepted": ACCEPTED,
     }
 )
 """Streams on which nothing changes but what at least one detector is to be silent about."""
@@ -33,12 +37,9 @@ CHANGES: Final[Mapping[str, Scenario]] = MappingProxyType(
         "segment of 5%": Scenario(offset=1.0, share=0.05, change_at=CHANGE_AT),
         "ramp to slope 1.3": Scenario(slope=1.3, ramp=50_000, change_at=CHANGE_AT),
         "ramp to offset .5": Scenario(offset=0.5, ramp=50_000, change_at=CHANGE_AT),
-        "accepted, then slope 1.3": Scenario(
-            slope=1.3, accepted_slope=1 / 1.5, accepted_offset=0.3, change_at=CHANGE_AT
-        ),
-        "accepted, then offset .25": Scenario(
-            offset=0.25, accepted_slope=1 / 1.5, accepted_offset=0.3, change_at=CHANGE_AT
-        ),
+        "accepted, then slope 1.3": replace(ACCEPTED, slope=1.3, change_at=CHANGE_AT),
+        "accepted, then offset .25": replace(ACCEPTED, offset=0.25, change_at=CHANGE_AT),
+        "accepted, then calibrated": replace(ACCEPTED, slope=1.5, offset=-0.3, change_at=CHANGE_AT),
     }
 )
 """Streams whose outcomes change after :data:`tests.alarms_benchmark.streams.CHANGE_AT` events."""

@@ -19,6 +19,7 @@ from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.steps import Steps
 from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, HOUR_MS, Panes, Scenario, parts
 from tests.reference.naive_change_bets import log_bet, rank
+from tests.sequential.stored import stored
 
 ACCEPTED = Scenario(accepted_slope=1 / 1.5, accepted_offset=0.3)
 
@@ -97,7 +98,7 @@ def test_bets_are_equal_to_the_last_bit_however_steps_are_passed(
     detector, results = ChangeBets(seed, reference), []
     for begin, end in pairwise([0, *cuts]):
         results.append(detector.bet(steps_of(panel[begin:end], begin)))
-        detector = ChangeBets.from_state(detector.state())
+        detector = ChangeBets.from_state(stored(detector.state()))
     np.testing.assert_array_equal(np.concatenate([bets.end_ms for bets in results]), whole.end_ms)
     np.testing.assert_array_equal(np.concatenate([bets.log_bets for bets in results]), whole.log_bets)
 
