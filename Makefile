@@ -63,8 +63,9 @@ soak: $(DEV_STAMP) ## 100 million events of 200 models through a real broker, wi
 soak-short: $(DEV_STAMP) ## the same in ten minutes, with 15 million events
 	$(BIN)/python -m tests.soak --events 15000000 --minutes 10
 
-simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; hours of processor time
+simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; the course of alarms; hours of processor time
 	$(BIN)/python -m tests.simulations.long_form
+	$(BIN)/python -m tests.simulations.alarms
 
 alarms: $(DEV_STAMP) ## false alarms and delays of our detectors and of others, with docs/alarms-benchmark.md; hours of two processors
 	$(BIN)/python -m tests.alarms_benchmark

@@ -15,7 +15,7 @@ from monitor.sequential.detector import Bets
 
 MARGIN: Final = 4.0
 """Simulated at one false alarm a year: the set holds the change in 95 to 99% of alarms, for slopes from 0.8 to 1.5 and
-offsets from 0.1 to 0.5, balanced and at a prevalence of 5% (``make simulate`` prints it)."""
+offsets from 0.1 to 0.5, balanced and at a prevalence of 7% (``make simulate`` prints it)."""
 
 
 class ChangePoint(NamedTuple):

@@ -27,7 +27,7 @@ YEAR_MS: Final = 31_557_600_000
 
 
 _CARRIES: Final = 0.5
-"""Share of the largest score from which on an alternative counts among those that the data speak for."""
+"""Share of the largest score from which on the data speak for an alternative too."""
 
 
 class SeriesEvidence(NamedTuple):
@@ -40,7 +40,7 @@ class SeriesEvidence(NamedTuple):
     since_ms: int
     """End of the step before that gain began: an estimate of when the change was."""
     alternatives: tuple[int, ...]
-    """Columns of the alternatives whose logarithm is at least half as large, the largest first."""
+    """Columns of the alternatives whose logarithm is at least half as large, the largest first; none if none gained."""
 
 
 class Alarm(NamedTuple):
@@ -90,7 +90,7 @@ class Evidence:
                 float(series.mean[at]),
                 float(score[best]),
                 int(series.since_ms[at, best]),
-                tuple(order[score[order] >= _CARRIES * score[best]].tolist()),
+                tuple(k for k in order.tolist() if score[k] > 0.0 and score[k] >= _CARRIES * score[best]),
             )
         return result
 

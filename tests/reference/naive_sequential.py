@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 
@@ -74,3 +74,35 @@ def recovery(log_bets: Sequence[Sequence[float]], alternatives: Sequence[int], m
         if min(losses) >= margin:
             return end - 1
     return None
+
+
+def average_evidence(
+    steps: Sequence[tuple[int, Mapping[tuple[str, str], Sequence[Fraction]]]],
+    start_ms: int,
+    year_ms: int,
+    threshold: Fraction,
+) -> tuple[list[int], Fraction]:
+    """Ends of alarms and the last evidence of series, (group, name) -> e of each alternative, exactly.
+
+    Groups and the series in them have equal weights; a series begins at 0, at the end of the step before its first.
+    """
+    alarms, position = [], start_ms
+    values: dict[tuple[str, str], list[Fraction]] = {}
+    since: dict[tuple[str, str], int] = {}
+    average = Fraction(0)
+    for end_ms, factors in steps:
+        for key, bets in factors.items():
+            old = values.get(key, [Fraction(0)] * len(bets))
+            weight = Fraction(end_ms - since.get(key, position), year_ms)
+            values[key] = [(value + weight) * e for value, e in zip(old, bets, strict=True)]
+            since[key] = end_ms
+        groups = {group for group, _ in values}
+        means = [
+            [sum(of, Fraction(0)) / len(of) for (own, _), of in values.items() if own == group] for group in groups
+        ]
+        average = sum((sum(mean, Fraction(0)) / len(mean) for mean in means), Fraction(0)) / max(len(groups), 1)
+        position = end_ms
+        if average >= threshold:
+            alarms.append(end_ms)
+            values, since, average = {}, {}, Fraction(0)
+    return alarms, average

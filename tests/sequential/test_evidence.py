@@ -14,7 +14,7 @@ from monitor.arrays import Bools, Floats
 from monitor.errors import InputError
 from monitor.sequential.detector import Bets
 from monitor.sequential.evidence import YEAR_MS, Alarm, EverValid, Evidence
-from tests.reference.naive_sequential import latest_rise, shiryaev_roberts
+from tests.reference.naive_sequential import average_evidence, latest_rise, shiryaev_roberts
 from tests.sequential.stored import stored
 
 HUGE = 1e300
@@ -87,6 +87,14 @@ def test_an_alarm_says_where_it_comes_from_and_the_evidence_starts_again_at_0() 
     assert evidence.value == again.value
 
 
+def test_the_data_speak_for_alternatives_with_at_least_half_of_the_largest_gain() -> None:
+    evidence = Evidence(0)
+    evidence.update({"whole": {"": bets(np.array([[1.0, 4.0, 2.0, -1.0, 1.9, 3.0]]))}}, HUGE)
+    assert evidence.groups()["whole"][""].alternatives == (1, 5, 2)
+    evidence.update({"whole": {"": bets(np.full((1, 6), -9.0), [2000])}}, HUGE)
+    assert evidence.groups()["whole"][""].alternatives == ()
+
+
 def test_a_threshold_does_not_fall_until_the_evidence_starts_again() -> None:
     evidence = Evidence(0)
     one = {"whole": {"": bets(np.array([[0.0]]), [1])}}
@@ -111,6 +119,36 @@ def test_steps_that_were_added_before_are_refused() -> None:
     evidence.update(series, HUGE)
     with pytest.raises(InputError, match="steps must end after 3000 ms, where evidence is, got 1000"):
         evidence.update(series, HUGE)
+
+
+FACTORS = [Fraction(1, 4), Fraction(1, 2), Fraction(3, 2), Fraction(2), Fraction(9)]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10**6))
+def test_the_average_over_series_is_that_of_the_definition(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    keys = [("whole", ""), ("segments", "a"), ("segments", "b"), ("segments", "c")]
+    ends = np.cumsum(rng.integers(1, 4, 15)) * 600_000
+    steps = []
+    columns: dict[tuple[str, str], tuple[list[int], list[list[Fraction]]]] = {key: ([], []) for key in keys}
+    for end in ends.tolist():
+        factors = {key: [FACTORS[k] for k in rng.integers(0, 5, 2)] for key in keys if rng.random() < 0.4}
+        if factors:
+            steps.append((end, factors))
+        for key, e in factors.items():
+            columns[key][0].append(end)
+            columns[key][1].append(e)
+    threshold = Fraction(1, 3000)
+    alarms, value = average_evidence(steps, 0, YEAR_MS, threshold)
+    series: dict[str, dict[str, Bets]] = {}
+    for (group, name), (end_ms, e) in columns.items():
+        log_bets = np.log(np.array(e, np.float64).reshape(-1, 2))
+        series.setdefault(group, {})[name] = bets(log_bets, end_ms)
+    evidence = Evidence(0)
+    found = evidence.update(series, float(threshold))
+    assert [alarm.end_ms for alarm in found] == alarms
+    assert evidence.value == pytest.approx(float(value), rel=1e-9)
 
 
 def random_series(seed: int) -> Series:

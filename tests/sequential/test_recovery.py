@@ -40,6 +40,12 @@ def test_every_alternative_must_lose() -> None:
     assert Recovery.of(ALARM, margin=5.0).update(both) == 10
 
 
+def test_an_alarm_that_no_alternative_speaks_for_is_over_at_the_next_step() -> None:
+    """Stakes alone have reached a threshold that is low beside the time between steps."""
+    alarm = Alarm(0, 2.0, 1.0, {"whole": {"": SeriesEvidence(2.0, 0.0, 0, ())}})
+    assert Recovery.of(alarm).update(bets([[3.0, 3.0, 3.0]])) == 10
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(-8, 4), min_size=3, max_size=3), min_size=1, max_size=15),

@@ -40,8 +40,8 @@ CHANGES: Final = {
     "offset 0.5": Change(offset=0.5),
     "offset 0.25": Change(offset=0.25),
     "offset 0.1": Change(offset=0.1),
-    "slope 1.3, 5% positive": Change(1.3, centre=-3.5),
-    "offset 0.5, 5% positive": Change(offset=0.5, centre=-3.5),
+    "slope 1.3, 7% positive": Change(1.3, centre=-3.5),
+    "offset 0.5, 7% positive": Change(offset=0.5, centre=-3.5),
 }
 
 

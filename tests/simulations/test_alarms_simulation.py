@@ -13,7 +13,7 @@ pytestmark = pytest.mark.simulation
 REPEATS = 40
 
 
-@pytest.mark.parametrize("name", ["slope 1.3", "offset 0.25", "slope 1.3, 5% positive"])
+@pytest.mark.parametrize("name", ["slope 1.3", "offset 0.25", "slope 1.3, 7% positive"])
 def test_change_points_are_covered_and_alarms_end_when_they_should(name: str) -> None:
     results = courses(CHANGES[name], REPEATS, after=30_000)
     assert len(results) == REPEATS
