@@ -7,6 +7,7 @@ model's predictions.
 """
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final
@@ -74,17 +75,18 @@ class Profile:
 
 def names(profile: Profile) -> list[str]:
     """Return a name for each alternative, in the order of the detectors' columns."""
-    bounds = [0.0, *np.append(grid.edges(), 1.0)[list(profile.region_starts)].tolist(), 1.0]
     return [
         *(f"offset {offset:+g}" for offset in OFFSETS),
         *(f"slope {slope:g}" for slope in SLOPES),
         *(f"slope {slope:g} about {profile.centre:g}" for slope in SLOPES),
-        *(
-            f"bump {bump:+g} from {lower:.3g} to {upper:.3g}"
-            for lower, upper in itertools.pairwise(bounds)
-            for bump in BUMPS
-        ),
+        *(f"bump {bump:+g} {span}" for span in spans(profile.region_starts) for bump in BUMPS),
     ]
+
+
+def spans(starts: Iterable[int]) -> list[str]:
+    """Return the predictions of each region in words; all but the first begin in these cells."""
+    bounds = [0.0, *np.append(grid.edges(), 1.0)[list(starts)].tolist(), 1.0]
+    return [f"from {lower:.3g} to {upper:.3g}" for lower, upper in itertools.pairwise(bounds)]
 
 
 @cache

@@ -23,7 +23,6 @@ a block at once: for more than two groups no edge of the band is the worst for a
 information, the sum of p (1 - p), by which little is lost.
 """
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -35,7 +34,7 @@ from scipy.special import expit
 from monitor.arrays import Bools, Floats, Ints
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import POSITIVE_SUM
-from monitor.sequential.alternatives import BUMPS, SLOPES, middle_logits
+from monitor.sequential.alternatives import BUMPS, SLOPES, middle_logits, spans
 from monitor.sequential.calibration import TOLERANCE
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.first_predictions import ENOUGH
@@ -93,11 +92,6 @@ class Regions:
         """How far the regions of each pair are apart, from the outer pair inwards, shape (4,), in logits."""
         return np.asarray(self.centre[::-1] - self.centre)[: REGIONS // 2]
 
-    def names(self) -> list[str]:
-        """The span of predictions of each region."""
-        bounds = [0.0, *grid.edges()[self.bound].tolist(), 1.0]
-        return [f"from {lower:.3g} to {upper:.3g}" for lower, upper in itertools.pairwise(bounds)]
-
 
 class PrevalenceBets:
     """Bets on one series that no change of prevalence moves. They begin after the first thousand predictions.
@@ -124,8 +118,8 @@ class PrevalenceBets:
     @property
     def names(self) -> list[str]:
         """A name for each alternative. Those of bumps refer to the series' first predictions."""
-        spans = self._regions.names()
-        return [*(f"slope {slope:g}" for slope in SLOPES), *(f"bump {bump:+g} {at}" for at in spans for bump in BUMPS)]
+        bumps = (f"bump {bump:+g} {span}" for span in spans(self._regions.bound) for bump in BUMPS)
+        return [*(f"slope {slope:g}" for slope in SLOPES), *bumps]
 
     def bet(self, steps: Steps) -> Bets:
         """Bet on the blocks that the steps complete, which follow those of earlier calls; one row a step."""

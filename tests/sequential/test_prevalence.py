@@ -19,6 +19,7 @@ from monitor.sequential.prevalence import PrevalenceBets, Regions, _half_cell, _
 from monitor.sequential.prevalence_loops import bet_on_count, conditional_bets
 from monitor.sequential.steps import Steps
 from tests.reference.naive_prevalence import Event, Row, bets_on_counts, block_bets, count_law, listed
+from tests.sequential.stored import stored
 from tests.sequential.streams import logistic, steps_of
 
 Step = list[tuple[float, int]]
@@ -132,7 +133,7 @@ def test_batches_and_states_change_no_bit(seed: int, cuts: list[int]) -> None:
     expected = whole.bet(steps).log_bets
     for start, stop in itertools.pairwise([0, *sorted(cuts), 40]):
         rows.append(parts.bet(steps.part(start, stop)).log_bets)
-        parts = PrevalenceBets.from_state(parts.state())
+        parts = PrevalenceBets.from_state(stored(parts.state()))
     np.testing.assert_array_equal(np.concatenate(rows), expected)
     assert parts.names == whole.names
     assert whole.state().keys() == parts.state().keys()
