@@ -6,21 +6,14 @@ import numpy as np
 
 from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
-
-
-@njit()
-def _mix(word: np.uint64) -> np.uint64:
-    """Spread the bits of a number over all 64 (SplitMix64)."""
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
+from monitor.sequential.prevalence_loops import split_mix
 
 
 @njit()
 def uniform(seed: int, end_ms: int, group: int) -> float:
     """Return a number in (0, 1) that looks random and depends on the arguments alone."""
     step = np.uint64(0x9E3779B97F4A7C15)
-    word = _mix(_mix(np.uint64(seed) + step * np.uint64(end_ms)) + step * np.uint64(group + 1))
+    word = split_mix(split_mix(np.uint64(seed) + step * np.uint64(end_ms)) + step * np.uint64(group + 1))
     return (float(word >> np.uint64(12)) + 0.5) / 4503599627370496.0
 
 

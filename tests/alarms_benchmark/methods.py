@@ -126,6 +126,20 @@ class _Budget:
         self._bets.append(bets)
 
 
+class Together:
+    """Methods with the same variants, whose alarms count alike."""
+
+    def __init__(self, *methods: Method) -> None:
+        self._methods = methods
+        self.variants = methods[0].variants
+
+    def read(self, part: Part, steps: Steps) -> list[Alarm]:
+        """Let all read the events."""
+        return sorted(
+            (alarm for method in self._methods for alarm in method.read(part, steps)), key=lambda alarm: alarm.event
+        )
+
+
 class Always:
     """An alarm every minute."""
 

@@ -26,7 +26,7 @@ PART: Final = 50_000
 EVENTS_PER_HOUR: Final = 8_600
 HOUR_MS: Final = 3_600_000
 PANE_MS: Final = 60_000
-HORIZON_HOURS: Final = 4.0
+HORIZON_MS: Final = 4 * HOUR_MS
 """A negative outcome comes this long after its prediction, a positive one at a random time before that."""
 
 SPREAD: Final = 1.5
@@ -126,9 +126,9 @@ def parts(scenario: Scenario, prevalence: str, seed: int, events: int = EVENTS) 
         slope = (scenario.slope - 1.0) * scenario.accepted_slope
         shift = scenario.offset + slope * z + scenario.bump * ((z > 0.0) & (z < 0.6745 * SPREAD))
         accepted = scenario.accepted_offset + (scenario.accepted_slope - 1.0) * z
-        offset = scenario.jump * _drawn(seed, 1, day) + scenario.shock * _drawn(seed, 2, hours / HORIZON_HOURS)
+        offset = scenario.jump * _drawn(seed, 1, day) + scenario.shock * _drawn(seed, 2, hours * HOUR_MS / HORIZON_MS)
         outcome = (rng.random(n) < expit(prediction_logit + accepted + changed * shift + offset)).astype(np.int64)
-        delay = np.where(outcome == 1, rng.random(n), 1.0) * HORIZON_HOURS * HOUR_MS
+        delay = np.where(outcome == 1, rng.random(n), 1.0) * HORIZON_MS
         time_ms = (hours * HOUR_MS).astype(np.int64)
         yield Part(time_ms, expit(prediction_logit), outcome, time_ms + delay.astype(np.int64))
         done += n
