@@ -196,8 +196,9 @@ lists them.
   microseconds an event: where it is tuned, on 300,000.
 - **always**, **never**: an alarm every minute, or none.
 
-The column *streams* says how many streams a row is of: slow methods are run on few, and KSWIN on streams of 150,000
-events. The whole takes some eleven hours of processor time; it is done in parts, and a row is of those that were done."""
+The column *streams* says how many streams a row is of: slow methods are run on few, and KSWIN on streams of
+150,000 events. The whole takes some eleven hours of processor time; it is done in parts, and a row is of those
+that were done."""
 
 _FALSE_ALARMS: Final = """\
 Alarms in a million events on which nothing changes. The bound is 10 at a budget of 1e5 events, and 0.013 at one a
