@@ -24,7 +24,7 @@ from scipy.special import expit, ndtri_exp
 
 from monitor.arrays import Floats, Ints
 from monitor.errors import SettingsError
-from monitor.scores import grid
+from monitor.scores import GridTable, grid
 from monitor.sequential.alternatives import BUMPS, OFFSETS, SLOPES, middle_logits
 from monitor.sequential.change_loops import rank_blocks, sum_bets
 from monitor.sequential.detector import Bets, State
@@ -72,7 +72,7 @@ class ChangeBets:
             raise SettingsError(f"reference_events must be at least 1, got {reference_events}")
         self._seed = seed
         self._reference_events = reference_events
-        self._reference: Ints = np.zeros((grid.cell_count(), 2), np.int64)
+        self._reference = GridTable.zero()
         self._groups: _Groups | None = None
 
     @property
@@ -90,20 +90,16 @@ class ChangeBets:
         learnt = self._learn(steps) if self._groups is None else 0
         if self._groups is None:
             return Bets(np.zeros(0, np.int64), np.zeros((0, len(self.names))))
-        return self._groups.bet(
-            Steps(steps.end_ms[learnt:], steps.first[learnt:], steps.cell, steps.values), self._seed
-        )
+        return self._groups.bet(steps.part(learnt, steps.end_ms.size), self._seed)
 
     def _learn(self, steps: Steps) -> int:
         """Add steps to the reference until it is complete, and return their number."""
-        labelled = steps.values[:, 0] + steps.values[:, 1]
-        total = np.concatenate([[0], np.cumsum(labelled)])[steps.first]
-        missing = self._reference_events - int(self._reference[:, 0].sum())
-        learnt = min(int(np.searchsorted(total - total[0], missing)), steps.end_ms.size)
-        rows = slice(steps.first[0], steps.first[learnt])
-        np.add.at(self._reference, steps.cell[rows], np.stack([labelled[rows], steps.values[rows, 0]], axis=1))
-        if total[learnt] - total[0] >= missing:
-            self._groups = _Groups.of(self._reference)
+        tables = steps.tables()
+        labelled = self._reference.labelled + np.cumsum([table.labelled for table in tables])
+        learnt = min(int(np.searchsorted(labelled, self._reference_events)) + 1, len(tables))
+        self._reference = GridTable.sum((self._reference, *tables[:learnt]))
+        if self._reference.labelled >= self._reference_events:
+            self._groups, self._reference = _Groups.of(self._reference), GridTable.zero()
         return learnt
 
     def state(self) -> State:
@@ -111,8 +107,7 @@ class ChangeBets:
         result: dict[str, Any] = {"seed": self._seed, "reference_events": self._reference_events}
         if self._groups is not None:
             return result | {name: np.array(getattr(self._groups, name)) for name in _Groups.__slots__}
-        cell = np.flatnonzero(self._reference[:, 0])
-        return result | {"cell": cell, "reference": self._reference[cell]}
+        return result | {"cell": self._reference.cell, "values": self._reference.values}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
@@ -121,7 +116,7 @@ class ChangeBets:
         if "starts" in state:
             detector._groups = _Groups(**{name: np.array(state[name]) for name in _Groups.__slots__})
         else:
-            detector._reference[state["cell"]] = state["reference"]
+            detector._reference = GridTable(np.array(state["cell"]), np.array(state["values"]))
         return detector
 
 
@@ -143,18 +138,18 @@ class _Groups:
     """Sum of the predictions of the unfinished block, shape (groups,)."""
 
     @classmethod
-    def of(cls, reference: Ints) -> Self:
-        """Return the groups of a reference of at least one event: shape (cells, 2)."""
-        count, z = reference[:, 0], middle_logits()
-        total = int(count.sum())
-        quantiles = np.searchsorted(np.cumsum(count), total * np.arange(1, SIXTEENTHS) / SIXTEENTHS) + 1
+    def of(cls, reference: GridTable) -> Self:
+        """Return the groups of a reference of at least one labelled event."""
+        count = reference.values[:, 0] + reference.values[:, 1]
+        last = np.searchsorted(np.cumsum(count), reference.labelled * np.arange(1, SIXTEENTHS) / SIXTEENTHS)
+        quantiles, z = reference.cell[last] + 1, middle_logits()
         cuts = np.searchsorted(z, np.arange(-grid.LOGIT_BOUND, grid.LOGIT_BOUND, MAX_WIDTH)[1:])
         starts = np.unique(np.concatenate([quantiles[quantiles < z.size], cuts]))
         sixteenth = np.searchsorted(quantiles, np.append(0, starts), side="right")
         group, groups = _group(starts), sixteenth.size
         before = np.zeros((groups, 2), np.int64)
-        np.add.at(before, group, reference)
-        logit = np.bincount(group, z) / np.bincount(group) - float(count @ z) / total
+        np.add.at(before, group[reference.cell], np.column_stack([count, reference.values[:, 0]]))
+        logit = np.bincount(group, z) / np.bincount(group) - float(count @ z[reference.cell]) / reference.labelled
         return cls(starts, sixteenth, logit, before, np.zeros_like(before), np.zeros(groups))
 
     def bet(self, steps: Steps, seed: int) -> Bets:

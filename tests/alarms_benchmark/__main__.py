@@ -12,27 +12,23 @@ from tests.alarms_benchmark import page, results
 from tests.alarms_benchmark.methods import Always, Method, Never
 from tests.alarms_benchmark.ours import OURS
 from tests.alarms_benchmark.peers import PEERS
-from tests.alarms_benchmark.river_peers import KSWIN, RIVER
+from tests.alarms_benchmark.river_peers import KSWIN, KSWIN_EVENTS, RIVER
 from tests.alarms_benchmark.scenarios import SCENARIOS
-from tests.alarms_benchmark.streams import PREVALENCES
+from tests.alarms_benchmark.streams import EVENTS, PREVALENCES
 from tests.alarms_benchmark.trial import Result, run
 from tests.alarms_benchmark.tune import save, settings, tune
 
 GROUPS: Final = MappingProxyType({"ours": OURS, "peers": PEERS, "river": RIVER, "kswin": KSWIN})
-SEEDS: Final = MappingProxyType({"ours": 200, "peers": 200, "river": 20, "kswin": 2})
+SEEDS: Final = MappingProxyType({"ours": 200, "peers": 200, "river": 20, "kswin": 1})
 """Streams of each scenario and prevalence: fewer for the slower groups."""
+
+
+STEPS: Final = ("tune", "run", "write")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Tune, run or write."""
-    parser = argparse.ArgumentParser(description="False alarms and delays of detectors on simulated streams.")
-    parser.add_argument("do", nargs="*", choices=["tune", "run", "write"], default=["tune", "run", "write"])
-    parser.add_argument("--of", nargs="+", choices=SEEDS, default=list(SEEDS), help="groups of methods")
-    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
-    parser.add_argument("--prevalences", nargs="+", choices=PREVALENCES, default=list(PREVALENCES))
-    parser.add_argument("--seeds", type=int, help="streams of each scenario (default: by group, %(default)s)")
-    parser.add_argument("--workers", type=int, default=2, help="processes (default: %(default)s)")
-    given = parser.parse_args(arguments)
+    given = parse(arguments)
     with ProcessPoolExecutor(given.workers) as pool:
         if "tune" in given.do:
             _tune(given, pool)
@@ -41,6 +37,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "write" in given.do:
         results.summarise()
         page.write()
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the arguments of the command."""
+    parser = argparse.ArgumentParser(description="False alarms and delays of detectors on simulated streams.")
+    parser.add_argument("do", nargs="*", help=f"{', '.join(STEPS)} (default: all)")
+    parser.add_argument("--of", nargs="+", choices=SEEDS, default=list(SEEDS), help="groups of methods")
+    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
+    parser.add_argument("--prevalences", nargs="+", choices=PREVALENCES, default=list(PREVALENCES))
+    parser.add_argument("--seeds", type=int, help=f"streams of each scenario (default: {dict(SEEDS)})")
+    parser.add_argument("--workers", type=int, default=2, help="processes (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    for step in given.do:
+        if step not in STEPS:
+            parser.error(f"{step!r} is none of {', '.join(STEPS)}")
+    given.do = given.do or STEPS
+    return given
 
 
 def _tune(given: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
@@ -81,7 +94,8 @@ def _run_one(group: str, scenario: str, prevalence: str, seed: int, known: set[s
         for method in _methods(group, scenario, prevalence, seed)
         if not all(name in known for name in method.variants)
     ]
-    return run(scenario, prevalence, seed, methods) if methods else []
+    events = KSWIN_EVENTS if group == "kswin" else EVENTS
+    return run(scenario, prevalence, seed, methods, events) if methods else []
 
 
 def _methods(group: str, scenario: str, prevalence: str, seed: int) -> Iterator[Method]:

@@ -179,7 +179,8 @@ lists them.
 - **D1, D2, D3, D4** are the detectors of this package, one series each, with the bound of one false alarm in
   100,000 events (*1e5*), or one a year (*a year*: {EVENTS_PER_YEAR:,.0f} events), and tuned like the others. D4 watches
   the map that makes the accepted model calibrated.
-- **D1 in blocks** is `dependence: within_horizon`: it counts the events of 4 hours as one observation.
+- **D1 in blocks** is `dependence: within_horizon`: it counts the events of 4 hours as one observation. A budget of
+  1e5 events is one of 12 hours, so there it alarms by the time that passes, whatever the outcomes.
 - **Windows** are of 5,000 events, measured every 1,000: ECE, Brier score, smCE; the limit is the mean + 3
   standard deviations of the first 50, or tuned.
 - **CUSUM on log odds** (Franck et al. 2025): control charts of four recalibrations, offsets of +-0.25 and
@@ -195,7 +196,9 @@ lists them.
   microseconds an event: where it is tuned, on 300,000.
 - **always**, **never**: an alarm every minute, or none.
 
-The column *streams* says how many streams a row is of: slow methods are run on few."""
+The column *streams* says how many streams a row is of: slow methods are run on few, and KSWIN on streams of
+150,000 events. The whole takes some eleven hours of processor time; it is done in parts, and a row is of those
+that were done."""
 
 _FALSE_ALARMS: Final = """\
 Alarms in a million events on which nothing changes. The bound is 10 at a budget of 1e5 events, and 0.013 at one a

@@ -114,3 +114,6 @@ KSWIN: Final[Mapping[str, Peer]] = MappingProxyType(
     }
 )
 """Apart from the others, since it takes 200 microseconds an event."""
+
+KSWIN_EVENTS: Final = 150_000
+"""Length of the streams that it reads."""

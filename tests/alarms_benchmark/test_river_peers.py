@@ -9,6 +9,7 @@ from tests.alarms_benchmark.streams import Scenario, parts
 
 pytest.importorskip("river")
 
+from tests.alarms_benchmark.__main__ import STEPS, parse
 from tests.alarms_benchmark.river_peers import KSWIN, RIVER
 
 
@@ -25,3 +26,11 @@ def test_a_large_change_is_seen_and_sooner_with_a_sensitive_setting(name: str) -
 
     assert first(peer.sensitive) < first(peer.insensitive)
     assert first(peer.sensitive) <= first(None) <= first(peer.insensitive)
+
+
+def test_everything_is_done_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse([]).do == STEPS
+    assert parse(["write"]).do == ["write"]
+    with pytest.raises(SystemExit):
+        parse(["publish"])
+    assert "'publish' is none of tune, run, write" in capsys.readouterr().err
