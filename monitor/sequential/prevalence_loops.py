@@ -189,37 +189,49 @@ def bet_on_count(law: Floats, least: int, most: int, count: int, band: float, po
     band
         The largest factor of the odds that is no evidence; its inverse is the smallest.
     point
-        float64, shape (alternatives,), an even number: factors of the odds.
+        float64, shape (alternatives,), 2 or 6: factors of the odds.
     product
         float64, shape (alternatives,), changed in place.
     """
     if least == most:
         return
-    lower, upper = sum_powers(law, least, most, count, 1.0 / band, band)
+    lower, upper, at_0, at_1 = sum_powers(law, least, most, count, 1.0 / band, band, point[0], point[1])
     if lower + upper == 0.0:
         return
-    for k in range(0, product.shape[0], 2):
-        x, y = point[k], point[k + 1]
-        at_x, at_y = sum_powers(law, least, most, count, x, y)
-        for place, factor, value in ((k, x, at_x), (k + 1, y, at_y)):
-            if factor > band or factor * band < 1.0:
-                bet = (upper if factor > band else lower) / value
-                # What is no number was too small, or too large to be computed.
-                product[place] *= min(bet, 1e100) if bet > 1e-100 else 1e-100
+    product[0] *= bet(point[0], at_0, band, lower, upper)
+    product[1] *= bet(point[1], at_1, band, lower, upper)
+    for k in range(2, product.shape[0], 4):
+        w, x, y, z = point[k], point[k + 1], point[k + 2], point[k + 3]
+        at_w, at_x, at_y, at_z = sum_powers(law, least, most, count, w, x, y, z)
+        product[k] *= bet(w, at_w, band, lower, upper)
+        product[k + 1] *= bet(x, at_x, band, lower, upper)
+        product[k + 2] *= bet(y, at_y, band, lower, upper)
+        product[k + 3] *= bet(z, at_z, band, lower, upper)
 
 
 @njit()
-def sum_powers(law: Floats, least: int, most: int, at: int, x: float, y: float) -> tuple[float, float]:
-    """Sum ``law[j] * x**(j - at)`` over j from ``least`` to ``most``, and the same for y."""
-    above_x, above_y, below_x, below_y = 0.0, 0.0, 0.0, 0.0
+def bet(factor: float, value: float, band: float, lower: float, upper: float) -> float:
+    """What a factor of the odds earns, with its sum of powers and those at the edges of the band."""
+    if factor <= band and factor * band >= 1.0:
+        return 1.0
+    earned = (upper if factor > band else lower) / value
+    # What is no number was too small, or too large to be computed.
+    return min(earned, 1e100) if earned > 1e-100 else 1e-100
+
+
+@njit()
+def sum_powers(
+    law: Floats, least: int, most: int, at: int, w: float, x: float, y: float, z: float
+) -> tuple[float, float, float, float]:
+    """Sum ``law[j] * w**(j - at)`` over j from ``least`` to ``most``, and the same for x, y and z."""
+    up_w, up_x, up_y, up_z, down_w, down_x, down_y, down_z = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(most, at - 1, -1):
-        above_x = above_x * x + law[j]
-        above_y = above_y * y + law[j]
-    inverse_x, inverse_y = 1.0 / x, 1.0 / y
+        up_w, up_x, up_y, up_z = up_w * w + law[j], up_x * x + law[j], up_y * y + law[j], up_z * z + law[j]
+    per_w, per_x, per_y, per_z = 1.0 / w, 1.0 / x, 1.0 / y, 1.0 / z
     for j in range(least, at):
-        below_x = (below_x + law[j]) * inverse_x
-        below_y = (below_y + law[j]) * inverse_y
-    return above_x + below_x, above_y + below_y
+        down_w, down_x = (down_w + law[j]) * per_w, (down_x + law[j]) * per_x
+        down_y, down_z = (down_y + law[j]) * per_y, (down_z + law[j]) * per_z
+    return up_w + down_w, up_x + down_x, up_y + down_y, up_z + down_z
 
 
 @njit()

@@ -174,6 +174,20 @@ def test_the_slope_that_is_true_gains_most(centre: float, slope: float, name: st
     assert detector.names[int(gain.argmax())] == name
 
 
+@pytest.mark.parametrize(("centre", "about", "events", "largest"), [(0.0, 0.0, 6000, 1900), (-3.6, -1.9, 15_000, 4500)])
+def test_logits_1_3_times_too_small_are_seen_early(centre: float, about: float, events: int, largest: int) -> None:
+    """Median delay over 60 streams, with the tolerance of .05 logits and one false alarm in the time of 1e5 events."""
+    rng, delays = np.random.default_rng(0), []
+    for _ in range(60):
+        z = centre + 1.5 * rng.normal(size=3000 + events)
+        truth = np.where(np.arange(z.size) < 3000, z, about + 1.3 * (z - about))
+        steps = steps_of(expit(z), rng.random(z.size) < expit(truth), 50, 50)
+        alarms = Evidence(0).update({"whole": {"": PrevalenceBets().bet(steps)}}, 1e5 / YEAR_MS)
+        delays.append(next((alarm.end_ms - 3000 for alarm in alarms if alarm.end_ms > 3000), math.inf))
+    print(f"\nmedian delay {np.median(delays):.0f} events")
+    assert np.median(delays) <= largest
+
+
 def jumps(rng: np.random.Generator, events: int) -> Floats:
     return np.repeat(rng.normal(size=10), events // 10)
 
