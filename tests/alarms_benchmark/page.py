@@ -187,8 +187,8 @@ lists them.
   standard deviations of the first 50, or tuned.
 - **CUSUM on log odds** (Franck et al. 2025): control charts of four recalibrations, offsets of +-0.25 and
   slopes of 1.3 and 0.77; limits are constant here, while theirs are simulated for the predictions.
-- **PITMonitor** (Farran 2026): its construction, made anew: a mixture of conformal test martingales on
-  randomised probability integral transforms, in 10 bins.
+- **PITMonitor** (after Farran 2026): a mixture of conformal test martingales on randomised probability integral
+  transforms, in 10 bins, as its abstract describes it; not compared with the author's code.
 - **river**: ADWIN, Page-Hinkley, DDM, HDDM-A and KSWIN, on y - p and on the log loss, with river's defaults and
   tuned. DDM reads errors at 0.5; HDDM-A numbers in [0, 1]: (1 + y - p) / 2, and the log loss, at most 8,
   divided by 8.
@@ -198,6 +198,7 @@ lists them.
   microseconds an event: where it is tuned, on 300,000.
 - **always**, **never**: an alarm every minute, or none.
 
+So far most rows are of three or four streams, and medians of so few are rough.
 The column *streams* says how many streams a row is of: slow methods are run on few, and KSWIN on streams of
 150,000 events. The whole takes some eleven hours of processor time; it is done in parts, and a row is of those
 that were done."""

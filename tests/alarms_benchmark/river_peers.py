@@ -63,7 +63,7 @@ def _hddm_a(**settings: float) -> Any:
     return drift.binary.HDDMA(two_sided_test=True, **settings)
 
 
-def _kswin(**settings: float) -> Any:
+def _kswin(**settings: Any) -> Any:
     return drift.KSWIN(seed=1, **settings)
 
 

@@ -5,12 +5,9 @@ import math
 import pytest
 
 from monitor.sequential.steps import Steps
-from tests.alarms_benchmark.streams import Scenario, parts
-
-pytest.importorskip("river")
-
 from tests.alarms_benchmark.__main__ import STEPS, parse
 from tests.alarms_benchmark.river_peers import KSWIN, RIVER
+from tests.alarms_benchmark.streams import Scenario, parts
 
 
 @pytest.mark.parametrize("name", [*RIVER, *KSWIN])
