@@ -27,9 +27,10 @@ from monitor.store.base import (
 from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.stream import event_results
 from monitor.stream.closing import close
-from monitor.stream.join import Join, Joined, Silence
+from monitor.stream.join import Ends, Join, Joined, Silence
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, sort_into_buckets
 from monitor.stream.sampling import Sampler, SampleSettings
+from monitor.stream.topic_progress import AtEnd
 from monitor.stream.vector_loops import NO_OUTCOME
 
 _DEPARTED: Final = "departed"
@@ -100,6 +101,9 @@ class Partition:
         self.join = Join(self._strata, self._met_from_ms)
         self.elsewhere: Mapping[str, ModelClock] = {}
         """How far each model is over all partitions."""
+        self.outcomes_at_end: AtEnd[NDArray[np.int64]] = AtEnd()
+        """Newest prediction of each model when its logs of outcomes were at their ends."""
+        self.all_at_end: AtEnd[Ends] = AtEnd()
         self._read_to_ms = -1
         self.sampler = Sampler(self._strata, settings.samples)
         self._buckets = JournalBuckets()
