@@ -359,3 +359,70 @@ EVALUATED_REPORTS: Final = Table(
     Column("reports", LargeBinary, nullable=False),
 )
 """Apart from the leases, which are renewed every few seconds: reports are large and change more rarely."""
+
+_IS_CURRENT: Final = text("is_current = 1")
+
+ALERTS: Final = Table(
+    "alerts",
+    METADATA,
+    _number(),
+    Column("id", Text, nullable=False, unique=True),
+    Column("model", Name, nullable=False),
+    Column("version", Name, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    # Until its evidence has fallen below the line after it was resolved.
+    Column("is_current", Integer, nullable=False),
+    Column("pending_ms", BigInteger, nullable=False),
+    Column("firing_ms", BigInteger),
+    Column("acknowledged_by", Name),
+    Column("resolved_ms", BigInteger),
+    Column("reason", Text),
+    Column("log10_evidence", Double, nullable=False),
+    Column("log10_line", Double, nullable=False),
+    Column("settled_ms", BigInteger, nullable=False),
+    Column("since_ms", BigInteger, nullable=False),
+    Column("from_ms", BigInteger, nullable=False),
+    Column("to_ms", BigInteger, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("summary", Name, nullable=False),
+    Column("document", Text, nullable=False),  # JSON
+    Index(
+        "alerts_current",
+        "model",
+        "version",
+        "kind",
+        unique=True,
+        sqlite_where=_IS_CURRENT,
+        postgresql_where=_IS_CURRENT,
+    ),
+    Index("alerts_by_model", "model", "number"),
+    sqlite_autoincrement=True,
+)
+
+ALERT_CHANGES: Final = Table(
+    "alert_changes",
+    METADATA,
+    _number(),
+    Column("alert", Text, ForeignKey("alerts.id"), nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("actor", Name, nullable=False),
+    Column("note", Name, nullable=False),
+    Index("alert_changes_by_alert", "alert", "number"),
+    sqlite_autoincrement=True,
+)
+
+WEBHOOKS: Final = Table(
+    "webhooks",
+    METADATA,
+    Column("name", Text, primary_key=True),
+    Column("delivered", BigInteger, nullable=False),  # number of the last change that was delivered or refused
+    # Who delivers the next one, and until when nobody else does.
+    Column("owner", Text, nullable=False),
+    Column("until_ms", BigInteger, nullable=False),
+    # The attempts to deliver the next one, and when it is tried again.
+    Column("attempts", Integer, nullable=False),
+    Column("due_ms", BigInteger, nullable=False),
+    Column("error", Name),
+)

@@ -10,7 +10,7 @@ import structlog
 from monitor.clock import Clock, SystemClock
 from monitor.errors import IncompatibleStore, StoreUnavailable
 from monitor.outage_log import Outage
-from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore
+from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore, SaveMore
 from monitor.windows.history import points_of
 from monitor.windows.leases import Leases
 from monitor.windows.model_snapshot import (
@@ -85,14 +85,23 @@ class SharedSnapshots:
         Says which models are evaluated here.
     windows
         Names of the declared windows: reports on others, of earlier settings, are not shown.
+    save_more
+        Saves more about models whose lease is held, whenever their evaluations are saved.
     clock
         Measures outages for the log.
     """
 
     def __init__(
-        self, store: EvaluationStore, leases: Leases, windows: Collection[str], *, clock: Clock | None = None
+        self,
+        store: EvaluationStore,
+        leases: Leases,
+        windows: Collection[str],
+        *,
+        save_more: SaveMore | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._store = store
+        self._save_more = save_more
         self._windows = windows
         self._leases = leases
         self._own = Snapshot()
@@ -177,7 +186,7 @@ class SharedSnapshots:
             ]
             reports = None if known is not None and part.same_reports(known) else encode_reports(part.reports.values())
             changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new)))
-        lost = self._store.save(self._leases.replica, own.epochs, changed, same)
+        lost = self._store.save(self._leases.replica, own.epochs, changed, same, self._save_more)
         self._saved = own
         self._leases.drop(lost, own.epochs)
         with self._merging:
