@@ -32,8 +32,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: ManualClock) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db", clock=clock) as store:
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[SqlStore]:
+    url = f"sqlite:///{tmp_path}/monitor.db"
+    if getattr(request, "param", "sqlite") == "postgresql":
+        server = request.getfixturevalue("postgres_server")
+        url = server.url(server.new_database())
+    with SqlStore.open(url, clock=clock) as store:
         yield store
 
 
@@ -129,6 +133,7 @@ def test_the_signature_is_that_of_standard_webhooks(fleet: Fleet, oncall: Receiv
     assert "webhook-signature" not in without
 
 
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
 def test_a_receiver_that_fails_twice_gets_it_the_third_time(fleet: Fleet, oncall: Receiver, clock: ManualClock) -> None:
     first = fleet.sender(oncall)
     oncall.statuses = [503, 429]

@@ -190,12 +190,11 @@ def _check_webhooks(around: Surroundings, database: Database) -> Iterator[Findin
     store = WebhookStore(database)
     for target in make_webhooks(around.settings):
         waiting, attempts, error = store.progress(target.name, target.states)
-        wait = f"{waiting} changes of alerts wait"
+        state = f"{target.name}: waiting changes of alerts: {waiting}"
         if error is None:
-            yield ok("webhooks", f"{target.name}: {wait}")
+            yield ok("webhooks", state)
         else:
-            again = f", and the next was tried {attempts} times" if attempts else ""
-            yield warn("webhooks", f"{target.name}: {wait}{again}; the last attempt failed: {error}")
+            yield warn("webhooks", f"{state}, attempts at the next: {attempts}; the last attempt failed: {error}")
 
 
 def _compare_clocks(server_ms: int, began_ms: int, ended_ms: int) -> Finding:
