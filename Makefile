@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
 AUDIT := .cache/audit
 
-.PHONY: help demo test check audit format bench soak soak-short simulate lore image-check kernels clean
+.PHONY: help demo test check audit format bench soak soak-short simulate alarms lore image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,8 +63,12 @@ soak: $(DEV_STAMP) ## 100 million events of 200 models through a real broker, wi
 soak-short: $(DEV_STAMP) ## the same in ten minutes, with 15 million events
 	$(BIN)/python -m tests.soak --events 15000000 --minutes 10
 
-simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; hours of processor time
+simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; the course of alarms; hours of processor time
 	$(BIN)/python -m tests.simulations.long_form
+	$(BIN)/python -m tests.simulations.alarms
+
+alarms: $(DEV_STAMP) ## false alarms and delays of our detectors and of others, with docs/alarms-benchmark.md; hours of two processors
+	$(BIN)/python -m tests.alarms_benchmark
 
 lore: $(DEV_STAMP) ## the paper's claims about LoRe, measured anew, with the tables and figures of docs/lore.md; an hour of processor time
 	$(BIN)/python -m tests.simulations.lore_experiment --write
@@ -78,7 +82,7 @@ format: $(DEV_STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 kernels: ## forget compiled kernels: numba does not notice that a kernel they call has changed
-	find monitor -name '*.nb[ic]' -delete
+	find monitor tests -name '*.nb[ic]' -delete
 
 clean: kernels ## remove what the above made
 	rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -2,16 +2,25 @@
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from monitor.events.model import ALL
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.reports.evaluation.report import Diagnosis, MeasureResult, ReliabilityBin, Report, Severity, Verdict
+from monitor.reports.evaluation.report import (
+    Diagnosis,
+    MeasureResult,
+    ReliabilityBin,
+    Report,
+    ReportKey,
+    Severity,
+    Verdict,
+)
 from monitor.store.settled import Hold, Reason
 from monitor.stream.status import PipelineStatus
 from monitor.windows.maturity import COHORTS, AgeCohort
-from monitor.windows.snapshot import Snapshot
+from monitor.windows.snapshot import ModelSnapshot, Snapshot
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000
@@ -116,18 +125,29 @@ def snapshot(
     number: int = 1,
     coverage: Mapping[tuple[str, str], Sequence[AgeCohort]] | None = None,
 ) -> Snapshot:
-    by_key = {each.key: each for each in sorted(reports, key=lambda each: each.key)}
-    return Snapshot(
-        number=number,
-        evaluated_ms=NOW_MS + number * 1000,
-        duration_seconds=0.25,
-        watermarks_ms={each.model: NOW_MS + 500 for each in by_key.values()},
-        edges_ms={each.model: NOW_MS - 24 * HOUR_MS for each in by_key.values()},
-        holds={"churn": Hold(3, Reason.OUTCOMES_SILENT, NOW_MS - 48 * HOUR_MS)},
-        current_versions={each.model: each.version for each in by_key.values()},
-        reports=by_key,
-        coverage=coverage or {},
-    )
+    evaluated_ms, held = NOW_MS + number * 1000, Hold(3, Reason.OUTCOMES_SILENT, NOW_MS - 48 * HOUR_MS)
+    models = {}
+    for model, of_model in groupby(sorted(reports, key=lambda each: each.key), key=lambda each: each.model):
+        by_key = {each.key: each for each in of_model}
+        models[model] = ModelSnapshot(
+            evaluated_ms,
+            watermark_ms=NOW_MS + 500,
+            edge_ms=NOW_MS - 24 * HOUR_MS,
+            hold=held if model == "churn" else None,
+            current_version=max(key.series.version for key in by_key),
+            reports=by_key,
+            failures={},
+            coverage={key: cohorts for key, cohorts in (coverage or {}).items() if key[0] == model},
+        )
+    return Snapshot(number, evaluated_ms, 0.25, models)
+
+
+def failing(of: Snapshot, key: ReportKey, reason: str) -> Snapshot:
+    """The snapshot with a report that could not be made."""
+    before = of.models.get(key.series.model) or ModelSnapshot(of.evaluated_ms, NOW_MS, -1, None, "1", {}, {}, {})
+    kept = {other: each for other, each in before.reports.items() if other != key}
+    model = replace(before, reports=kept, failures={key: reason})
+    return replace(of, models=dict(sorted({**of.models, key.series.model: model}.items())))
 
 
 def many_reports(count: int, measures: Iterable[Measure] = MEASURES, bins: int = 0) -> list[Report]:

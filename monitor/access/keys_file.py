@@ -50,9 +50,9 @@ class KeysFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        # Compared by bytes, not by times: two changes may have the same time, and Kubernetes swaps links.
-        self._bytes = _read(path)
-        self._keys = _parse(self._bytes, path)
+        self._bytes: bytes | None = None
+        self._keys: Sequence[StoredKey] = ()
+        self._read()
         self._problem: str | None = None
         """The error that was logged last, while it lasts."""
 
@@ -60,10 +60,7 @@ class KeysFile:
         """The keys of the last valid version of the file."""
         with self._lock:
             try:
-                data = _read(self._path)
-                if data != self._bytes:
-                    self._keys = _parse(data, self._path)
-                    self._bytes = data
+                if self._read():
                     _log.info("the file of API keys has changed", file=str(self._path), keys=len(self._keys))
                 self._problem = None
             except SettingsError as error:
@@ -73,6 +70,19 @@ class KeysFile:
                         "the file of API keys is invalid; the last valid keys stay in force", detail=self._problem
                     )
             return self._keys
+
+    def _read(self) -> bool:
+        """Read the file; returns whether it has changed."""
+        try:
+            data = self._path.read_bytes()
+        except OSError as error:
+            raise SettingsError(f"access.keys_file: cannot read {self._path}: {error.strerror}") from error
+        # Compared by bytes, not by times: two changes may have the same time, and Kubernetes swaps links.
+        changed = data != self._bytes
+        if changed:
+            self._keys = parse_keys(data, f"access.keys_file: {self._path}")
+            self._bytes = data
+        return changed
 
 
 def parse_keys(data: bytes, file: str) -> tuple[StoredKey, ...]:
@@ -193,17 +203,3 @@ _FIELDS: Final[Mapping[str, Callable[[Any], Any]]] = {
 def _shown(text: str) -> str:
     # The key itself may have been written there by mistake.
     return "an API key itself" if PREFIX in text else repr(text[:_MAX_SHOWN])
-
-
-def _parse(data: bytes, path: Path) -> tuple[StoredKey, ...]:
-    try:
-        return parse_keys(data, str(path))
-    except SettingsError as error:
-        raise SettingsError(f"access.keys_file: {error}") from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SettingsError(f"access.keys_file: cannot read {path}: {error.strerror}") from error

@@ -27,8 +27,9 @@ from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.sql import SqlStore
 from monitor.windows.lookup import find_series
+from monitor.windows.panes import ClosedPanes
 from monitor.windows.snapshot import Snapshot
-from monitor.windows.windows import PaneReader, Window
+from monitor.windows.windows import Window
 
 _REFITS_PER_WINDOW: Final = 4
 """Maximum number of refits by verdict within the longest window."""
@@ -65,7 +66,7 @@ class Recalibration:
         settings: Settings,
         store: SqlStore,
         *,
-        panes: PaneReader,
+        panes: ClosedPanes,
         windows: Sequence[Window],
         latest: Callable[[], Snapshot],
         evaluates: bool = True,
@@ -157,12 +158,12 @@ def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:
     return lambda name: declared.get(name, default)
 
 
-def make_models(models: ModelsSettings, panes: PaneReader) -> Callable[[], Collection[str]]:
+def make_models(models: ModelsSettings, panes: ClosedPanes) -> Callable[[], Collection[str]]:
     """Return a function that lists the models that are declared or have events."""
     return lambda: {*models.declared, *(series.model for series in panes.series())}
 
 
-def make_versions(panes: PaneReader, windows: Sequence[Window], serving: Serving) -> Callable[[str, str | None], str]:
+def make_versions(panes: ClosedPanes, windows: Sequence[Window], serving: Serving) -> Callable[[str, str | None], str]:
     """Return a function: (model, version or None) -> that version, or the current one."""
 
     def version_of(model: str, version: str | None) -> str:
@@ -183,7 +184,7 @@ def make_map_measures(settings: Settings) -> Mapping[str, Measure]:
     return choose_measures({*make_measures(settings), "brier", "log_loss"})
 
 
-def make_known(panes: PaneReader, held: Callable[[], Collection[str]]) -> Callable[[], Collection[tuple[str, str]]]:
+def make_known(panes: ClosedPanes, held: Callable[[], Collection[str]]) -> Callable[[], Collection[tuple[str, str]]]:
     """Return a function that lists (model, version) of all series of the models whose lease this process has."""
 
     def known() -> Collection[tuple[str, str]]:
@@ -194,7 +195,7 @@ def make_known(panes: PaneReader, held: Callable[[], Collection[str]]) -> Callab
 
 
 def make_finding(
-    panes: PaneReader, window: Window, latest: Callable[[], Snapshot], serving: Serving, live: Live
+    panes: ClosedPanes, window: Window, latest: Callable[[], Snapshot], serving: Serving, live: Live
 ) -> Callable[[str], Finding | None]:
     """Return a function: model -> the verdict on what its current version serves, or None if there is no verdict.
 
@@ -204,7 +205,7 @@ def make_finding(
 
     def find(model: str) -> Finding | None:
         snapshot = latest()
-        version = snapshot.current_versions.get(model)
+        version = snapshot.current_version(model)
         if version is None:
             return None
         map_id, document = serving.champion(model, version).map_id, live(model, version)
@@ -223,7 +224,7 @@ def make_finding(
             version=version,
             miscalibrated=verdict in {Verdict.SHAPE, Verdict.BOTH},
             # Later events are not in the sample: their outcome can still change.
-            newest_ms=snapshot.watermarks_ms[model] - panes.policy(model).retention_ms,
+            newest_ms=snapshot.models[model].watermark_ms - panes.policy(model).retention_ms,
         )
 
     return find

@@ -249,8 +249,8 @@ def _print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in invalid.items())
         first = f"line {log.dead_letters[0].offset}: {log.dead_letters[0].detail}"
         console.print(f"no valid events: {reasons}; the first is {first}", style="yellow", markup=False)
-    for model, watermark in snapshot.watermarks_ms.items():
-        console.print(f"{model}: newest event at {time_text(watermark)} UTC", markup=False)
+    for name, model in snapshot.models.items():
+        console.print(f"{name}: newest event at {time_text(model.watermark_ms)} UTC", markup=False)
     if reports := list(snapshot.reports.values()):
         console.print(reports_table(reports, columns=distinguishing_columns(reports), width=console.width))
     else:

@@ -45,8 +45,8 @@ class SnapshotView:
             for key in keys
             if (reason := snapshot.failures.get(key)) is not None
         ]
-        times = (snapshot.model_evaluated_ms(model) for model in {key.series.model for key in keys})
-        evaluated_ms = min((at_ms for at_ms in times if at_ms is not None), default=snapshot.evaluated_ms)
+        times = (snapshot.models[model].evaluated_ms for model in {key.series.model for key in keys})
+        evaluated_ms = min(times, default=snapshot.evaluated_ms)
         head = encode_json(
             {
                 "evaluated_at": format_time(evaluated_ms) if snapshot.number else None,

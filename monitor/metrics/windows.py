@@ -398,7 +398,7 @@ class WindowFamilies:
     def __call__(self) -> Iterator[Family | WrittenFamily]:
         """Read the latest snapshot."""
         # Every replica chooses the level by all models, wherever they are exported.
-        level = self._levels.choose(len(self._evaluations.latest.watermarks_ms))
+        level = self._levels.choose(len(self._evaluations.latest.models))
         snapshot = self._exported()
         reports = list(snapshot.reports.values())
         texts = self._whole.write(reports, snapshot.coverage, level)
@@ -409,8 +409,8 @@ class WindowFamilies:
             exported = sum(text.rows for text in texts)
         for at, series in enumerate(self._exported_series(level)):
             yield WrittenFamily(series, [text.by_series[at] for text in texts])
-        yield from read_families([WATERMARK], [((model,), at_ms) for model, at_ms in snapshot.watermarks_ms.items()])
-        yield from read_families([SETTLED], [((model,), edge_ms) for model, edge_ms in snapshot.edges_ms.items()])
+        yield from read_families([WATERMARK], [((name,), of.watermark_ms) for name, of in snapshot.models.items()])
+        yield from read_families([SETTLED], [((name,), of.edge_ms) for name, of in snapshot.models.items()])
         dropped_total = self._count_dropped(snapshot.number, total - exported)
         scrape = _Scrape(self._evaluations, snapshot, level, exported, dropped_total)
         yield from read_families(EVALUATION, [((), scrape)])

@@ -10,21 +10,16 @@ import scipy
 from scipy.special import logsumexp, ndtri
 
 from monitor.arrays import Floats, Ints
+from monitor.sequential.serving_map import MIN_LOSS, SHARES, gains
 
 MIN_E_VALUE: Final = 20.0
 """Required e-value: a challenger that is no better reaches it with a probability of at most 1 / 20."""
-
-BETS: Final = (0.05, 0.2, 0.5, 0.9)
-"""Shares lambda that are bet on each event; the e-value is their mean."""
 
 MAX_E: Final = 1e300
 """Largest e-value in JSON, which has no infinity; ``log10_e`` is exact."""
 
 LOCAL_TOLERANCE: Final = 1.0
 """Standard deviations by which the excess of the largest local error may exceed that of what serves now."""
-
-_MIN_LOSS: Final = 1e-100
-"""If the largest possible loss is smaller, no bet is scaled by it: the bet would overflow."""
 
 _NORMAL_975: Final = float(ndtri(0.975))
 
@@ -154,7 +149,7 @@ def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -
     .. math:: E = \frac1{|B|} \sum_{\beta \in B} \prod_i \left(1 + \beta w_i [L(p_i, y_i) - L(q_i, y_i)]\right)
 
     with p the baseline's predictions, q the challenger's, and L the Brier loss, which lies in [0, 1]. The bets are
-    B = {lambda / max w} and {lambda / max_i w_i m_i} for the lambda of :data:`BETS`, with m_i the most that the
+    B = {lambda / max w} and {lambda / max_i w_i m_i} for the lambda of :data:`SHARES`, with m_i the most that the
     challenger can lose on event i, whatever its outcome. Both keep every factor above 0.
 
     If the challenger is not better, the mean of E is at most 1, so that E >= 20 has a probability of at most 5%. That
@@ -179,11 +174,11 @@ def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -
     prevalence of 1% and 6,000 held-out events, a challenger that removes an offset of .7 in the logits reached 20 in
     .00 of 1,000 samples, and in .46 with both kinds; for a slope of 1.3 of balanced models it was .81 instead of .86.
     """
-    gain, max_loss = _gains(baseline, challenger, outcome)
+    gain, max_loss = gains(baseline, challenger, outcome)
     largest_loss = float((weight * max_loss).max())
-    stakes = [share / float(weight.max()) for share in BETS]
-    if largest_loss > _MIN_LOSS:
-        stakes += [share / largest_loss for share in BETS]
+    stakes = [share / float(weight.max()) for share in SHARES]
+    if largest_loss > MIN_LOSS:
+        stakes += [share / largest_loss for share in SHARES]
     logs = [float(np.log1p(stake * weight * gain).sum()) for stake in stakes]
     return Evidence(
         log10_e=float(logsumexp(logs) - math.log(len(logs))) / math.log(10.0),
@@ -259,21 +254,6 @@ def judge(
         else:
             passed.append(f"Not worse among events that are alike: {compared}.")
     return Guard(not faults, tuple(faults or passed), tuple(notes))
-
-
-def _gains(baseline: Floats, challenger: Floats, outcome: Ints) -> tuple[Floats, Floats]:
-    """Return the Brier loss of the baseline minus the challenger's, and its largest possible loss, (n,) each.
-
-    Differences of squares are factored: otherwise predictions that differ in their last bits only would have rounding
-    errors larger than the possible loss, and so factors below 0.
-    """
-    change = challenger - baseline
-    if baseline.ndim == 1:
-        if_0, if_1 = -change * (baseline + challenger), change * ((1.0 - baseline) + (1.0 - challenger))
-        return np.where(outcome == 1, if_1, if_0), np.maximum(np.maximum(-if_0, -if_1), 0.0)
-    common = (change * (baseline + challenger)).sum(axis=1) / 2.0
-    gain = change[np.arange(outcome.size), outcome] - common
-    return gain, np.maximum(common - change.min(axis=1), 0.0)
 
 
 def mean_difference(difference: Floats, weight: Floats) -> LossDifference:

@@ -300,8 +300,7 @@ class AlertStore:
         Conflict
             It is not firing.
         """
-        with self._database.writing() as connection:
-            audit.wait_for_turn(self._database, connection)
+        with audit.changing(self._database) as connection:
             alert = _alert(_find(connection, alert_id))
             if alert.state not in OPEN:
                 raise Conflict(f"the alert {alert_id} is {alert.state}: only one that is firing can be acknowledged")

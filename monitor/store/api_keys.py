@@ -1,7 +1,6 @@
 """API keys in the database. Rows are never removed, as the audit trail refers to them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -38,7 +37,7 @@ class ApiKeys:
 
     def add_key(self, key: StoredKey, *, actor: str) -> None:
         """Store a key, with an audit entry. Raises Conflict if a valid key has its name, or any key its id."""
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             taken = connection.execute(
                 sa.select(API_KEYS.c.key_id).where(API_KEYS.c.name == key.name, API_KEYS.c.revoked_ms.is_(None))
             ).scalar_one_or_none()
@@ -56,7 +55,7 @@ class ApiKeys:
 
     def revoke_key(self, key_id: str, *, at_ms: int, actor: str) -> StoredKey:
         """Revoke a key, with an audit entry, unless it is revoked. Raises InputError if there is no such key."""
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             row = connection.execute(sa.select(API_KEYS).where(API_KEYS.c.key_id == key_id)).one_or_none()
             if row is None:
                 raise InputError(f"no API key has the id {key_id!r}")
@@ -66,12 +65,6 @@ class ApiKeys:
             connection.execute(sa.update(API_KEYS).where(API_KEYS.c.key_id == key_id).values(revoked_ms=at_ms))
             audit.append(connection, [_entry(key, at_ms, actor, "key_revoked", {})])
         return replace(key, revoked_ms=at_ms)
-
-    @contextmanager
-    def _changing(self) -> Iterator[sa.Connection]:
-        with self._database.writing() as connection:
-            audit.wait_for_turn(self._database, connection)
-            yield connection
 
 
 def _from_row(row: Any) -> StoredKey:

@@ -1,6 +1,7 @@
 """The audit trail in the database. Entries are appended; triggers of the database refuse to change them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -16,8 +17,16 @@ _LOCK: Final = 0x63616C_726566
 _detail_from_json: Final = msgspec.json.Decoder(dict)
 
 
+@contextmanager
+def changing(database: Database) -> Iterator[sa.Connection]:
+    """One transaction that writes; it sees the changes of earlier ones, and its entries are numbered after theirs."""
+    with database.writing() as connection:
+        wait_for_turn(database, connection)
+        yield connection
+
+
 def wait_for_turn(database: Database, connection: sa.Connection) -> None:
-    """Wait for earlier audited transactions, to see their changes and to number entries after theirs."""
+    """From now on the transaction sees the changes of earlier ones, and others wait for it."""
     if not database.is_sqlite:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 

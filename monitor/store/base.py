@@ -165,6 +165,8 @@ class PartitionState:
         Batches in the order in which they were saved. Closed samples are not loaded.
     read_to_ms
         As in :class:`PartitionClock`.
+    oldest_ms
+        (model, width of panes) -> start of the oldest closing.
     """
 
     offsets: Mapping[str, int]
@@ -174,6 +176,7 @@ class PartitionState:
     journal: Iterator[JournalBatch]
     candidates: Iterator[CandidateBatch] = field(default_factory=lambda: iter(()))
     read_to_ms: int = -1
+    oldest_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,14 @@ def retire(connection: sa.Connection, partition: int, old: Iterable[OldPanes]) -
             append(connection, partition, Closing.merged(parts).split(before_ms, wider_ms))
 
 
+def oldest(connection: sa.Connection, partition: int) -> dict[tuple[str, int], int]:
+    """(model, width of panes) -> start of its oldest closing."""
+    of = CLOSINGS.c
+    groups = sa.select(of.model, of.pane_ms, sa.func.min(of.from_ms)).where(of.partition == partition)
+    rows = connection.execute(groups.group_by(of.model, of.pane_ms))
+    return {(model, pane_ms): from_ms for model, pane_ms, from_ms in rows}
+
+
 def _take(connection: sa.Connection, partition: int, model: str, which: sa.ColumnElement[bool]) -> list[Closing]:
     """Remove closings of a model, and return them in order."""
     rows = connection.execute(

@@ -125,6 +125,13 @@ class Database:
         """An INSERT with ON CONFLICT."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
+    def upsert(self, table: sa.Table, *columns: str) -> "sqlite.Insert | postgresql.Insert":
+        """An INSERT that replaces columns of a row with the same key; all but the key, if none are named."""
+        insert = self.insert(table)
+        names = columns or [column.name for column in table.c if not column.primary_key]
+        values = {name: insert.excluded[name] for name in names}
+        return insert.on_conflict_do_update(index_elements=table.primary_key.columns, set_=values)
+
     @contextmanager
     def translated(self) -> Iterator[None]:
         """Raise the database's errors in the block as StoreUnavailable or StoreError."""

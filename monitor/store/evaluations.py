@@ -98,10 +98,8 @@ class EvaluationStore:
         of, leases = REPLICAS.c, EVALUATIONS.c
         with self._writing() as connection:
             now_ms = self._now_ms(connection)
-            insert = self._database.insert(REPLICAS).values(
-                id=replica, started_ms=now_ms, seen_ms=now_ms, roles=",".join(sorted(roles))
-            )
-            connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_={"seen_ms": now_ms}))
+            row = {"id": replica, "started_ms": now_ms, "seen_ms": now_ms, "roles": ",".join(sorted(roles))}
+            connection.execute(self._database.upsert(REPLICAS, "seen_ms"), row)
             connection.execute(sa.delete(REPLICAS).where(of.seen_ms < now_ms - _FORGOTTEN_MS))
             renew = (
                 sa.update(EVALUATIONS)
@@ -229,10 +227,7 @@ class EvaluationStore:
     ) -> None:
         """Write columns of models that have a row, or insert it."""
         if rows:
-            insert = self._database.insert(table)
-            upsert = insert.on_conflict_do_update(
-                index_elements=["model"], set_={name: insert.excluded[name] for name in columns}
-            )
+            upsert = self._database.upsert(table, *columns)
             values = [{name: row[name] for name in table.c.keys()} for row in rows]  # noqa: SIM118 - of columns
             # With RETURNING the rows are in one statement: see `_writing`.
             connection.execute(upsert.returning(table.c.model), values)

@@ -1,8 +1,7 @@
 """Refits, maps, champions and the audit trail of recalibration, in SQLite or PostgreSQL."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -50,7 +49,7 @@ class RecalibrationStore:
             Another refit of the model is under way, or the key was used with another ``fingerprint``.
         """
         model = job.model
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             if idempotency_key is not None:
                 earlier = connection.execute(
                     refits.select().where(REFITS.c.idempotency_key == idempotency_key)
@@ -81,7 +80,7 @@ class RecalibrationStore:
             if refits.claimable(connection, now_ms) is None:
                 # The usual case: without a write transaction, nobody else has to wait.
                 return None
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             while (row := refits.claimable(connection, now_ms)) is not None:
                 job = refits.from_row(row)
                 if job.attempts >= refits.MAX_ATTEMPTS:
@@ -138,7 +137,7 @@ class RecalibrationStore:
         """
         if job.state not in _ENDS or (artifact is None) != (job.state is JobState.FAILED):
             raise ValueError(f"a refit ends failed without a map, or rejected or candidate with one, got {job.state}")
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             row = refits.find(connection, job.id)
             if row.owner == owner and row.state not in UNDER_WAY:
                 return refits.from_row(row)
@@ -187,7 +186,7 @@ class RecalibrationStore:
         With ``lost``, which says how the worker was lost, the attempt counts, and the last of three ends the job as
         failed. Without it, because the service stops, the attempt does not count.
         """
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             row = refits.find(connection, job_id)
             if row.owner != owner or row.state != JobState.RUNNING:
                 return
@@ -291,7 +290,7 @@ class RecalibrationStore:
         Conflict
             It is no candidate, its baseline does not serve any more, or its map is not kept.
         """
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             job = refits.from_row(refits.find(connection, job_id))
             champion = servings.promote(connection, job, actor=actor, now_ms=now_ms, note=note)
             self._resolve_alerts(connection, champion, actor=actor, promoted=job_id)
@@ -299,7 +298,7 @@ class RecalibrationStore:
 
     def roll_back(self, model: str, version: str, *, actor: str, now_ms: int, note: str) -> Champion:
         """Let the map serve that served before, or none. Raises Conflict if no map serves."""
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             champion = servings.roll_back(connection, model, version, actor=actor, now_ms=now_ms, note=note)
             self._resolve_alerts(connection, champion, actor=actor)
             return champion
@@ -311,7 +310,7 @@ class RecalibrationStore:
 
     def add_audit(self, entry: AuditEntry) -> None:
         """Append an entry for something that changed nothing else, such as a refusal; the store numbers it."""
-        with self._changing() as connection:
+        with audit.changing(self._database) as connection:
             audit.append(connection, [entry])
 
     def handled_slot(self, model: str, expression: str, *, now_ms: int) -> int:
@@ -361,13 +360,6 @@ class RecalibrationStore:
             note="the map was rolled back" if promoted is None else f"the map {promoted} was promoted",
             now_ms=champion.since_ms,
         )
-
-    @contextmanager
-    def _changing(self) -> Iterator[sa.Connection]:
-        """Open a write transaction that sees all changes of those before it."""
-        with self._database.writing() as connection:
-            audit.wait_for_turn(self._database, connection)
-            yield connection
 
 
 def _give_up(connection: sa.Connection, job: Job, now_ms: int, how: str) -> None:

@@ -1,6 +1,6 @@
 """The store's tables, as of the newest migration."""
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
@@ -18,6 +18,8 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.types import TypeDecorator
+
+from monitor.store.migrations.columns import columns, keys, numbered, owner
 
 METADATA: Final = MetaData()
 
@@ -47,20 +49,19 @@ class Name(TypeDecorator[str]):
 META: Final = Table(
     "meta",
     METADATA,
-    Column("key", Text, primary_key=True),
-    Column("value", Text, nullable=False),
+    *keys(Text, "key"),
+    *columns(Text, "value"),
 )
 """Versions of the whole store, and the ids of the topics that it was read from."""
 
 PARTITIONS: Final = Table(
     "partitions",
     METADATA,
-    Column("partition", Integer, primary_key=True, autoincrement=False),
-    Column("epoch", BigInteger, nullable=False),
+    *keys(Integer, "partition"),
+    *columns(BigInteger, "epoch"),
     # Raised by every save, even without batches: it numbers the batches, and shows whether a save whose COMMIT was
     # not confirmed took place.
-    Column("next_sequence", BigInteger, nullable=False),
-    Column("dead_letters_pruned", BigInteger, nullable=False),
+    *columns(BigInteger, "next_sequence", "dead_letters_pruned"),
     # Models that the partition has not met are taken to have no earlier predictions in it: see PartitionClock.
     Column("read_to_ms", BigInteger, nullable=False, server_default="-1"),
     # Wall-clock time of the last save: says since when the partition is not read.
@@ -68,43 +69,22 @@ PARTITIONS: Final = Table(
 )
 
 
-def _partition() -> Column[int]:
-    return Column("partition", Integer, ForeignKey("partitions.partition"), primary_key=True, autoincrement=False)
-
-
-def _pane_key() -> list[Column[Any]]:
-    """Columns of a pane's key, in the order in which the index also finds expired panes."""
-    return [
-        Column("model", Name, primary_key=True),
-        Column("slide_ms", BigInteger, primary_key=True, autoincrement=False),
-        Column("start_ms", BigInteger, primary_key=True, autoincrement=False),
-        Column("version", Name, primary_key=True),
-        Column("segment", Name, primary_key=True),
-    ]
-
-
-def _number() -> Column[int]:
-    return Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
-
-
 OFFSETS: Final = Table(
     "offsets",
     METADATA,
-    _partition(),
-    Column("topic", Text, primary_key=True),
-    Column("next_offset", BigInteger, nullable=False),
+    owner(),
+    *keys(Text, "topic"),
+    *columns(BigInteger, "next_offset"),
 )
 
 MODELS: Final = Table(
     "models",
     METADATA,
-    _partition(),
-    Column("model_id", Integer, primary_key=True, autoincrement=False),
-    Column("name", Name, nullable=False),
-    Column("prediction_watermark_ms", BigInteger, nullable=False),
-    Column("outcome_watermark_ms", BigInteger, nullable=False),
-    Column("closed_to_ms", BigInteger, nullable=False),
-    Column("awaits_outcomes", Integer, nullable=False),
+    owner(),
+    *keys(Integer, "model_id"),
+    *columns(Name, "name"),
+    *columns(BigInteger, "prediction_watermark_ms", "outcome_watermark_ms", "closed_to_ms"),
+    *columns(Integer, "awaits_outcomes"),
     # Wall-clock time of the last save that changed it: says which models have stopped.
     Column("saved_ms", BigInteger, nullable=False, server_default="0"),
 )
@@ -112,22 +92,21 @@ MODELS: Final = Table(
 STRATA: Final = Table(
     "strata",
     METADATA,
-    _partition(),
-    Column("stratum_id", Integer, primary_key=True, autoincrement=False),
-    Column("model", Name, nullable=False),
-    Column("version", Name, nullable=False),
-    Column("segments", Text, nullable=False),  # JSON: [[key, value], ...]
+    owner(),
+    *keys(Integer, "stratum_id"),
+    *columns(Name, "model", "version"),
+    *columns(Text, "segments"),  # JSON: [[key, value], ...]
 )
 
 JOURNAL: Final = Table(
     "journal",
     METADATA,
-    _partition(),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("model", Name, nullable=False),
-    Column("bucket_ms", BigInteger, nullable=False),
-    Column("size", Integer, nullable=False),
-    Column("rows", LargeBinary, nullable=False),
+    owner(),
+    *keys(BigInteger, "sequence"),
+    *columns(Name, "model"),
+    *columns(BigInteger, "bucket_ms"),
+    *columns(Integer, "size"),
+    *columns(LargeBinary, "rows"),
     # Covers the query of the compaction, so that it reads no rows if there is nothing to do.
     Index("journal_by_bucket", "partition", "model", "bucket_ms", "sequence", "size"),
 )
@@ -135,34 +114,30 @@ JOURNAL: Final = Table(
 CLOSINGS: Final = Table(
     "closings",
     METADATA,
-    _partition(),
-    Column("model", Name, primary_key=True),
-    Column("to_ms", BigInteger, primary_key=True, autoincrement=False),
-    Column("from_ms", BigInteger, nullable=False),
-    Column("pane_ms", BigInteger, nullable=False),
-    Column("cells", LargeBinary, nullable=False),
-    Column("sketches", LargeBinary),
+    owner(),
+    *keys(Name, "model"),
+    *keys(BigInteger, "to_ms"),
+    *columns(BigInteger, "from_ms", "pane_ms"),
+    *columns(LargeBinary, "cells"),
+    *columns(LargeBinary, "sketches", nullable=True),
 )
 
 UNSETTLED: Final = Table(
     "unsettled",
     METADATA,
-    _partition(),
-    Column("cells", LargeBinary, nullable=False),
-    Column("sketches", LargeBinary),
+    owner(),
+    *columns(LargeBinary, "cells"),
+    *columns(LargeBinary, "sketches", nullable=True),
 )
 
 HISTORY: Final = Table(
     "history",
     METADATA,
-    _number(),
-    Column("model", Name, nullable=False),
-    Column("version", Name, nullable=False),
-    Column("segment", Name, nullable=False),
-    Column("day_ms", BigInteger, nullable=False),
-    Column("step_ms", BigInteger, nullable=False),
-    Column("size", Integer, nullable=False),
-    Column("points", LargeBinary, nullable=False),
+    numbered(),
+    *columns(Name, "model", "version", "segment"),
+    *columns(BigInteger, "day_ms", "step_ms"),
+    *columns(Integer, "size"),
+    *columns(LargeBinary, "points"),
     # Covers the query of the housekeeping, so that it reads no points if there is nothing to do.
     Index("history_by_series", "model", "version", "segment", "day_ms", "step_ms"),
     # A number is never reused, so the order of numbers is that of evaluations.
@@ -174,22 +149,25 @@ HISTORY: Final = Table(
 SAMPLE_CANDIDATES: Final = Table(
     "sample_candidates",
     METADATA,
-    _partition(),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("model", Name, nullable=False),
-    Column("bucket_ms", BigInteger, nullable=False),
-    Column("rows", LargeBinary, nullable=False),
+    owner(),
+    *keys(BigInteger, "sequence"),
+    *columns(Name, "model"),
+    *columns(BigInteger, "bucket_ms"),
+    *columns(LargeBinary, "rows"),
     Index("sample_candidates_by_bucket", "partition", "model", "bucket_ms"),
 )
 
 CLOSED_SAMPLES: Final = Table(
     "closed_samples",
     METADATA,
-    _partition(),
-    *_pane_key(),
-    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("size", Integer, nullable=False),
-    Column("sample", LargeBinary, nullable=False),
+    owner(),
+    # In the order in which the index also finds expired spans.
+    *keys(Name, "model"),
+    *keys(BigInteger, "slide_ms", "start_ms"),
+    *keys(Name, "version", "segment"),
+    *keys(BigInteger, "sequence"),
+    *columns(Integer, "size"),
+    *columns(LargeBinary, "sample"),
     # A refit reads one version of a model, of all partitions.
     Index("closed_samples_by_version", "model", "version"),
 )
@@ -199,26 +177,23 @@ of its parts, numbered in the order in which they were saved; ``size`` is their 
 COUNTERS: Final = Table(
     "counters",
     METADATA,
-    _partition(),
-    Column("type", Text, primary_key=True),
-    Column("result", Text, primary_key=True),
-    Column("events", BigInteger, nullable=False),
+    owner(),
+    *keys(Text, "type", "result"),
+    *columns(BigInteger, "events"),
 )
 
 DEAD_LETTERS: Final = Table(
     "dead_letters",
     METADATA,
-    _number(),
-    Column("stored_ms", BigInteger, nullable=False),
-    Column("topic", Text, nullable=False),
-    Column("partition", Integer, nullable=False),
-    Column("offset", BigInteger, nullable=False),
-    Column("timestamp_ms", BigInteger, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("detail", Name, nullable=False),
-    Column("key", LargeBinary),
-    Column("value", LargeBinary),
-    Column("headers", LargeBinary, nullable=False),  # MessagePack: [[name, bytes], ...]
+    numbered(),
+    *columns(BigInteger, "stored_ms"),
+    *columns(Text, "topic"),
+    *columns(Integer, "partition"),
+    *columns(BigInteger, "offset", "timestamp_ms"),
+    *columns(Text, "reason"),
+    *columns(Name, "detail"),
+    *columns(LargeBinary, "key", "value", nullable=True),
+    *columns(LargeBinary, "headers"),  # MessagePack: [[name, bytes], ...]
     UniqueConstraint("topic", "partition", "offset", name="dead_letters_by_offset"),
     Index("dead_letters_by_reason", "reason", "number"),
     # A number is never reused, so that pages can continue after a number.
@@ -232,32 +207,29 @@ _NOT_REVOKED: Final = text("revoked_ms IS NULL")
 REFITS: Final = Table(
     "refits",
     METADATA,
-    _number(),
+    numbered(),
     Column("id", Text, nullable=False, unique=True),
-    Column("model", Name, nullable=False),
-    Column("version", Name, nullable=False),
-    Column("method", Text, nullable=False),
-    Column("options", Text, nullable=False),  # JSON
-    Column("window_ms", BigInteger),
-    Column("promote", Integer, nullable=False),
-    Column("triggered_by", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("requested_ms", BigInteger, nullable=False),
-    Column("actor", Name, nullable=False),
-    Column("started_ms", BigInteger),
-    Column("finished_ms", BigInteger),
-    Column("progress", Double, nullable=False),
-    Column("step", Name, nullable=False),
-    Column("attempts", Integer, nullable=False),
-    Column("reason", Name),
-    Column("comparison", Text),  # JSON
-    Column("figures", Text, nullable=False),  # JSON: [name, ...]
-    Column("baseline", Text),
+    *columns(Name, "model", "version"),
+    *columns(Text, "method"),
+    *columns(Text, "options"),  # JSON
+    *columns(BigInteger, "window_ms", nullable=True),
+    *columns(Integer, "promote"),
+    *columns(Text, "triggered_by", "state"),
+    *columns(BigInteger, "requested_ms"),
+    *columns(Name, "actor"),
+    *columns(BigInteger, "started_ms", "finished_ms", nullable=True),
+    *columns(Double, "progress"),
+    *columns(Name, "step"),
+    *columns(Integer, "attempts"),
+    *columns(Name, "reason", nullable=True),
+    *columns(Text, "comparison", nullable=True),  # JSON
+    *columns(Text, "figures"),  # JSON: [name, ...]
+    *columns(Text, "baseline", nullable=True),
     # The worker of it, or the last one: tells a repeated report of its end from one that comes too late.
-    Column("owner", Text),
-    Column("lease_until_ms", BigInteger),
+    *columns(Text, "owner", nullable=True),
+    *columns(BigInteger, "lease_until_ms", nullable=True),
     Column("idempotency_key", Name, unique=True),
-    Column("fingerprint", Name, nullable=False),
+    *columns(Name, "fingerprint"),
     Index("refits_under_way", "model", unique=True, sqlite_where=_UNDER_WAY, postgresql_where=_UNDER_WAY),
     Index("refits_by_model", "model", "number"),
     sqlite_autoincrement=True,
@@ -267,50 +239,47 @@ RECALIBRATION_MAPS: Final = Table(
     "recalibration_maps",
     METADATA,
     Column("id", Text, ForeignKey("refits.id"), primary_key=True),
-    Column("artifact", LargeBinary, nullable=False),
-    Column("sha256", Text, nullable=False),
+    *columns(LargeBinary, "artifact"),
+    *columns(Text, "sha256"),
 )
 
 REFIT_FIGURES: Final = Table(
     "refit_figures",
     METADATA,
     Column("refit", Text, ForeignKey("refits.id"), primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("svg", LargeBinary, nullable=False),
+    *keys(Text, "name"),
+    *columns(LargeBinary, "svg"),
 )
 
 SERVINGS: Final = Table(
     "servings",
     METADATA,
-    Column("model", Name, primary_key=True),
-    Column("version", Name, primary_key=True),
-    Column("revision", BigInteger, primary_key=True, autoincrement=False),
-    Column("map_id", Text),  # null: predictions as they are
-    Column("since_ms", BigInteger, nullable=False),
-    Column("until_ms", BigInteger),
-    Column("goes_back_to", BigInteger),  # the revision that a rollback restores; null: predictions as they are
+    *keys(Name, "model", "version"),
+    *keys(BigInteger, "revision"),
+    *columns(Text, "map_id", nullable=True),  # null: predictions as they are
+    *columns(BigInteger, "since_ms"),
+    # The second is the revision that a rollback restores; null: predictions as they are.
+    *columns(BigInteger, "until_ms", "goes_back_to", nullable=True),
     Index("servings_now", "model", "version", unique=True, sqlite_where=_SERVES, postgresql_where=_SERVES),
 )
 
 REFIT_SCHEDULES: Final = Table(
     "refit_schedules",
     METADATA,
-    Column("model", Name, primary_key=True),
-    Column("expression", Text, nullable=False),
-    Column("handled_ms", BigInteger, nullable=False),
+    *keys(Name, "model"),
+    *columns(Text, "expression"),
+    *columns(BigInteger, "handled_ms"),
 )
 
 AUDIT: Final = Table(
     "audit",
     METADATA,
-    _number(),
-    Column("at_ms", BigInteger, nullable=False),
-    Column("actor", Name, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("model", Name, nullable=False),
-    Column("version", Name, nullable=False),
-    Column("subject", Name, nullable=False),
-    Column("detail", Text, nullable=False),  # JSON
+    numbered(),
+    *columns(BigInteger, "at_ms"),
+    *columns(Name, "actor"),
+    *columns(Text, "action"),
+    *columns(Name, "model", "version", "subject"),
+    *columns(Text, "detail"),  # JSON
     Index("audit_by_model", "model", "number"),
     sqlite_autoincrement=True,
 )
@@ -318,45 +287,41 @@ AUDIT: Final = Table(
 API_KEYS: Final = Table(
     "api_keys",
     METADATA,
-    Column("key_id", Text, primary_key=True),
-    Column("name", Name, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("grants", Text, nullable=False),  # JSON: ["read", "promote:churn", ...]
-    Column("created_ms", BigInteger, nullable=False),
-    Column("expires_ms", BigInteger),
-    Column("revoked_ms", BigInteger),
+    *keys(Text, "key_id"),
+    *columns(Name, "name"),
+    *columns(LargeBinary, "digest"),
+    *columns(Text, "grants"),  # JSON: ["read", "promote:churn", ...]
+    *columns(BigInteger, "created_ms"),
+    *columns(BigInteger, "expires_ms", "revoked_ms", nullable=True),
     Index("api_keys_by_name", "name", unique=True, sqlite_where=_NOT_REVOKED, postgresql_where=_NOT_REVOKED),
 )
 
 REPLICAS: Final = Table(
     "replicas",
     METADATA,
-    Column("id", Text, primary_key=True),
-    Column("started_ms", BigInteger, nullable=False),
-    Column("seen_ms", BigInteger, nullable=False),
-    Column("roles", Text, nullable=False),  # separated by commas
+    *keys(Text, "id"),
+    *columns(BigInteger, "started_ms", "seen_ms"),
+    *columns(Text, "roles"),  # separated by commas
 )
 
 EVALUATIONS: Final = Table(
     "evaluations",
     METADATA,
-    Column("model", Name, primary_key=True),
+    *keys(Name, "model"),
     # The lease: who evaluates the model, until when, and how many leases there were.
-    Column("owner", Text, nullable=False),
-    Column("epoch", BigInteger, nullable=False),
-    Column("until_ms", BigInteger, nullable=False),
+    *columns(Text, "owner"),
+    *columns(BigInteger, "epoch", "until_ms"),
     # The latest evaluation. Its number changes where its content does.
-    Column("number", BigInteger, nullable=False),
-    Column("evaluated_ms", BigInteger, nullable=False),
-    Column("summary", LargeBinary, nullable=False),
+    *columns(BigInteger, "number", "evaluated_ms"),
+    *columns(LargeBinary, "summary"),
 )
 
 EVALUATED_REPORTS: Final = Table(
     "evaluated_reports",
     METADATA,
-    Column("model", Name, primary_key=True),
-    Column("number", BigInteger, nullable=False),  # of the evaluation that last changed them
-    Column("reports", LargeBinary, nullable=False),
+    *keys(Name, "model"),
+    *columns(BigInteger, "number"),  # of the evaluation that last changed them
+    *columns(LargeBinary, "reports"),
 )
 """Apart from the leases, which are renewed every few seconds: reports are large and change more rarely."""
 
@@ -365,33 +330,23 @@ _IS_CURRENT: Final = text("is_current = 1")
 ALERTS: Final = Table(
     "alerts",
     METADATA,
-    _number(),
+    numbered(),
     Column("id", Text, nullable=False, unique=True),
-    Column("model", Name, nullable=False),
-    Column("version", Name, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("state", Text, nullable=False),
+    *columns(Name, "model", "version"),
+    *columns(Text, "kind", "state"),
     # Until its evidence has fallen below the line after it was resolved.
-    Column("is_current", Integer, nullable=False),
-    Column("pending_ms", BigInteger, nullable=False),
-    Column("firing_ms", BigInteger),
-    Column("acknowledged_by", Name),
-    Column("resolved_ms", BigInteger),
-    Column("reason", Text),
-    Column("log10_evidence", Double, nullable=False),
-    Column("log10_line", Double, nullable=False),
-    Column("settled_ms", BigInteger, nullable=False),
-    Column("since_ms", BigInteger, nullable=False),
-    Column("from_ms", BigInteger, nullable=False),
-    Column("to_ms", BigInteger, nullable=False),
-    Column("events", BigInteger, nullable=False),
-    Column("summary", Name, nullable=False),
-    Column("document", Text, nullable=False),  # JSON
+    *columns(Integer, "is_current"),
+    *columns(BigInteger, "pending_ms"),
+    *columns(BigInteger, "firing_ms", "resolved_ms", nullable=True),
+    *columns(Name, "acknowledged_by", nullable=True),
+    *columns(Text, "reason", nullable=True),
+    *columns(Double, "log10_evidence", "log10_line"),
+    *columns(BigInteger, "settled_ms", "since_ms", "from_ms", "to_ms", "events"),
+    *columns(Name, "summary"),
+    *columns(Text, "document"),  # JSON
     Index(
         "alerts_current",
-        "model",
-        "version",
-        "kind",
+        *("model", "version", "kind"),
         unique=True,
         sqlite_where=_IS_CURRENT,
         postgresql_where=_IS_CURRENT,
@@ -403,12 +358,11 @@ ALERTS: Final = Table(
 ALERT_CHANGES: Final = Table(
     "alert_changes",
     METADATA,
-    _number(),
+    numbered(),
     Column("alert", Text, ForeignKey("alerts.id"), nullable=False),
-    Column("at_ms", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("actor", Name, nullable=False),
-    Column("note", Name, nullable=False),
+    *columns(BigInteger, "at_ms"),
+    *columns(Text, "state"),
+    *columns(Name, "actor", "note"),
     Index("alert_changes_by_alert", "alert", "number"),
     sqlite_autoincrement=True,
 )
@@ -416,13 +370,13 @@ ALERT_CHANGES: Final = Table(
 WEBHOOKS: Final = Table(
     "webhooks",
     METADATA,
-    Column("name", Text, primary_key=True),
-    Column("delivered", BigInteger, nullable=False),  # number of the last change that was delivered or refused
+    *keys(Text, "name"),
+    *columns(BigInteger, "delivered"),  # number of the last change that was delivered or refused
     # Who delivers the next one, and until when nobody else does.
-    Column("owner", Text, nullable=False),
-    Column("until_ms", BigInteger, nullable=False),
+    *columns(Text, "owner"),
+    *columns(BigInteger, "until_ms"),
     # The attempts to deliver the next one, and when it is tried again.
-    Column("attempts", Integer, nullable=False),
-    Column("due_ms", BigInteger, nullable=False),
-    Column("error", Name),
+    *columns(Integer, "attempts"),
+    *columns(BigInteger, "due_ms"),
+    *columns(Name, "error", nullable=True),
 )

@@ -155,10 +155,9 @@ class SqlStore:
         new = {topic: topic_id for topic, topic_id in topic_ids.items() if known.get(topic) != topic_id}
         if not new:
             return
-        insert = self._database.insert(META)
-        upsert = insert.on_conflict_do_update(index_elements=["key"], set_={"value": insert.excluded.value})
+        rows = [{"key": _TOPIC_ID + topic, "value": new[topic]} for topic in sorted(new)]
         with self._database.writing() as connection:
-            connection.execute(upsert, [{"key": _TOPIC_ID + topic, "value": new[topic]} for topic in sorted(new)])
+            connection.execute(self._database.upsert(META), rows)
             if made_anew := new.keys() & known.keys():
                 connection.execute(sa.delete(OFFSETS).where(OFFSETS.c.topic.in_(made_anew)))
                 # No replica that still reads the earlier topic may save its offsets.
@@ -237,6 +236,7 @@ class SqlStore:
                     counters={(kind, result): n for kind, result, n in _rows(connection, COUNTERS, partition)},
                     journal=Stream((JournalBatch(*batch) for batch in batches), snapshot),
                     candidates=Stream((CandidateBatch(*batch) for batch in candidates), snapshot),
+                    oldest_ms=closings.oldest(connection, partition),
                     read_to_ms=-1 if (at_ms := connection.execute(read_to_ms).scalar()) is None else at_ms,
                 )
         except BaseException:
@@ -308,8 +308,12 @@ class SqlStore:
         StoreUnavailable
             The database does not answer.
         """
+        columns = [MODELS.c[name] for name in ("name", "partition", *ModelClock._fields)]
+        clocks: dict[str, dict[int, ModelClock]] = {}
         with self._database.reading() as connection:
-            return read_clocks(connection)
+            for model, partition, *clock in connection.execute(sa.select(*columns)):
+                clocks.setdefault(model, {})[partition] = ModelClock(*clock)
+        return clocks
 
     def partition_clocks(self) -> Mapping[int, PartitionClock]:
         """Partition -> how far it is read, of all that were ever assigned. Any thread.
@@ -321,8 +325,9 @@ class SqlStore:
         StoreUnavailable
             The database does not answer.
         """
+        columns = (PARTITIONS.c.partition, PARTITIONS.c.read_to_ms, PARTITIONS.c.saved_ms)
         with self._database.reading() as connection:
-            return read_partition_clocks(connection)
+            return {partition: PartitionClock(*clock) for partition, *clock in connection.execute(sa.select(*columns))}
 
     def read_closings(self, model: str, after_ms: Mapping[int, int]) -> Mapping[int, Sequence[Closing]]:
         """Partition -> its closings of a model that end after a time of that partition, in order. Any thread.
@@ -388,11 +393,9 @@ class SqlStore:
 
     def remove_dead_letters(self, numbers: Sequence[int], *, entry: AuditEntry | None = None) -> None:
         """Remove replayed or discarded letters, and append ``entry`` to the audit trail."""
-        with self._database.writing() as connection:
+        with audit.changing(self._database) as connection:
             connection.execute(sa.delete(DEAD_LETTERS).where(DEAD_LETTERS.c.number.in_(numbers)))
-            if entry is not None:
-                audit.wait_for_turn(self._database, connection)
-                audit.append(connection, [entry])
+            audit.append(connection, [] if entry is None else [entry])
 
     def read_sample(
         self, model: str, version: str, *, from_ms: int = 0, to_ms: int | None = None, limit: int | None = None
@@ -479,10 +482,7 @@ class SqlStore:
     ) -> None:
         records = _records(table, partition, rows)
         if records:
-            insert = self._database.insert(table)
-            others = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
-            key = table.primary_key.columns
-            connection.execute(insert.on_conflict_do_update(index_elements=key, set_=others), records)
+            connection.execute(self._database.upsert(table), records)
 
     def _save_dead_letters(self, connection: sa.Connection, checkpoint: Checkpoint) -> None:
         if not checkpoint.dead_letters:
@@ -515,21 +515,6 @@ class _UnconfirmedSave(NamedTuple):
 
     checkpoint: Checkpoint
     next_sequence: int
-
-
-def read_clocks(connection: sa.Connection) -> Mapping[str, Mapping[int, ModelClock]]:
-    """Model -> partition -> how far it is, of all partitions that hold the model."""
-    columns = [MODELS.c[name] for name in ("name", "partition", *ModelClock._fields)]
-    clocks: dict[str, dict[int, ModelClock]] = {}
-    for model, partition, *clock in connection.execute(sa.select(*columns)):
-        clocks.setdefault(model, {})[partition] = ModelClock(*clock)
-    return clocks
-
-
-def read_partition_clocks(connection: sa.Connection) -> Mapping[int, PartitionClock]:
-    """Partition -> how far it is read."""
-    rows = connection.execute(sa.select(PARTITIONS.c.partition, PARTITIONS.c.read_to_ms, PARTITIONS.c.saved_ms))
-    return {partition: PartitionClock(*clock) for partition, *clock in rows}
 
 
 def _lock(connection: sa.Connection, checkpoint: Checkpoint, numbers: int, now_ms: int) -> int:

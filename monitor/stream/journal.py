@@ -3,11 +3,13 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import grouped
 from monitor.store.base import Bucket, CandidateBatch, JournalBatch
 from monitor.stream.join import Joined
 
@@ -97,11 +99,8 @@ def sort_into_buckets(
     model = np.concatenate([part.model for part in joined])
     times_ms = np.concatenate([part.bucket_time_ms for part in joined])
     start_ms = times_ms - times_ms % widths_ms[model]
-    order = np.lexsort((start_ms, model))  # stable: rows of one bucket keep their order
-    model, start_ms = model[order], start_ms[order]
-    changes = np.flatnonzero((np.diff(model) != 0) | (np.diff(start_ms) != 0)) + 1
-    for part in np.split(np.arange(order.size), changes):
-        if part.size:
-            bucket = Bucket(names[model[part[0]]], int(start_ms[part[0]]))
-            chosen = order[part]
-            yield JournalBatch(bucket, rows[chosen].tobytes()), times_ms[chosen]
+    order, cuts = grouped(model, start_ms)
+    for first, end in pairwise(cuts):
+        chosen = order[first:end]
+        bucket = Bucket(names[model[chosen[0]]], int(start_ms[chosen[0]]))
+        yield JournalBatch(bucket, rows[chosen].tobytes()), times_ms[chosen]

@@ -27,9 +27,10 @@ from monitor.store.base import (
 from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.stream import event_results
 from monitor.stream.closing import close
-from monitor.stream.join import Join, Joined, Silence
+from monitor.stream.join import Ends, Join, Joined, Silence
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, sort_into_buckets
 from monitor.stream.sampling import Sampler, SampleSettings
+from monitor.stream.topic_progress import AtEnd
 from monitor.stream.vector_loops import NO_OUTCOME
 
 _DEPARTED: Final = "departed"
@@ -100,6 +101,9 @@ class Partition:
         self.join = Join(self._strata, self._met_from_ms)
         self.elsewhere: Mapping[str, ModelClock] = {}
         """How far each model is over all partitions."""
+        self.outcomes_at_end: AtEnd[NDArray[np.int64]] = AtEnd()
+        """Newest prediction of each model when its logs of outcomes were at their ends."""
+        self.all_at_end: AtEnd[Ends] = AtEnd()
         self._read_to_ms = -1
         self.sampler = Sampler(self._strata, settings.samples)
         self._buckets = JournalBuckets()
@@ -108,8 +112,8 @@ class Partition:
         self.dead_letter_reasons: Counter[str] = Counter()
         self.departed: Counter[str] = Counter()
         """Result -> predictions that have left the join."""
-        self._widened_ms: dict[tuple[str, int], int] = {}
-        """(model, width of panes) -> the time before which they were widened since the partition was claimed."""
+        self._oldest_ms: dict[tuple[str, int], int] = {}
+        """(model, width of panes) -> no closing with panes of this width is older."""
         self._saved_strata = 0
         self._saved_models: Sequence[ModelState] = ()
         self.saved_offsets: dict[str, int] = {}
@@ -314,17 +318,19 @@ class Partition:
                 kept_ms = self._settings.kept_ms[width_ms]
                 before_ms = edge_ms - kept_ms
                 before_ms -= before_ms % (wider_ms or width_ms)
-                spans = (before_ms - self._widened_ms.get((model, width_ms), 0)) / kept_ms
+                # Of a model whose first panes these are, nothing is older.
+                spans = (before_ms - self._oldest_ms.setdefault((model, width_ms), before_ms)) / kept_ms
                 if spans >= 1:
                     overdue.append((spans, OldPanes(model, width_ms, before_ms, wider_ms)))
         chosen = [panes for _, panes in sorted(overdue, key=lambda pair: pair[0], reverse=True)[:_MAX_WIDENED]]
-        self._widened_ms.update({(panes.model, panes.width_ms): panes.before_ms for panes in chosen})
+        self._oldest_ms.update({(panes.model, panes.width_ms): panes.before_ms for panes in chosen})
         return chosen
 
     def _restore(self, state: PartitionState) -> None:
         self.offsets.update(state.offsets)
         self.saved_offsets = dict(self.offsets)
         self._read_to_ms = state.read_to_ms
+        self._oldest_ms.update(state.oldest_ms)
         self._strata.restore([model.name for model in state.models], state.strata)
         self._saved_strata, self._saved_models = len(state.strata), state.models
         self.join.restore_models(state.models)

@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 import structlog
-from numpy.typing import NDArray
 
 from monitor.clock import Clock
 from monitor.errors import (
@@ -30,10 +29,10 @@ from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, ModelClock
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
-from monitor.stream.join import Ends, Silence
+from monitor.stream.join import Silence
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
-from monitor.stream.topic_progress import GRACE_SECONDS, Alignment, AtEnd
+from monitor.stream.topic_progress import GRACE_SECONDS, Alignment
 
 _log = structlog.get_logger(__name__)
 
@@ -149,8 +148,6 @@ class Pipeline:
         self._outcome_topics = [
             topic for topic, kind in settings.kinds.items() if len(settings.kinds) > 1 and kind is not Kind.PREDICTION
         ]
-        self._outcomes_at_end: dict[int, AtEnd[NDArray[np.int64]]] = {}
-        self._all_at_end: dict[int, AtEnd[Ends]] = {}
         self._clocks: Mapping[str, ModelClock] = {}
         """How far each model is over all partitions, at the last checkpoint."""
         self._read_to_ms = -1
@@ -283,7 +280,6 @@ class Pipeline:
         self._claim_retry.over()
         self._unclaimed.remove(number)
         self._partitions[number] = partition
-        self._outcomes_at_end[number], self._all_at_end[number] = AtEnd(), AtEnd()
         self._fenced = ""
         self._source.start(number, partition.offsets)
         self._paused = frozenset(paused for paused in self._paused if paused.partition != number)
@@ -312,8 +308,6 @@ class Pipeline:
     def _forget(self, numbers: frozenset[int]) -> None:
         for number in numbers:
             self._partitions.pop(number, None)
-            self._outcomes_at_end.pop(number, None)
-            self._all_at_end.pop(number, None)
             self._alignment.forget(number)
         self._paused = frozenset(paused for paused in self._paused if paused.partition not in numbers)
 
@@ -364,29 +358,29 @@ class Pipeline:
 
     def _silence(self, number: int) -> Silence:
         """What the ends of a partition's logs say about its models."""
-        join = self._partitions[number].join
-        read_ms = self._outcomes_at_end[number].known if self._outcome_topics else join.predictions_ms()
-        return join.silence(self._all_at_end[number].known, _NOTHING if read_ms is None else read_ms)
+        partition = self._partitions[number]
+        read_ms = partition.outcomes_at_end.known if self._outcome_topics else partition.join.predictions_ms()
+        return partition.join.silence(partition.all_at_end.known, _NOTHING if read_ms is None else read_ms)
 
     def _note_ends(self) -> None:
         """Note the partitions whose logs are read to their ends."""
         lag, now = self._lag(), self._clock.monotonic()
         if now - self._ends_noted >= GRACE_SECONDS:
-            for number in self._partitions:
-                self._outcomes_at_end[number].interrupt()
-                self._all_at_end[number].interrupt()
+            for partition in self._partitions.values():
+                partition.outcomes_at_end.interrupt()
+                partition.all_at_end.interrupt()
         self._ends_noted = now
 
         def at_end(topic: str) -> bool:
             # The end of a paused log is not updated.
-            where = TopicPartition(topic, number)
+            where = TopicPartition(topic, partition.number)
             return lag.get(where) == 0 and where not in self._paused
 
-        for number, partition in self._partitions.items():
+        for partition in self._partitions.values():
             if self._outcome_topics and all(map(at_end, self._outcome_topics)):
-                self._outcomes_at_end[number].note(now, partition.join.predictions_ms)
+                partition.outcomes_at_end.note(now, partition.join.predictions_ms)
             if all(map(at_end, self._settings.kinds)):
-                self._all_at_end[number].note(now, partial(partition.join.ends, self._clocks))
+                partition.all_at_end.note(now, partial(partition.join.ends, self._clocks))
 
     def _save(self) -> None:
         """Save the waiting checkpoints. On failure they keep waiting, and nothing is read meanwhile."""

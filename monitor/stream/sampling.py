@@ -9,11 +9,13 @@ is in the store only.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from monitor.arrays import grouped
 from monitor.errors import DamagedStore
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
@@ -183,9 +185,7 @@ class Sampler:
         self._update_names()
         if not self._versions:
             return
-        rows = joined.rows
-        confidence = np.empty(rows.size, np.int32)
-        confidence_strata(rows, read_blocks(rows), self._edges, confidence)
+        rows, confidence = joined.rows, self._confidence(joined.rows)
         chosen = np.empty(rows.size, np.int64)
         count = admit(rows, confidence, joined.model, self._version_of_stratum, self._widths_ms, self._full, chosen)
         if not count:
@@ -269,21 +269,17 @@ class Sampler:
         counted, counts = np.unique(np.stack([key[labelled] for key in keys]), axis=1, return_counts=True)
         for (at, start_ms, *key), count in zip(counted.T.tolist(), counts.tolist(), strict=True):
             self._settled[Bucket(names[at], start_ms)].labelled[tuple(key)] += count
-        # One group for each model and bucket.
         heads = np.flatnonzero(is_sampled)
-        heads = heads[np.lexsort((bucket_ms[heads], model[heads]))]
-        is_first = np.r_[True, (np.diff(model[heads]) != 0) | (np.diff(bucket_ms[heads]) != 0)]
-        cuts = [*np.flatnonzero(is_first).tolist(), heads.size]
+        order, cuts = grouped(model[heads], bucket_ms[heads])
+        buckets: list[Bucket] = []
         group = np.full(rows.size, -1)
-        group[heads] = np.cumsum(is_first) - 1
-        buckets = [
-            Bucket(names[at], start_ms)
-            for at, start_ms in zip(model[heads[is_first]].tolist(), bucket_ms[heads[is_first]].tolist(), strict=True)
-        ]
-        for bucket, start, end in zip(buckets, cuts, cuts[1:], strict=False):
-            places = heads[start:end]
+        """Of each row that is a candidate, the place of its bucket."""
+        for start, end in pairwise(cuts):
+            places = heads[order[start:end]]
+            bucket = Bucket(names[model[places[0]]], int(bucket_ms[places[0]]))
             found = _find(rows[places], np.ones(places.size, np.bool_), self._candidates_of(bucket))
-            group[places[found < 0]] = -1
+            group[places[found >= 0]] = len(buckets)
+            buckets.append(bucket)
         # The rows of probabilities behind a row belong to it.
         group = group[np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))]
         kept = np.flatnonzero(group >= 0)
@@ -441,19 +437,14 @@ class Sampler:
     ) -> Iterator[tuple[Bucket, _Cell, Candidates]]:
         """Group candidates by cell, and make missing cells. Skips models that are no longer sampled."""
         version = self._version_of_stratum[candidates.stratum]
-        order = np.lexsort((bucket_ms, version))
-        order = order[np.count_nonzero(version < 0) :]
-        version, bucket_ms = version[order], bucket_ms[order]
-        starts = (
-            np.flatnonzero(np.r_[True, (np.diff(version) != 0) | (np.diff(bucket_ms) != 0)]) if order.size else order
-        )
-        cuts = [*starts.tolist(), order.size]
+        sampled = np.flatnonzero(version >= 0)
+        order, cuts = grouped(version[sampled], bucket_ms[sampled])
+        order = sampled[order]
         models = {number: model for (model, _), number in self._versions.items()}
-        names = self._strata.models
-        for start, part in zip(starts.tolist(), candidates.take(order).slices(cuts), strict=True):
-            number = int(version[start])
+        for start, part in zip(cuts, candidates.take(order).slices(cuts), strict=False):
+            number = int(version[order[start]])
             model = models[number]
-            bucket = Bucket(names[model], int(bucket_ms[start]))
+            bucket = Bucket(self._strata.models[model], int(bucket_ms[order[start]]))
             cells = self._cells[bucket.model][bucket.start_ms]
             if number not in cells:
                 cells[number] = _Cell(self._candidates[model])

@@ -14,7 +14,8 @@ from monitor.events.model import CLASS, SeriesKey
 from monitor.reports.evaluation.assess import Assessment, build_report
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, reliability_bins
 from monitor.scores import GridTable, ScoreTable
-from monitor.windows.windows import Moment, PaneReader, Window
+from monitor.windows.panes import ClosedPanes
+from monitor.windows.windows import Moment, Window
 
 _MIN_SKETCHED_SHARE: Final = 0.99
 """Share of the window's events that a sketch must hold. While events arrive, cells and sketch are not read at once."""
@@ -44,12 +45,12 @@ class Contents(NamedTuple):
         return digest.intdigest()
 
 
-def moment_of(panes: PaneReader, model: str) -> Moment:
+def moment_of(panes: ClosedPanes, model: str) -> Moment:
     """The present moment of a model."""
     return Moment(panes.watermark_ms(model), panes.edge_ms(model))
 
 
-def read_window(panes: PaneReader, series: SeriesKey, window: Window, at: Moment) -> Contents:
+def read_window(panes: ClosedPanes, series: SeriesKey, window: Window, at: Moment) -> Contents:
     """Sum the predictions that the window covers at a moment of its model.
 
     A last-N window holds the newest whole panes with at least N answered predictions; all panes within its length where
@@ -75,7 +76,7 @@ def read_window(panes: PaneReader, series: SeriesKey, window: Window, at: Moment
     return Contents(from_ms, to_ms, table, sketch, emptiness)
 
 
-def read_window_as_of(panes: PaneReader, series: SeriesKey, window: Window, as_of_ms: int) -> Contents:
+def read_window_as_of(panes: ClosedPanes, series: SeriesKey, window: Window, as_of_ms: int) -> Contents:
     """Sum the predictions that the window covered when the model's watermark was at a time.
 
     Of a mature window this is what was reported then, up to events that were out of order in the log. Of a window that
@@ -102,7 +103,7 @@ def read_window_as_of(panes: PaneReader, series: SeriesKey, window: Window, as_o
     return contents
 
 
-def sum_panes(panes: PaneReader, series: SeriesKey, window: Window, from_ms: int, to_ms: int) -> GridTable:
+def sum_panes(panes: ClosedPanes, series: SeriesKey, window: Window, from_ms: int, to_ms: int) -> GridTable:
     """Sum the panes of a window that start in [from, to), with the negatives that it implies."""
     table = panes.sum(series, window.slide_ms, from_ms, to_ms)
     return table.with_implied_negatives() if _implies_negatives(panes, series, window) else table
@@ -152,7 +153,7 @@ def canonical_measures(sketch: SkceSketch | None, n: int) -> Mapping[str, Measur
     return {"skce": result}
 
 
-def _emptiness(panes: PaneReader, series: SeriesKey, window: Window, from_ms: int, at: Moment) -> str:
+def _emptiness(panes: ClosedPanes, series: SeriesKey, window: Window, from_ms: int, at: Moment) -> str:
     """Why the window from then on holds nothing, and at what event time it will."""
     waiting = panes.counts(series, window.slide_ms, from_ms, at.watermark_ms + 1)
     if not waiting:
@@ -168,7 +169,7 @@ def _emptiness(panes: PaneReader, series: SeriesKey, window: Window, from_ms: in
     )
 
 
-def _implies_negatives(panes: PaneReader, series: SeriesKey, window: Window) -> bool:
+def _implies_negatives(panes: ClosedPanes, series: SeriesKey, window: Window) -> bool:
     return window.mature and panes.policy(series.model).implied_negative
 
 

@@ -31,10 +31,11 @@ from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.windows.contents import Contents, moment_of, read_window, read_window_as_of, sum_panes, window_report
 from monitor.windows.lookup import current_version, find_series, no_window
-from monitor.windows.maturity import CoverageByAge
-from monitor.windows.snapshot import Snapshot
-from monitor.windows.snapshots import LocalSnapshots, Snapshots
-from monitor.windows.windows import Moment, PaneReader, Window
+from monitor.windows.maturity import AgeCohort, CoverageByAge
+from monitor.windows.panes import ClosedPanes
+from monitor.windows.snapshot import ModelSnapshot, Snapshot
+from monitor.windows.snapshots import Snapshots
+from monitor.windows.windows import Moment, Window
 
 _WAIT_SECONDS: Final = 0.05
 """A clock's sleep cannot be cut short, so waiting is cut into pieces: `stop` takes effect after at most one."""
@@ -112,7 +113,7 @@ class Evaluator:
 
     def __init__(
         self,
-        panes: PaneReader,
+        panes: ClosedPanes,
         windows: Sequence[Window],
         *,
         interval_seconds: float = 10.0,
@@ -142,7 +143,7 @@ class Evaluator:
         self._refresh = refresh
         self._clock = clock or SystemClock()
         self._coverage = CoverageByAge(panes, windows)
-        self._snapshots = snapshots or LocalSnapshots()
+        self._snapshots = snapshots or Snapshots()
         self._own = Snapshot()
         """The result of the last evaluation; the empty snapshot before the first."""
         self._entries: dict[ReportKey, _Entry] = {}
@@ -244,7 +245,7 @@ class Evaluator:
             raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
         snapshot = self.latest
         if as_of_ms is None:
-            wanted = version if version is not None else snapshot.current_versions.get(model)
+            wanted = version if version is not None else snapshot.current_version(model)
             if wanted is not None:
                 key = ReportKey(SeriesKey(model, wanted, segment), chosen.name)
                 if key in snapshot.reports:
@@ -282,23 +283,29 @@ class Evaluator:
                         failures[key] = entry.problem
                 except Exception as error:  # noqa: BLE001 - one failing report never stops the others
                     failures[key] = self._failed(key, error)
-        coverage = self._coverage.update([key for key in series if key.segment == ALL], tick.number)
-        versions = {model: current_version(self._panes, self._ordered, series, model) for model in moments}
+        coverage: dict[str, dict[tuple[str, str], Sequence[AgeCohort]]] = {model: {} for model in moments}
+        for version, cohorts in self._coverage.update(
+            [key for key in series if key.segment == ALL], tick.number
+        ).items():
+            coverage[version[0]][version] = cohorts
         self._entries = entries
+        evaluated_ms = self._clock.now_ms()
+        models = {
+            model: ModelSnapshot(
+                evaluated_ms,
+                at.watermark_ms,
+                at.edge_ms,
+                self._panes.held_back_by(model),
+                current_version(self._panes, self._ordered, series, model),
+                {},
+                {},
+                coverage[model],
+                epochs[model],
+            )
+            for model, at in moments.items()
+        }
         duration = self._clock.monotonic() - started
-        self._own = Snapshot(
-            number=tick.number,
-            evaluated_ms=self._clock.now_ms(),
-            duration_seconds=duration,
-            watermarks_ms={model: at.watermark_ms for model, at in moments.items()},
-            edges_ms={model: at.edge_ms for model, at in moments.items()},
-            holds={model: hold for model in moments if (hold := self._panes.held_back_by(model)) is not None},
-            current_versions=versions,
-            reports={key: entry.report for key, entry in entries.items()},
-            failures=failures,
-            coverage=coverage,
-            epochs=epochs,
-        )
+        self._own = self._with_reports(Snapshot(tick.number, evaluated_ms, duration, models), failures)
         self._snapshots.publish(self._own)
         if duration > self._interval_seconds:
             _log.warning(
@@ -329,9 +336,22 @@ class Evaluator:
             longest = max(longest, self._clock.monotonic() - started)
         self._renewal_seconds = longest
         if waiting:
-            reports = {key: entry.report for key, entry in self._entries.items()}
-            self._own = replace(self._own, reports=reports, failures=failures)
+            self._own = self._with_reports(self._own, failures)
             self._snapshots.publish(self._own)
+
+    def _with_reports(self, snapshot: Snapshot, failures: Mapping[ReportKey, str]) -> Snapshot:
+        """The snapshot with the reports as they are now."""
+        reports: dict[str, dict[ReportKey, Report]] = {model: {} for model in snapshot.models}
+        failed: dict[str, dict[ReportKey, str]] = {model: {} for model in snapshot.models}
+        for key, entry in self._entries.items():
+            reports[key.series.model][key] = entry.report
+        for key, reason in failures.items():
+            failed[key.series.model][key] = reason
+        models = {
+            model: replace(part, reports=reports[model], failures=failed[model])
+            for model, part in snapshot.models.items()
+        }
+        return replace(snapshot, models=models)
 
     def _renew_one(self, entry: _Entry) -> None:
         if entry.table is None:

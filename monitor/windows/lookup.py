@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 
 from monitor.errors import UnknownModel, UnknownSeries
 from monitor.events.model import ALL, OTHER, SeriesKey
-from monitor.windows.windows import PaneReader, Window
+from monitor.windows.panes import ClosedPanes
+from monitor.windows.windows import Window
 
 
 def current_version(
-    panes: PaneReader,
+    panes: ClosedPanes,
     windows: Sequence[Window],
     series: Sequence[SeriesKey],
     model: str,
@@ -48,7 +49,7 @@ def current_version(
 
 
 def find_series(
-    panes: PaneReader,
+    panes: ClosedPanes,
     windows: Sequence[Window],
     *,
     model: str,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from monitor.events.model import SeriesKey
-from monitor.windows.windows import PaneReader, Window
+from monitor.windows.panes import ClosedPanes
+from monitor.windows.windows import Window
 
 COHORTS: Final = ("0-25%", "25-50%", "50-75%", "75-100%", "mature")
 """Ages of predictions, relative to their model's horizon."""
@@ -36,7 +37,7 @@ class CoverageByAge:
     narrowest there are.
     """
 
-    def __init__(self, panes: PaneReader, windows: Sequence[Window]) -> None:
+    def __init__(self, panes: ClosedPanes, windows: Sequence[Window]) -> None:
         self._panes = panes
         # Of windows with one width of panes, the longest says how long those are kept.
         self._lengths = {

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -13,51 +13,33 @@ from monitor.outage_log import Outage
 from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore, SaveMore
 from monitor.windows.history import points_of
 from monitor.windows.leases import Leases
-from monitor.windows.model_snapshot import (
+from monitor.windows.snapshot import (
     ModelSnapshot,
+    Snapshot,
     decode_reports,
     decode_summary,
     encode_reports,
     encode_summary,
-    join,
-    split,
 )
-from monitor.windows.snapshot import Snapshot
 
 EXCHANGE_SECONDS: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
 
-class Snapshots(Protocol):
-    """Says which models are evaluated here, and holds the result."""
-
-    @property
-    def latest(self) -> Snapshot:
-        """The latest snapshot of all models, from all replicas."""
-        ...
-
-    def acquire(self, models: Collection[str]) -> Mapping[str, int]:
-        """Model -> epoch of its lease, of those of these models that are to be evaluated here."""
-        ...
-
-    def publish(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot of this process."""
-        ...
-
-
-class LocalSnapshots:
+class Snapshots:
     """The snapshots of a process that evaluates all models alone, and keeps nothing."""
 
     def __init__(self) -> None:
         self.latest = Snapshot()
+        """The latest snapshot of all models, from all replicas."""
 
     def acquire(self, models: Collection[str]) -> Mapping[str, int]:
-        """All of them."""
+        """Model -> epoch of its lease, of those of these models that are to be evaluated here."""
         return dict.fromkeys(models, 0)
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot."""
+        """Replace the snapshot of this process."""
         self.latest = snapshot
 
 
@@ -68,11 +50,9 @@ class _Known(NamedTuple):
     number: int
     """Of the stored evaluation; negative for one that was evaluated here."""
     reports_number: int
-    epoch: int = -1
-    """Of the lease under which it was evaluated here."""
 
 
-class SharedSnapshots:
+class SharedSnapshots(Snapshots):
     """The snapshots of all replicas, merged: one's own at once, those of others from the store.
 
     :meth:`publish` and :meth:`exchange` may be called from two threads; everything else from any.
@@ -100,12 +80,12 @@ class SharedSnapshots:
         save_more: SaveMore | None = None,
         clock: Clock | None = None,
     ) -> None:
+        super().__init__()
         self._store = store
         self._save_more = save_more
         self._windows = windows
         self._leases = leases
         self._own = Snapshot()
-        self._own_parts: Mapping[str, ModelSnapshot] = {}
         self._known: dict[str, _Known] = {}
         self._saved = Snapshot()
         self._exported = Snapshot()
@@ -115,7 +95,6 @@ class SharedSnapshots:
         self._outage = Outage(
             _log, "evaluations are not exchanged", "evaluations are exchanged again", clock or SystemClock()
         )
-        self.latest = Snapshot()
         self.was_read = False
         """Whether the store was read since this process started."""
 
@@ -138,7 +117,7 @@ class SharedSnapshots:
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the snapshot of this process. Other replicas see it after the next :meth:`exchange` of both."""
         with self._merging:
-            self._own, self._own_parts = snapshot, split(snapshot)
+            self._own = snapshot
             self._merge()
 
     def exported(self) -> Snapshot:
@@ -147,15 +126,11 @@ class SharedSnapshots:
         It is the same object as long as it holds the same.
         """
         with self._merging:
-            own, latest, held = self._own, self.latest, frozenset(self._leases.held())
+            latest, held = self.latest, frozenset(self._leases.held())
             before, before_held = self._exported_of
             if before is not latest or before_held != held:
                 self._exported_of = latest, held
-                if latest is own and held >= own.watermarks_ms.keys():
-                    self._exported = own
-                else:
-                    parts = {model: part for model, part in split(latest).items() if model in held}
-                    self._exported = join(own, parts, own.epochs)
+                self._exported = self._with({model: part for model, part in latest.models.items() if model in held})
             return self._exported
 
     def exchange(self) -> None:
@@ -171,28 +146,28 @@ class SharedSnapshots:
 
     def _save(self) -> None:
         with self._merging:
-            own, parts = self._own, self._own_parts
+            own = self._own
         if own is self._saved:
             return
         changed, same = [], {}
-        for model, part in parts.items():
+        for model, part in own.models.items():
             before = self._known.get(model)
-            known = before.part if before is not None and before.epoch == own.epochs[model] else None
-            if known is not None and part.same_reports(known) and part.same_summary(known):
+            known = before.part if before is not None and before.part.epoch == part.epoch else None
+            same_reports = known is not None and part.same_reports(known)
+            if known is not None and same_reports and part.same_summary(known):
                 same[model] = part.evaluated_ms
                 continue
             new = [
                 report for key, report in part.reports.items() if known is None or report is not known.reports.get(key)
             ]
-            reports = None if known is not None and part.same_reports(known) else encode_reports(part.reports.values())
+            reports = None if same_reports else encode_reports(part.reports.values())
             changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new)))
-        lost = self._store.save(self._leases.replica, own.epochs, changed, same, self._save_more)
+        epochs = {model: part.epoch for model, part in own.models.items()}
+        lost = self._store.save(self._leases.replica, epochs, changed, same, self._save_more)
         self._saved = own
-        self._leases.drop(lost, own.epochs)
+        self._leases.drop(lost, epochs)
         with self._merging:
-            for model, part in parts.items():
-                if model not in lost:
-                    self._known[model] = _Known(part, -1, -1, own.epochs[model])
+            self._known |= {model: _Known(part, -1, -1) for model, part in own.models.items() if model not in lost}
 
     def _read(self) -> None:
         states = self._store.states()
@@ -235,25 +210,27 @@ class SharedSnapshots:
 
     def _merge(self) -> None:
         """Take the own evaluation of models that no other replica is known to have taken, and the store's others."""
-        parts = {model: known.part for model, known in self._known.items()}
         mine = self._mine()
-        for model, part in self._own_parts.items():
-            if model not in parts or model in mine:
-                parts[model] = part
-        if parts.keys() == self._own_parts.keys() and all(parts[model] is self._own_parts[model] for model in parts):
-            self.latest = self._own
-        else:
-            own = self._own
-            if not own.number and parts:
-                # Nothing was evaluated here; what is shown is as old as the newest of it.
-                number = max(known.number for known in self._known.values())
-                own = replace(own, number=number, evaluated_ms=max(part.evaluated_ms for part in parts.values()))
-            self.latest = join(own, parts, self._own.epochs)
+        own = {model: part for model, part in self._own.models.items() if model not in self._known or model in mine}
+        merged = self._with({model: known.part for model, known in self._known.items()} | own)
+        if not merged.number and merged.models:
+            # Nothing was evaluated here; what is shown is as old as the newest of it.
+            number = max(known.number for known in self._known.values())
+            newest_ms = max(part.evaluated_ms for part in merged.models.values())
+            merged = replace(merged, number=number, evaluated_ms=newest_ms)
+        self.latest = merged
+
+    def _with(self, models: Mapping[str, ModelSnapshot]) -> Snapshot:
+        """The snapshot of this process with these models in place of its own; the very same where they are."""
+        own = self._own
+        if models.keys() == own.models.keys() and all(part is own.models[model] for model, part in models.items()):
+            return own
+        return replace(own, models=dict(sorted(models.items())))
 
     def _mine(self) -> Collection[str]:
         """Models that were evaluated here under the lease that this replica still seems to have."""
         epochs = self._leases.epochs
-        return {model for model in self._own_parts if epochs.get(model) == self._own.epochs[model]}
+        return {model for model, part in self._own.models.items() if epochs.get(model) == part.epoch}
 
     def _log_unreadable(self, model: str, error: IncompatibleStore) -> None:
         if self._unreadable.get(model) != str(error):

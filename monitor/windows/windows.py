@@ -1,13 +1,7 @@
-"""Windows: which predictions a report covers, and the panes that hold them."""
+"""Windows: which predictions a report covers."""
 
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
-
-from monitor.classes.sketch import SkceSketch
-from monitor.events.model import ModelPolicy, SeriesKey
-from monitor.scores import GridTable
-from monitor.store.settled import Hold
+from typing import Final, NamedTuple
 
 SLIDES_MS: Final = tuple(1000 * seconds for seconds in (1, 5, 15, 60, 300, 900, 3600, 10800, 43200, 86400))
 """Widths that panes may have. Each divides the next, so panes of any two widths nest."""
@@ -67,50 +61,3 @@ class Count(NamedTuple):
     start_ms: int
     predictions: int
     labelled: int
-
-
-class PaneReader(Protocol):
-    """Reads the panes, summed over all partitions. May be called from any thread."""
-
-    def series(self) -> Sequence[SeriesKey]:
-        """The series that have panes."""
-        ...
-
-    def policy(self, model: str) -> ModelPolicy:
-        """The policy of a model that has series."""
-        ...
-
-    def watermark_ms(self, model: str) -> int:
-        """The newest event time of the model, over predictions, outcomes and partitions."""
-        ...
-
-    def edge_ms(self, model: str) -> int:
-        """The time before which its predictions are settled in all partitions."""
-        ...
-
-    def held_back_by(self, model: str) -> Hold | None:
-        """The partition that holds the settled edge of the model back; None if none does."""
-        ...
-
-    def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
-        """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
-        ...
-
-    def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
-        """Sketch of whole probability vectors in those panes; None where the series has none."""
-        ...
-
-    def revision(self, series: SeriesKey, to_ms: int) -> Hashable:
-        """A value that changes when panes that start before a time may have.
-
-        Far cheaper than :meth:`sum`. A revision read before a sum is never newer than the sum.
-        """
-        ...
-
-    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[Count]:
-        """The counts of the panes that start in [from, to), ascending by start, without empty ones."""
-        ...
-
-    def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
-        """Panes of this width that start earlier are gone."""
-        ...

@@ -35,8 +35,9 @@ from monitor.recalibration.serving import Serving
 from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, Job, JobState
-from monitor.windows.snapshot import Snapshot
-from monitor.windows.windows import PaneReader, Window
+from monitor.windows.panes import ClosedPanes
+from monitor.windows.snapshot import ModelSnapshot, Snapshot
+from monitor.windows.windows import Window
 from tests.patience import PATIENCE_SECONDS, eventually
 
 START_MS = 1_790_000_000_000
@@ -115,7 +116,7 @@ def sampled(service: Service) -> int:
 def wait_until_sampled(service: Service) -> None:
     """Wait for all but the last minutes, which may still be corrected, and for an evaluation of them."""
     eventually(lambda: sampled(service) > EVENTS * 0.9, shown=lambda: (sampled(service), service.status))
-    eventually(lambda: "churn" in service.evaluator.latest.current_versions)
+    eventually(lambda: "churn" in service.evaluator.latest.models)
 
 
 def ended(service: Service, job: Job) -> Job:
@@ -305,10 +306,10 @@ def test_the_longest_window_by_time_is_the_one_whose_verdict_counts(tmp_path: Pa
     assert longest_window(windows[1:2]).name == "b"
 
 
-def panes(*series: SeriesKey) -> PaneReader:
+def panes(*series: SeriesKey) -> ClosedPanes:
     """What is read of panes here, of these series."""
     return cast(
-        "PaneReader",
+        "ClosedPanes",
         SimpleNamespace(
             series=lambda: list(series),
             policy=lambda _: ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=1000),
@@ -336,7 +337,10 @@ def finder(
     diagnosis = None if verdict is None else Diagnosis(verdict, "")
     report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=diagnosis)
     snapshot = Snapshot(
-        watermarks_ms={"churn": START_MS}, current_versions={"churn": "7", "new": "1"}, reports={report.key: report}
+        models={
+            "churn": ModelSnapshot(0, START_MS, -1, None, "7", {report.key: report}, {}, {}),
+            "new": ModelSnapshot(0, START_MS, -1, None, "1", {}, {}, {}),
+        }
     )
     known = serving(*([] if champion is None else [champion]))
     document = None if live is None else {"maps": {"champion": live}}

@@ -27,6 +27,7 @@ BUDGETS: Final = {
     "ten million": Budget("10 million pending predictions", "2.3 GB", "1.2 GB, restored in 10 s"),
     "values": Budget("1,000 series x 4 windows: values after every one of them changed", "-", "4 s of one processor"),
     "intervals": Budget("then all intervals, levels, verdicts", "90 ms each", "60 s of one processor"),
+    "evidence": Budget("evidence of all alternatives, D1 to D4, for every event", "-", "150 ns an event"),
     "reports": Budget("report request while ingesting at full rate", "p99 13 ms", "p99 10 ms at 200/s"),
 }
 

@@ -97,11 +97,11 @@ def _wait_until_evaluated(replicas: list[Service], simulator: Simulator) -> None
 
     def evaluated() -> bool:
         latest = service.evaluator.latest
-        newest = max(latest.watermarks_ms.values(), default=0)
+        newest = max((model.watermark_ms for model in latest.models.values()), default=0)
         behind = sum(lag or 0 for lag in service.status.lag.values())
         stale = sum(replica.evaluator.staleness for replica in replicas)
-        exported = sorted(model for replica in replicas for model in replica.snapshots.exported().watermarks_ms)
-        each_once = exported == sorted(latest.watermarks_ms)
+        exported = sorted(model for replica in replicas for model in replica.snapshots.exported().models)
+        each_once = exported == sorted(latest.models)
         return newest > simulator.now_ms - MINUTE_MS and behind == 0 and stale == 0 and each_once
 
     eventually(evaluated, shown=lambda: [(one.status, one.evaluator.staleness, one.leases.held()) for one in replicas])
@@ -252,7 +252,7 @@ def test_a_choice_of_several_is_taken_for_each_of_them(watched: Prometheus) -> N
 
 def test_sum_and_maximum_over_replicas_are_the_value_of_the_model(replicas: Watched) -> None:
     running, services = replicas
-    exporting = [set(service.snapshots.exported().watermarks_ms) for service in services]
+    exporting = [set(service.snapshots.exported().models) for service in services]
     assert sum(map(bool, exporting)) > 1, exporting
     by = "by (model, version, segment, window)"
     for name, read in {

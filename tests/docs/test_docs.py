@@ -92,7 +92,7 @@ def test_every_page_is_found_from_the_readme() -> None:
     assert found >= set(PAGES)
 
 
-@pytest.mark.parametrize("name", ["measures.md", "which-measure.md", "classes.md", "python.md"])
+@pytest.mark.parametrize("name", ["measures.md", "which-measure.md", "classes.md", "python.md", "alarms.md"])
 def test_the_examples_of_the_measures_print_what_they_say(name: str) -> None:
     page = DOCS / name
     examples = doctest.DocTestParser().get_doctest("\n".join(blocks(page, "pycon")), {}, page.name, str(page), 0)

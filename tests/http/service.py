@@ -51,14 +51,14 @@ class Evaluator(Evaluations):
         )
 
     def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
-        chosen = version or self.latest.current_versions.get(model, "")
+        chosen = version or self.latest.current_version(model) or ""
         key = ReportKey(SeriesKey(model, chosen, segment), window or self.windows[0].name)
         if as_of_ms is not None and as_of_ms < KEPT_FROM_MS:
             raise NoLongerKept(f"predictions are kept since {KEPT_FROM_MS}: ask as of then or later")
         if key in self.latest.failures:
             raise EvaluationFailed(f"the report could not be made: {self.latest.failures[key]}")
         if key not in self.latest.reports:
-            raise UnknownSeries(f"no model {model!r}; models are {sorted(self.latest.current_versions)}")
+            raise UnknownSeries(f"no model {model!r}; models are {sorted(self.latest.models)}")
         latest = self.latest.reports[key]
         if as_of_ms is None:
             return latest

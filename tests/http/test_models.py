@@ -1,11 +1,9 @@
-from dataclasses import replace
-
 import pytest
 
 from monitor.events.model import SeriesKey
 from monitor.reports.evaluation.report import ReportKey
 from tests.http.service import Service
-from tests.snapshots import report, snapshot
+from tests.snapshots import failing, report, snapshot
 
 
 @pytest.fixture
@@ -68,7 +66,7 @@ def test_too_little_data_and_none_at_all_are_states(service: Service) -> None:
 
 def test_a_model_without_any_report_failed(service: Service) -> None:
     key = ReportKey(SeriesKey("fraud", "1", "all"), "1h")
-    service.show(replace(service.evaluator.latest, failures={key: "ValueError: torn"}))
+    service.show(failing(service.evaluator.latest, key, "ValueError: torn"))
     models = {each["model"]: each for each in service.client().get("/v1/models").json()["models"]}
     assert models["fraud"]["state"] == "failed"
 

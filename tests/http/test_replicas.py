@@ -1,10 +1,12 @@
 """Replicas: which there are, what one without the role `serve` answers, and how old a report of another one is."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from monitor.store.evaluations import Replica
+from monitor.windows.snapshot import Snapshot
 from tests.http.service import Service, assert_problem
 from tests.snapshots import HOUR_MS, NOW_MS, many_reports, snapshot
 
@@ -35,13 +37,17 @@ def test_without_the_role_serve_only_probes_and_metrics_answer(path: str) -> Non
         assert client.get(probe).status_code == 200
 
 
+def evaluated(snapshot: Snapshot, at_ms: int, others_ms: Mapping[str, int]) -> Snapshot:
+    """The snapshot with other times of evaluation."""
+    models = {name: replace(model, evaluated_ms=others_ms.get(name, at_ms)) for name, model in snapshot.models.items()}
+    return replace(snapshot, evaluated_ms=at_ms, models=models)
+
+
 def test_a_report_says_how_old_its_model_is() -> None:
     service = Service()
     of_two = snapshot(many_reports(60))
-    first, second, *_ = sorted(of_two.watermarks_ms)
-    service.show(
-        replace(of_two, evaluated_ms=service.clock.now_ms(), evaluated_at_ms={second: service.clock.now_ms() - 7_400})
-    )
+    first, second, *_ = sorted(of_two.models)
+    service.show(evaluated(of_two, service.clock.now_ms(), {second: service.clock.now_ms() - 7_400}))
     client = service.client()
     service.clock.advance(1)
     assert client.get(f"/v1/models/{first}/report").headers["age"] == "1"
@@ -58,8 +64,8 @@ def test_a_report_says_how_old_its_model_is() -> None:
 def test_lists_say_how_old_the_oldest_is() -> None:
     service = Service()
     of_two = snapshot(many_reports(60))
-    first, second, *_ = sorted(of_two.watermarks_ms)
-    service.show(replace(of_two, evaluated_ms=NOW_MS, evaluated_at_ms={second: NOW_MS - 7_000}))
+    first, second, *_ = sorted(of_two.models)
+    service.show(evaluated(of_two, NOW_MS, {second: NOW_MS - 7_000}))
     client = service.client()
     models = {model["model"]: model for model in client.get("/v1/models").json()["models"]}
     assert models[first]["evaluated_at"] == "2027-01-15T08:00:00.000Z"

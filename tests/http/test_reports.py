@@ -5,7 +5,7 @@ import pytest
 from monitor.events.model import SeriesKey
 from monitor.reports.evaluation.report import ReportKey
 from tests.http.service import KEPT_FROM_MS, Service, assert_problem
-from tests.snapshots import NOW_MS, many_reports, report, snapshot
+from tests.snapshots import NOW_MS, failing, many_reports, report, snapshot
 
 REPORT = "/v1/models/churn/report"
 
@@ -132,9 +132,7 @@ def test_a_misspelt_parameter_is_refused(service: Service) -> None:
 
 def test_a_report_that_failed_says_why_and_may_be_asked_again(service: Service) -> None:
     key = ReportKey(SeriesKey("churn", "7", "all"), "24h")
-    latest = service.evaluator.latest
-    kept = {other: each for other, each in latest.reports.items() if other != key}
-    service.show(replace(latest, reports=kept, failures={key: "ValueError: table is torn"}))
+    service.show(failing(service.evaluator.latest, key, "ValueError: table is torn"))
     answer = service.client().get(REPORT)
     assert_problem(answer, 503, "table is torn")
     assert int(answer.headers["retry-after"]) > 0

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from monitor.recalibration.guard import BETS, MIN_E_VALUE, Evidence, Guard, LocalError, LossDifference, judge, weigh
+from monitor.recalibration.guard import MIN_E_VALUE, Evidence, Guard, LocalError, LossDifference, judge, weigh
+from monitor.sequential.serving_map import SHARES
 from tests.reference.naive_guard import naive_e_value
 
 Floats = NDArray[np.float64]
@@ -78,7 +79,7 @@ def test_evidence_beyond_all_floats_is_kept_by_its_logarithm() -> None:
     oracle = y.astype(np.float64)
     found = weigh(np.full(n, 0.5), oracle, y, np.ones(n))
     # It gains .25 each time, and would lose .75 if it were wrong.
-    expected = n * math.log10(1.0 + 0.9 / 0.75 * 0.25) - math.log10(2 * len(BETS))
+    expected = n * math.log10(1.0 + 0.9 / 0.75 * 0.25) - math.log10(2 * len(SHARES))
     assert found.log10_e == pytest.approx(expected, rel=1e-6)
     assert found.e_value == pytest.approx(1e300)
     back = weigh(oracle, np.full(n, 0.5), y, np.ones(n))
@@ -131,9 +132,9 @@ def test_predictions_that_differ_by_their_last_bits_have_evidence_of_what_differ
     gains = [
         float((exact_loss(old, k) - exact_loss(new, k)) / most) for (old, new), k in zip(pairs, y.tolist(), strict=True)
     ]
-    products = [math.prod(1.0 + share * gain for gain in gains) for share in BETS]
+    products = [math.prod(1.0 + share * gain for gain in gains) for share in SHARES]
     # The bets on the largest weight neither win nor lose: each is worth 1.
-    wanted = (sum(products) + len(BETS)) / (2 * len(BETS))
+    wanted = (sum(products) + len(SHARES)) / (2 * len(SHARES))
     assert weigh(p, q, y, np.ones(300)).e_value == pytest.approx(wanted, rel=1e-9)
 
 

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import psutil
+import sqlalchemy as sa
 import yaml
 from confluent_kafka import Producer
 
@@ -26,6 +27,7 @@ from monitor.errors import StoreUnavailable
 from monitor.scores import grid
 from monitor.scores.grid_table import COLUMNS
 from monitor.store.closing import Closing
+from monitor.store.schema import COUNTERS
 from monitor.store.sql import SqlStore
 from monitor.windows.windows import Window
 from tests.cli.kafka_service import Served
@@ -285,13 +287,11 @@ class Soak:
         return sum(self._counted().values())
 
     def _counted(self) -> Counter[tuple[str, str]]:
-        counted: Counter[tuple[str, str]] = Counter()
-        for partition in range(PARTITIONS):
-            state = self._store.load(partition)
-            state.journal.close()  # type: ignore[attr-defined]
-            state.candidates.close()  # type: ignore[attr-defined]
-            counted.update({key: n for key, n in state.counters.items() if key[0] in _TYPES})
-        return counted
+        of = COUNTERS.c
+        sums = sa.select(of.type, of.result, sa.func.sum(of.events)).where(of.type.in_(_TYPES))
+        with self._store.database.reading() as connection:
+            rows = connection.execute(sums.group_by(of.type, of.result)).all()
+            return Counter({(type_, result): int(value) for type_, result, value in rows})
 
     def _show(self) -> None:
         with_memory = self._served.process.poll() is None

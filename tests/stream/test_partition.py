@@ -138,6 +138,25 @@ def test_closings_that_no_window_needs_are_removed(tmp_path: Path) -> None:
     assert closed_to_ms - 16_000 < closings[0].to_ms <= closed_to_ms - 5_000
 
 
+def test_old_closings_of_all_models_are_removed_also_by_a_partition_that_is_restored_all_the_time(
+    tmp_path: Path,
+) -> None:
+    policy, kept_ms = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000), 10_000
+    settings = PartitionSettings(policy=lambda _: policy, kept_ms={1_000: kept_ms})
+    models = [f"m{at:02}" for at in range(40)]
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        for second in range(80):
+            events = [
+                NaiveEvent(Kind.LABELLED, model, str(second), START_MS + 1_000 * second, 0.25, 1) for model in models
+            ]
+            partition = Partition(0, store.claim(0), settings, store.load(0))
+            partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
+            store.save([partition.checkpoint()])
+        ages_ms = [int(partition.join.closed_to_ms[0]) - closings_in(store, model)[0].from_ms for model in models]
+    # Once they span as long as they are kept, and three checkpoints for all models.
+    assert max(ages_ms) <= 2 * kept_ms + 5_000
+
+
 def test_beyond_the_caps_names_share_one_bucket() -> None:
     settings = PartitionSettings(
         policy=SETTINGS.policy, kept_ms={1_000: 120_000}, caps=Caps(versions=2, segment_values=2)

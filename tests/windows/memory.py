@@ -1,6 +1,6 @@
 """Panes in memory: raw events, summed on demand into real grid tables."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.store.settled import Hold
+from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Count
 
 MINUTE_MS = 60_000
@@ -22,11 +23,12 @@ CHURN = SeriesKey("churn", "7", ALL)
 EVENT = np.dtype([("time_ms", "<i8"), ("p", "<f8"), ("y", "i1")])
 
 
-class MemoryPanes:
-    """A PaneReader over events that a test adds and answers."""
+class MemoryPanes(ClosedPanes):
+    """Panes of events that a test adds and answers."""
 
     def __init__(self, policy: ModelPolicy) -> None:
-        self._policy = policy
+        super().__init__({}, lambda _: policy)
+        self.of_all = policy
         self._events: dict[SeriesKey, NDArray[Any]] = {}
         self._watermarks: dict[str, int] = {}
         self._changes: dict[SeriesKey, int] = {}
@@ -40,14 +42,14 @@ class MemoryPanes:
         new["time_ms"], new["p"], new["y"] = times, p, y
         self._changes[series] = self._changes.get(series, 0) + 1
         self._events[series] = np.concatenate([self._events.get(series, np.empty(0, EVENT)), new])
-        self.advance(series.model, int(times.max(initial=-1)))
+        self.advance_to(series.model, int(times.max(initial=-1)))
 
     def answer(self, series: SeriesKey, rows: ArrayLike, y: int) -> None:
         """Let outcomes come in for the events of these places."""
         self._changes[series] += 1
         self._events[series]["y"][np.asarray(rows)] = y
 
-    def advance(self, model: str, watermark_ms: int) -> None:
+    def advance_to(self, model: str, watermark_ms: int) -> None:
         """Let time pass without predictions."""
         self._watermarks[model] = max(self._watermarks.get(model, -1), watermark_ms)
 
@@ -56,17 +58,17 @@ class MemoryPanes:
         events: NDArray[Any] = self._events[series]
         return events[(events["time_ms"] >= from_ms) & (events["time_ms"] < to_ms)]
 
-    def series(self) -> Sequence[SeriesKey]:
+    def series(self) -> list[SeriesKey]:
         return list(self._events)
 
     def policy(self, model: str) -> ModelPolicy:
-        return self._policy
+        return self.of_all
 
     def watermark_ms(self, model: str) -> int:
         return self._watermarks[model]
 
     def edge_ms(self, model: str) -> int:
-        return self._watermarks[model] - self._policy.horizon_ms
+        return self._watermarks[model] - self.of_all.horizon_ms
 
     def held_back_by(self, model: str) -> Hold | None:
         return None
@@ -82,7 +84,7 @@ class MemoryPanes:
     def revision(self, series: SeriesKey, to_ms: int) -> Hashable:
         return self._changes.get(series, 0), self.kept_ms
 
-    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Sequence[Count]:
+    def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[Count]:
         events = self._in_panes(series, slide_ms, from_ms, to_ms)
         starts = events["time_ms"] - events["time_ms"] % slide_ms
         return [

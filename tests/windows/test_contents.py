@@ -78,7 +78,7 @@ def test_a_last_n_window_reaches_back_its_length_at_the_most() -> None:
 def test_a_last_n_window_passes_over_silence() -> None:
     panes, window = stream(POLICY), Window("w", DAY_MS, last=300)
     busy = read_window(panes, CHURN, window, moment_of(panes, "churn"))
-    panes.advance("churn", panes.watermark_ms("churn") + 6 * HOUR_MS)
+    panes.advance_to("churn", panes.watermark_ms("churn") + 6 * HOUR_MS)
     silent = read_window(panes, CHURN, window, moment_of(panes, "churn"))
     assert silent.to_ms == busy.to_ms + 6 * HOUR_MS
     assert silent.table.labelled >= 300

@@ -106,8 +106,10 @@ def test_a_snapshot_holds_every_series_in_every_window() -> None:
     assert all(report.key == at for at, report in snapshot.reports.items())
     assert snapshot.number == 1
     assert snapshot.evaluated_ms == 123_000
-    assert snapshot.watermarks_ms == {each: panes.watermark_ms(each) for each in ("churn", "fraud")}
-    assert snapshot.current_versions == {"churn": "7", "fraud": "1"}
+    assert {name: model.watermark_ms for name, model in snapshot.models.items()} == {
+        each: panes.watermark_ms(each) for each in ("churn", "fraud")
+    }
+    assert {name: model.current_version for name, model in snapshot.models.items()} == {"churn": "7", "fraud": "1"}
     assert snapshot.failures == {}
     assert evaluator.evaluations_total == 1
 
@@ -154,7 +156,7 @@ def test_too_little_is_said_in_words_and_never_measured() -> None:
 
 def test_a_window_without_predictions_has_no_means() -> None:
     panes = stream(hours=1)
-    panes.advance("churn", START_MS + 30 * HOUR_MS)
+    panes.advance_to("churn", START_MS + 30 * HOUR_MS)
     report = Evaluator(panes, WINDOWS, clock=ManualClock()).evaluate().reports[key()]
     assert report.insufficient == (f"holds no predictions: there are none since {text_of(START_MS + 28 * HOUR_MS)}")
     assert (report.n, report.prevalence, report.mean_prediction, report.label_coverage) == (0, None, None, None)
@@ -177,9 +179,9 @@ def test_a_window_that_holds_nothing_yet_says_when_it_will(window: Window) -> No
     assert report.diagnosis is not None
     assert report.insufficient in report.diagnosis.sentence
     # And so it is: not a moment before, and then with all of them.
-    panes.advance("churn", due_ms - 1)
+    panes.advance_to("churn", due_ms - 1)
     assert evaluator.evaluate().reports[key(window=window.name)].predictions == 0
-    panes.advance("churn", due_ms)
+    panes.advance_to("churn", due_ms)
     assert evaluator.evaluate().reports[key(window=window.name)].predictions == 20_000
 
 
@@ -235,7 +237,7 @@ def test_panes_that_did_not_change_are_not_summed() -> None:
     evaluator.evaluate()
     assert panes.sums == len(WINDOWS)
     panes.sums = 0
-    panes.advance("churn", panes.watermark_ms("churn") + WINDOWS[0].slide_ms)
+    panes.advance_to("churn", panes.watermark_ms("churn") + WINDOWS[0].slide_ms)
     moved = evaluator.evaluate()
     assert panes.sums >= len(series)
     assert moved.reports == Evaluator(panes, WINDOWS, measures=KCE, draws=0, clock=ManualClock()).evaluate().reports
@@ -265,10 +267,10 @@ def test_time_alone_moves_a_silent_window_without_measuring_it_again() -> None:
     panes, counted = stream(hours=2), Counted()
     window = Window("last 50", DAY_MS, last=50)
     evaluator = Evaluator(panes, [window], measures=counted.measures, minimum=Minimum(events=10), clock=ManualClock())
-    panes.advance("churn", START_MS + 5 * HOUR_MS)
+    panes.advance_to("churn", START_MS + 5 * HOUR_MS)
     first = evaluator.evaluate().reports[key(window="last 50")]
     before = counted.values
-    panes.advance("churn", START_MS + 7 * HOUR_MS)
+    panes.advance_to("churn", START_MS + 7 * HOUR_MS)
     second = evaluator.evaluate().reports[key(window="last 50")]
     assert counted.values == before
     assert first.to_ms is not None
@@ -566,14 +568,14 @@ def test_without_a_version_the_newest_predictions_decide() -> None:
     panes = stream(old, hours=6)
     add_hours(panes, new, 5, 3)
     evaluator = Evaluator(panes, WINDOWS, measures=KCE, clock=ManualClock())
-    assert evaluator.evaluate().current_versions == {"churn": "10"}
+    assert evaluator.evaluate().current_version("churn") == "10"
     assert evaluator.report("churn").version == "10"
     assert evaluator.report("churn", as_of_ms=START_MS + 4 * HOUR_MS).version == "9"
     # Both predict: the one that predicts more.
     add_hours(panes, old, 8, 3)
     p, y = calibrated(20, 1)
     panes.add(new, START_MS + 11 * HOUR_MS - np.arange(1, 21) * 18_000, p, y)
-    assert evaluator.evaluate().current_versions == {"churn": "9"}
+    assert evaluator.evaluate().current_version("churn") == "9"
 
 
 def test_what_is_unknown_names_what_is_there() -> None:
@@ -615,7 +617,7 @@ class Unreadable(MemoryPanes):
 
     unread = True
 
-    def series(self) -> Sequence[SeriesKey]:
+    def series(self) -> list[SeriesKey]:
         if self.unread:
             self.unread = False
             raise OSError("the panes are busy")
@@ -647,7 +649,7 @@ def test_the_thread_evaluates_until_it_is_stopped_and_outlives_a_failure() -> No
 class Restless(MemoryPanes):
     """Panes whose outcomes are corrected before every evaluation."""
 
-    def series(self) -> Sequence[SeriesKey]:
+    def series(self) -> list[SeriesKey]:
         self.answer(CHURN, np.arange(1200, 1250), self.sums % 2)
         return super().series()
 

@@ -34,7 +34,7 @@ def panes() -> MemoryPanes:
     panes = MemoryPanes(ModelPolicy(horizon_ms=0, lateness_ms=0))
     add_hour(panes, 0)
     # One event of the next hour lets the window of this one end.
-    panes.advance("churn", START_MS + HOUR_MS)
+    panes.advance_to("churn", START_MS + HOUR_MS)
     return panes
 
 
@@ -57,7 +57,7 @@ def test_a_window_has_its_verdict_with_the_intervals(panes: MemoryPanes) -> None
 def test_a_model_is_judged_by_its_own_tolerance() -> None:
     panes = MemoryPanes(ModelPolicy(horizon_ms=0, lateness_ms=0))
     add_hour(panes, 0, slope=1.6)
-    panes.advance("churn", START_MS + HOUR_MS)
+    panes.advance_to("churn", START_MS + HOUR_MS)
     usual, tolerant = (
         Evaluator(panes, [WINDOW], tolerance=tolerance, clock=ManualClock()).evaluate().reports[KEY]
         for tolerance in (None, {"churn": 1.0}.__getitem__)
@@ -74,7 +74,7 @@ def test_a_window_says_how_good_the_model_is_and_that_of_a_top_label_does_not() 
     for classes in ((), ("a", "b", "c")):
         panes = MemoryPanes(ModelPolicy(horizon_ms=0, lateness_ms=0, classes=classes))
         add_hour(panes, 0)
-        panes.advance("churn", START_MS + HOUR_MS)
+        panes.advance_to("churn", START_MS + HOUR_MS)
         reports.append(Evaluator(panes, [WINDOW], draws=0, clock=ManualClock()).evaluate().reports[KEY])
         assert reports[-1].measures
     assert reports[0].performance == performance(table_of(panes, reports[0]))
@@ -107,7 +107,7 @@ def test_the_verdict_of_up_to_now_stands_until_it_is_renewed(panes: MemoryPanes)
     assert watched.seen[0].decomposition == {}
     watched.seen.clear()
     add_hour(panes, 1, slope=2.0)
-    panes.advance("churn", START_MS + 2 * HOUR_MS)
+    panes.advance_to("churn", START_MS + 2 * HOUR_MS)
     new = evaluator.evaluate().reports[KEY]
     between = watched.seen[0]
     assert between.measures["kce"].value == new.measures["kce"].value != old.measures["kce"].value
@@ -121,7 +121,7 @@ def test_a_window_that_runs_dry_is_insufficient_at_once(panes: MemoryPanes) -> N
     clock = ManualClock()
     evaluator = Evaluator(panes, [WINDOW], clock=clock)
     assert evaluator.evaluate().reports[KEY].decomposition
-    panes.advance("churn", START_MS + 40 * HOUR_MS)
+    panes.advance_to("churn", START_MS + 40 * HOUR_MS)
     report = evaluator.evaluate().reports[KEY]
     assert report.insufficient is not None
     assert report.diagnosis is not None
@@ -130,7 +130,7 @@ def test_a_window_that_runs_dry_is_insufficient_at_once(panes: MemoryPanes) -> N
     assert report.decomposition == {}
     # And what comes back is not judged by what was before.
     add_hour(panes, 41)
-    panes.advance("churn", START_MS + 42 * HOUR_MS)
+    panes.advance_to("churn", START_MS + 42 * HOUR_MS)
     back = evaluator.evaluate().reports[KEY]
     assert back.diagnosis == diagnose(table_of(panes, back), draws=199)
 
@@ -139,7 +139,7 @@ def test_a_report_of_then_has_the_verdict_of_then(panes: MemoryPanes) -> None:
     evaluator = Evaluator(panes, [WINDOW], clock=ManualClock())
     then = evaluator.evaluate().reports[KEY]
     add_hour(panes, 1, slope=2.0)
-    panes.advance("churn", START_MS + 2 * HOUR_MS)
+    panes.advance_to("churn", START_MS + 2 * HOUR_MS)
     assert evaluator.evaluate().reports[KEY].diagnosis != then.diagnosis
     assert evaluator.report("churn", as_of_ms=START_MS + HOUR_MS) == then
 
@@ -149,7 +149,7 @@ def test_without_draws_there_is_no_verdict_but_of_too_little(panes: MemoryPanes)
     report = evaluator.evaluate().reports[KEY]
     assert report.diagnosis is None
     assert report.decomposition
-    panes.advance("churn", START_MS + 40 * HOUR_MS)
+    panes.advance_to("churn", START_MS + 40 * HOUR_MS)
     dry = evaluator.evaluate().reports[KEY].diagnosis
     assert dry is not None
     assert dry.verdict is Verdict.INSUFFICIENT

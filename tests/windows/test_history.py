@@ -52,7 +52,7 @@ def stream(hours: float) -> MemoryPanes:
     n = int(200 * (hours + 1))
     p, y = calibrated(n, 3, slope=1.7)
     panes.add(CHURN, START_MS + np.arange(n) * 18_000, p, y)
-    panes.advance("churn", START_MS + int((hours + 1) * HOUR_MS))
+    panes.advance_to("churn", START_MS + int((hours + 1) * HOUR_MS))
     return panes
 
 
@@ -109,7 +109,7 @@ def test_each_end_of_a_window_is_a_point_with_what_its_report_said(store: SqlSto
     panes = stream(2)
     replica = Replica(store, panes)
     for minute in range(3):
-        panes.advance("churn", START_MS + 3 * HOUR_MS + minute * MINUTE_MS)
+        panes.advance_to("churn", START_MS + 3 * HOUR_MS + minute * MINUTE_MS)
         for _ in range(2):
             latest = replica.evaluate()
         expected.append(latest.reports[ReportKey(CHURN, "1h")])
@@ -133,7 +133,7 @@ def test_another_replica_goes_on_with_the_same_points(store: SqlStore, history: 
     assert parts(store) == 2
     assert points(history) == written
     # The first was paused, and wakes up: it has no lease any more, and what it evaluated is not saved.
-    panes.advance("churn", START_MS + 3 * HOUR_MS + MINUTE_MS)
+    panes.advance_to("churn", START_MS + 3 * HOUR_MS + MINUTE_MS)
     second.evaluate()
     assert parts(store) == 3
     assert len(points(history)) == 2

@@ -18,7 +18,7 @@ def panes(horizon_ms: int, ages_ms: list[int], answered: list[bool], *, implied_
     """Predictions of these ages, answered or not."""
     memory = MemoryPanes(ModelPolicy(horizon_ms, HOUR_MS, implied_negative=implied_negative))
     memory.add(CHURN, NOW_MS - np.array(ages_ms), np.full(len(ages_ms), 0.3), np.where(answered, 1, -1))
-    memory.advance("churn", NOW_MS)
+    memory.advance_to("churn", NOW_MS)
     return memory
 
 

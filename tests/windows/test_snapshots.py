@@ -18,8 +18,7 @@ from monitor.store.evaluations import EvaluationState, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.leases import Leases, owner_of
-from monitor.windows.model_snapshot import decode_reports, decode_summary, encode_reports, encode_summary, split
-from monitor.windows.snapshot import Snapshot
+from monitor.windows.snapshot import Snapshot, decode_reports, decode_summary, encode_reports, encode_summary
 from monitor.windows.snapshots import SharedSnapshots
 from monitor.windows.windows import Window
 from tests.windows.memory import HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
@@ -62,7 +61,7 @@ class Replica:
     @property
     def models(self) -> set[str]:
         """Models that it exports."""
-        return set(self.snapshots.exported().watermarks_ms)
+        return set(self.snapshots.exported().models)
 
 
 @pytest.fixture
@@ -112,8 +111,8 @@ def test_the_stored_form_holds_all_of_an_evaluation(panes: MemoryPanes) -> None:
     )
     snapshot = evaluator.evaluate()
     failed = ReportKey(SeriesKey("m0", "1", "region=us"), "1h")
-    snapshot = replace(snapshot, failures={failed: "ValueError: torn"})
-    for part in split(snapshot).values():
+    failing = replace(snapshot.models["m0"], failures={failed: "ValueError: torn"})
+    for part in [replace(part, epoch=-1) for part in ({**snapshot.models, "m0": failing}).values()]:
         reports = decode_reports(encode_reports(part.reports.values()))
         assert decode_summary(encode_summary(part), part.evaluated_ms, reports) == part
         for key, report in part.reports.items():
@@ -127,7 +126,7 @@ def test_the_stored_form_holds_all_of_an_evaluation(panes: MemoryPanes) -> None:
 def test_one_replica_publishes_at_once(store: SqlStore, panes: MemoryPanes, clock: ManualClock) -> None:
     alone = Replica("a", store, panes, clock)
     snapshot = alone.evaluator.evaluate()
-    assert sorted(snapshot.watermarks_ms) == MODELS
+    assert sorted(snapshot.models) == MODELS
     assert alone.snapshots.latest is snapshot
     assert alone.snapshots.exported() is snapshot
     alone.snapshots.exchange()
@@ -145,9 +144,10 @@ def test_every_replica_has_all_reports_and_exports_its_own(
         latest = replica.snapshots.latest
         assert content(latest) == content(offline)
         assert list(latest.reports) == list(offline.reports)
-        assert latest.watermarks_ms == offline.watermarks_ms
         assert latest.coverage == offline.coverage
-        assert latest.current_versions == offline.current_versions
+        for model, part in offline.models.items():
+            assert latest.models[model].watermark_ms == part.watermark_ms
+            assert latest.models[model].current_version == part.current_version
         assert replica.models == {model for model in MODELS if owner_of(model, "abc") == replica.leases.replica}
         # A report of a model that another replica evaluates is not computed again.
         for key, report in latest.reports.items():
@@ -168,7 +168,7 @@ def test_a_replica_that_takes_over_exports_what_was_stored_at_once(
     assert second.models == set(MODELS)
     exported = second.snapshots.exported().reports
     assert {key: exported[key] for key in before} == before
-    age_ms = clock.now_ms() - second.snapshots.latest.evaluated_at_ms[min(lost)]
+    age_ms = clock.now_ms() - second.snapshots.latest.models[min(lost)].evaluated_ms
     assert age_ms == 9000
     # The first was only paused: it exports nothing, before it learns why.
     assert first.models == set()
@@ -209,7 +209,7 @@ def test_reports_are_written_where_they_changed(store: SqlStore, panes: MemoryPa
     reading.leases.leave()
     turn(clock, writing)
     numbers = {model: state.number for model, state in writing.store.states().items()}
-    panes.advance("m1", panes.watermark_ms("m1") + 1)
+    panes.advance_to("m1", panes.watermark_ms("m1") + 1)
     more(panes, "m2", 9, first_hour=2)
     turn(clock, writing)
     states = writing.store.states()
@@ -219,7 +219,7 @@ def test_reports_are_written_where_they_changed(store: SqlStore, panes: MemoryPa
     assert {model for model, number in read.items() if number == states[model].number > 1} == {"m2"}
     turn(clock, reading)
     assert content(reading.snapshots.latest) == content(writing.snapshots.latest)
-    assert reading.snapshots.latest.watermarks_ms == writing.snapshots.latest.watermarks_ms
+    assert reading.snapshots.latest.models.keys() == writing.snapshots.latest.models.keys()
 
 
 def test_while_the_store_is_away_the_last_snapshot_is_served_and_not_exported(
@@ -229,7 +229,7 @@ def test_while_the_store_is_away_the_last_snapshot_is_served_and_not_exported(
     for _ in range(3):
         turn(clock, *replicas)
     before = content(first.snapshots.latest)
-    evaluated_ms = first.snapshots.latest.model_evaluated_ms("m0")
+    evaluated_ms = first.snapshots.latest.models["m0"].evaluated_ms
     first.store.away = True
     with capture_logs() as logs:
         for _ in range(4):
@@ -240,7 +240,7 @@ def test_while_the_store_is_away_the_last_snapshot_is_served_and_not_exported(
     ]
     assert first.models == set()
     assert content(first.snapshots.latest) == before
-    assert first.snapshots.latest.model_evaluated_ms("m0") == evaluated_ms
+    assert first.snapshots.latest.models["m0"].evaluated_ms == evaluated_ms
     first.store.away = False
     for _ in range(3):
         turn(clock, *replicas)
@@ -260,7 +260,7 @@ def test_an_evaluation_of_another_version_of_the_service_is_not_shown(
     with capture_logs() as logs:
         older.snapshots.exchange()
         older.snapshots.exchange()
-    assert sorted(older.snapshots.latest.watermarks_ms) == MODELS[1:]
+    assert sorted(older.snapshots.latest.models) == MODELS[1:]
     assert [entry["model"] for entry in logs] == ["m0"]
 
 
@@ -277,7 +277,7 @@ def test_a_model_that_has_stopped_is_gone_from_every_replica_until_it_comes_back
         for _ in range(3):
             turn(clock, *replicas)
     for replica in replicas:
-        assert sorted(replica.snapshots.latest.watermarks_ms) == MODELS[1:]
+        assert sorted(replica.snapshots.latest.models) == MODELS[1:]
         assert not any(key.series.model == "m0" for key in replica.snapshots.latest.reports)
         assert "m0" not in replica.models
         assert "m0" not in replica.leases.epochs
@@ -287,7 +287,7 @@ def test_a_model_that_has_stopped_is_gone_from_every_replica_until_it_comes_back
     for _ in range(3):
         turn(clock, *replicas)
     for replica in replicas:
-        assert sorted(replica.snapshots.latest.watermarks_ms) == MODELS
+        assert sorted(replica.snapshots.latest.models) == MODELS
     assert [replica.leases.replica for replica in replicas if "m0" in replica.models] == [owner_of("m0", "abc")]
 
 
@@ -312,4 +312,4 @@ def test_reports_on_windows_that_are_declared_no_more_are_not_shown_after_a_rest
     after = Replica("b", store, panes, clock, WINDOWS[:1])
     after.snapshots.exchange()
     assert {key.window for key in after.snapshots.latest.reports} == {"1h"}
-    assert sorted(after.snapshots.latest.watermarks_ms) == MODELS
+    assert sorted(after.snapshots.latest.models) == MODELS

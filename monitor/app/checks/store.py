@@ -27,7 +27,7 @@ from monitor.store.migrate import (
 )
 from monitor.store.schema import OFFSETS, PARTITIONS
 from monitor.store.settled import running, settled_edge
-from monitor.store.sql import read_clocks, read_partition_clocks
+from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
 from monitor.windows.leases import EVALUATE
 
@@ -91,7 +91,7 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
             )
             yield from _check_offsets(around, connection)
             if revision == newest:
-                yield from _check_settled(around, connection)
+                yield from _check_settled(around, SqlStore(database, dead_letter_limit=0))
                 yield from _check_replicas(database)
                 yield from _check_webhooks(around, database)
         if server["read_only"]:
@@ -154,13 +154,13 @@ def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[
             yield warn("offsets", f"{gap}; the service goes on without what is missing")
 
 
-def _check_settled(around: Surroundings, connection: sa.Connection) -> Iterator[Finding]:
+def _check_settled(around: Surroundings, store: SqlStore) -> Iterator[Finding]:
     """Name the models whose settled edge is held back, and the partition that does."""
     policy_of, kept_ms = make_policy(around.settings.models), make_kept_ms(around.settings)
-    partitions, now_ms = read_partition_clocks(connection), around.clock.now_ms()
+    partitions, now_ms = store.partition_clocks(), around.clock.now_ms()
     models = {
         model: settled_edge(clocks, partitions, policy, min(kept_ms), now_ms)
-        for model, clocks in running(read_clocks(connection), policy_of, max(kept_ms.values())).items()
+        for model, clocks in running(store.clocks(), policy_of, max(kept_ms.values())).items()
         if (policy := policy_of(model)) is not None
     }
     held = {model: edge for model, edge in sorted(models.items()) if edge.held_back_by is not None}

@@ -117,7 +117,7 @@ def _key(services: Services, model: str, query: HistoryQuery) -> ReportKey:
     if window not in windows:
         raise no_window(window, windows)
     snapshot = services.latest().snapshot
-    version = query.version or snapshot.current_versions.get(model, "")
+    version = query.version or snapshot.current_version(model) or ""
     key = ReportKey(SeriesKey(model, version, query.segment or ALL), window)
     if key in snapshot.reports:
         return key

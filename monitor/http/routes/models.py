@@ -50,20 +50,19 @@ async def models(request: Request, services: ServicesOf, query: Annotated[PagePa
 
 
 def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBody:
-    watermark_ms, edge_ms = view.snapshot.watermarks_ms.get(name), view.snapshot.edges_ms.get(name, -1)
-    evaluated_ms, hold = view.snapshot.model_evaluated_ms(name), view.snapshot.holds.get(name)
-    model = view.models.get(name)
+    model, known = view.models.get(name), view.snapshot.models.get(name)
+    hold = None if known is None else known.hold
     return ModelBody(
         model=name,
         state=_state(model),
-        current_version=view.snapshot.current_versions.get(name),
+        current_version=None if known is None else known.current_version,
         versions=[
             VersionBody(version=version, segments=list(parts["segments"]), windows=list(parts["windows"]))
             for version, parts in (model.versions if model is not None else {}).items()
         ],
-        watermark=None if watermark_ms is None else format_time(watermark_ms),
-        evaluated_at=None if evaluated_ms is None else format_time(evaluated_ms),
-        settled_to=format_time(edge_ms) if edge_ms >= 0 else None,
+        watermark=None if known is None else format_time(known.watermark_ms),
+        evaluated_at=None if known is None else format_time(known.evaluated_ms),
+        settled_to=None if known is None or known.edge_ms < 0 else format_time(known.edge_ms),
         held_back_by=None
         if hold is None
         else HoldBody(partition=hold.partition, reason=hold.reason.value, detail=hold.detail),

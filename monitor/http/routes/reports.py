@@ -39,7 +39,7 @@ from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.store.history import NO_POINTS
 from monitor.windows.history import reports_of
-from monitor.windows.snapshot import Snapshot
+from monitor.windows.snapshot import ModelSnapshot
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -100,19 +100,20 @@ async def report(
 ) -> Response:
     evaluator, view = services.evaluator, services.latest()
     as_of_ms = parse_time(query.as_of, "as_of") if query.as_of else None
-    evaluated_ms = view.snapshot.model_evaluated_ms(model) if as_of_ms is None else None
+    known = view.snapshot.models.get(model)
+    evaluated_ms = known.evaluated_ms if known is not None and as_of_ms is None else None
 
     def recompute() -> Report:
         return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
     if wants_page(request):
-        notes = [_settled(view.snapshot, model)]
+        notes = [_settled(known)]
         if evaluated_ms is not None:
             notes.append(f"Evaluated {format_time(evaluated_ms)}")
         page = await services.computations.run(lambda: _page_of(services, recompute(), root_of(request), notes))
         return Response(page, headers=_PAGE_HEADERS | _age(services, evaluated_ms), media_type=HTML)
     if as_of_ms is None:
-        version = query.version or view.snapshot.current_versions.get(model, "")
+        version = query.version or view.snapshot.current_version(model) or ""
         series = SeriesKey(model, version, query.segment or ALL)
         body = view.report(ReportKey(series, query.window or evaluator.windows[0].name))
         if body is not None:
@@ -199,9 +200,9 @@ def _age(services: Services, evaluated_ms: int | None) -> dict[str, str]:
     return {} if evaluated_ms is None else {"age": str(max(0, services.clock.now_ms() - evaluated_ms) // 1000)}
 
 
-def _settled(snapshot: Snapshot, model: str) -> str:
+def _settled(model: ModelSnapshot | None) -> str:
     """Say up to where a model is settled, and what holds it back."""
-    edge_ms, hold = snapshot.edges_ms.get(model, -1), snapshot.holds.get(model)
+    edge_ms, hold = (-1, None) if model is None else (model.edge_ms, model.hold)
     held = "" if hold is None else f", held back by {hold}"
     return (f"Settled up to {format_time(edge_ms)}" if edge_ms >= 0 else "Nothing is settled yet") + held
 

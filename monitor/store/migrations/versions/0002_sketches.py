@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from monitor.store.migrations.columns import columns, keys, owner
+
 revision = "0002"
 down_revision = "0001"
 
@@ -11,13 +13,9 @@ def upgrade() -> None:
     """Add the table of sketches."""
     op.create_table(
         "closed_sketches",
-        sa.Column(
-            "partition", sa.Integer, sa.ForeignKey("partitions.partition"), primary_key=True, autoincrement=False
-        ),
-        sa.Column("model", sa.Text, primary_key=True),
-        sa.Column("slide_ms", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("start_ms", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("version", sa.Text, primary_key=True),
-        sa.Column("segment", sa.Text, primary_key=True),
-        sa.Column("sketch", sa.LargeBinary, nullable=False),
+        owner(),
+        *keys(sa.Text, "model"),
+        *keys(sa.BigInteger, "slide_ms", "start_ms"),
+        *keys(sa.Text, "version", "segment"),
+        *columns(sa.LargeBinary, "sketch"),
     )

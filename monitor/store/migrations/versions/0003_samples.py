@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from monitor.store.migrations.columns import columns, keys, owner
+
 revision = "0003"
 down_revision = "0002"
 
@@ -11,30 +13,22 @@ def upgrade() -> None:
     """Add the tables of candidates and of closed samples."""
     op.create_table(
         "sample_candidates",
-        _partition(),
-        sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("model", sa.Text, nullable=False),
-        sa.Column("bucket_ms", sa.BigInteger, nullable=False),
-        sa.Column("rows", sa.LargeBinary, nullable=False),
+        owner(),
+        *keys(sa.BigInteger, "sequence"),
+        *columns(sa.Text, "model"),
+        *columns(sa.BigInteger, "bucket_ms"),
+        *columns(sa.LargeBinary, "rows"),
     )
     op.create_index("sample_candidates_by_bucket", "sample_candidates", ["partition", "model", "bucket_ms"])
     op.create_table(
         "closed_samples",
-        _partition(),
-        sa.Column("model", sa.Text, primary_key=True),
-        sa.Column("slide_ms", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("start_ms", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("version", sa.Text, primary_key=True),
-        sa.Column("segment", sa.Text, primary_key=True),
-        sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("size", sa.Integer, nullable=False),
-        sa.Column("sample", sa.LargeBinary, nullable=False),
+        owner(),
+        *keys(sa.Text, "model"),
+        *keys(sa.BigInteger, "slide_ms", "start_ms"),
+        *keys(sa.Text, "version", "segment"),
+        *keys(sa.BigInteger, "sequence"),
+        *columns(sa.Integer, "size"),
+        *columns(sa.LargeBinary, "sample"),
     )
     # A refit asks for one model's version, of all partitions.
     op.create_index("closed_samples_by_version", "closed_samples", ["model", "version"])
-
-
-def _partition() -> sa.Column[int]:
-    return sa.Column(
-        "partition", sa.Integer, sa.ForeignKey("partitions.partition"), primary_key=True, autoincrement=False
-    )

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from monitor.store.migrations.columns import columns, keys, numbered
+
 revision = "0004"
 down_revision = "0003"
 
@@ -12,34 +14,26 @@ _APPENDED_ONLY = {"audit": ("UPDATE", "DELETE"), "recalibration_maps": ("UPDATE"
 
 def upgrade() -> None:
     """Add the tables."""
-    number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
     op.create_table(
         "refits",
-        sa.Column("number", number, primary_key=True),
+        numbered(),
         sa.Column("id", sa.Text, nullable=False, unique=True),
-        sa.Column("model", sa.Text, nullable=False),
-        sa.Column("version", sa.Text, nullable=False),
-        sa.Column("method", sa.Text, nullable=False),
-        sa.Column("options", sa.Text, nullable=False),
-        sa.Column("window_ms", sa.BigInteger),
-        sa.Column("promote", sa.Integer, nullable=False),
-        sa.Column("triggered_by", sa.Text, nullable=False),
-        sa.Column("state", sa.Text, nullable=False),
-        sa.Column("requested_ms", sa.BigInteger, nullable=False),
-        sa.Column("actor", sa.Text, nullable=False),
-        sa.Column("started_ms", sa.BigInteger),
-        sa.Column("finished_ms", sa.BigInteger),
-        sa.Column("progress", sa.Double, nullable=False),
-        sa.Column("step", sa.Text, nullable=False),
-        sa.Column("attempts", sa.Integer, nullable=False),
-        sa.Column("reason", sa.Text),
-        sa.Column("comparison", sa.Text),
-        sa.Column("figures", sa.Text, nullable=False),
-        sa.Column("baseline", sa.Text),
-        sa.Column("owner", sa.Text),
-        sa.Column("lease_until_ms", sa.BigInteger),
+        *columns(sa.Text, "model", "version", "method", "options"),
+        *columns(sa.BigInteger, "window_ms", nullable=True),
+        *columns(sa.Integer, "promote"),
+        *columns(sa.Text, "triggered_by", "state"),
+        *columns(sa.BigInteger, "requested_ms"),
+        *columns(sa.Text, "actor"),
+        *columns(sa.BigInteger, "started_ms", "finished_ms", nullable=True),
+        *columns(sa.Double, "progress"),
+        *columns(sa.Text, "step"),
+        *columns(sa.Integer, "attempts"),
+        *columns(sa.Text, "reason", "comparison", nullable=True),
+        *columns(sa.Text, "figures"),
+        *columns(sa.Text, "baseline", "owner", nullable=True),
+        *columns(sa.BigInteger, "lease_until_ms", nullable=True),
         sa.Column("idempotency_key", sa.Text, unique=True),
-        sa.Column("fingerprint", sa.Text, nullable=False),
+        *columns(sa.Text, "fingerprint"),
         sqlite_autoincrement=True,
     )
     under_way = sa.text("state IN ('queued', 'running')")
@@ -50,24 +44,22 @@ def upgrade() -> None:
     op.create_table(
         "recalibration_maps",
         sa.Column("id", sa.Text, sa.ForeignKey("refits.id"), primary_key=True),
-        sa.Column("artifact", sa.LargeBinary, nullable=False),
-        sa.Column("sha256", sa.Text, nullable=False),
+        *columns(sa.LargeBinary, "artifact"),
+        *columns(sa.Text, "sha256"),
     )
     op.create_table(
         "refit_figures",
         sa.Column("refit", sa.Text, sa.ForeignKey("refits.id"), primary_key=True),
-        sa.Column("name", sa.Text, primary_key=True),
-        sa.Column("svg", sa.LargeBinary, nullable=False),
+        *keys(sa.Text, "name"),
+        *columns(sa.LargeBinary, "svg"),
     )
     op.create_table(
         "servings",
-        sa.Column("model", sa.Text, primary_key=True),
-        sa.Column("version", sa.Text, primary_key=True),
-        sa.Column("revision", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("map_id", sa.Text),
-        sa.Column("since_ms", sa.BigInteger, nullable=False),
-        sa.Column("until_ms", sa.BigInteger),
-        sa.Column("goes_back_to", sa.BigInteger),
+        *keys(sa.Text, "model", "version"),
+        *keys(sa.BigInteger, "revision"),
+        *columns(sa.Text, "map_id", nullable=True),
+        *columns(sa.BigInteger, "since_ms"),
+        *columns(sa.BigInteger, "until_ms", "goes_back_to", nullable=True),
     )
     serves = sa.text("until_ms IS NULL")
     op.create_index(
@@ -75,20 +67,15 @@ def upgrade() -> None:
     )
     op.create_table(
         "refit_schedules",
-        sa.Column("model", sa.Text, primary_key=True),
-        sa.Column("expression", sa.Text, nullable=False),
-        sa.Column("handled_ms", sa.BigInteger, nullable=False),
+        *keys(sa.Text, "model"),
+        *columns(sa.Text, "expression"),
+        *columns(sa.BigInteger, "handled_ms"),
     )
     op.create_table(
         "audit",
-        sa.Column("number", number, primary_key=True),
-        sa.Column("at_ms", sa.BigInteger, nullable=False),
-        sa.Column("actor", sa.Text, nullable=False),
-        sa.Column("action", sa.Text, nullable=False),
-        sa.Column("model", sa.Text, nullable=False),
-        sa.Column("version", sa.Text, nullable=False),
-        sa.Column("subject", sa.Text, nullable=False),
-        sa.Column("detail", sa.Text, nullable=False),
+        numbered(),
+        *columns(sa.BigInteger, "at_ms"),
+        *columns(sa.Text, "actor", "action", "model", "version", "subject", "detail"),
         sqlite_autoincrement=True,
     )
     op.create_index("audit_by_model", "audit", ["model", "number"])

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from monitor.store.migrations.columns import columns, keys
+
 revision = "0005"
 down_revision = "0004"
 
@@ -11,13 +13,12 @@ def upgrade() -> None:
     """Add the table."""
     op.create_table(
         "api_keys",
-        sa.Column("key_id", sa.Text, primary_key=True),
-        sa.Column("name", sa.Text, nullable=False),
-        sa.Column("digest", sa.LargeBinary, nullable=False),
-        sa.Column("grants", sa.Text, nullable=False),
-        sa.Column("created_ms", sa.BigInteger, nullable=False),
-        sa.Column("expires_ms", sa.BigInteger),
-        sa.Column("revoked_ms", sa.BigInteger),
+        *keys(sa.Text, "key_id"),
+        *columns(sa.Text, "name"),
+        *columns(sa.LargeBinary, "digest"),
+        *columns(sa.Text, "grants"),
+        *columns(sa.BigInteger, "created_ms"),
+        *columns(sa.BigInteger, "expires_ms", "revoked_ms", nullable=True),
     )
     not_revoked = sa.text("revoked_ms IS NULL")
     op.create_index(

@@ -13,6 +13,7 @@ from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
 from monitor.store.closing import Cells, Closing, Panes, PaneSketch
 from monitor.store.closings import append
+from monitor.store.migrations.columns import columns, keys, owner
 from monitor.store.schema import Name
 
 revision = "0006"
@@ -30,19 +31,18 @@ def upgrade() -> None:
     """Add the tables of closings, and turn closed panes into closings."""
     op.create_table(
         "closings",
-        _partition(),
-        sa.Column("model", sa.Text, primary_key=True),
-        sa.Column("to_ms", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("from_ms", sa.BigInteger, nullable=False),
-        sa.Column("pane_ms", sa.BigInteger, nullable=False),
-        sa.Column("cells", sa.LargeBinary, nullable=False),
-        sa.Column("sketches", sa.LargeBinary),
+        owner(),
+        *keys(sa.Text, "model"),
+        *keys(sa.BigInteger, "to_ms"),
+        *columns(sa.BigInteger, "from_ms", "pane_ms"),
+        *columns(sa.LargeBinary, "cells"),
+        *columns(sa.LargeBinary, "sketches", nullable=True),
     )
     op.create_table(
         "unsettled",
-        _partition(),
-        sa.Column("cells", sa.LargeBinary, nullable=False),
-        sa.Column("sketches", sa.LargeBinary),
+        owner(),
+        *columns(sa.LargeBinary, "cells"),
+        *columns(sa.LargeBinary, "sketches", nullable=True),
     )
     op.add_column("partitions", sa.Column("read_to_ms", sa.BigInteger, nullable=False, server_default="-1"))
     op.add_column("partitions", sa.Column("saved_ms", sa.BigInteger, nullable=False, server_default="0"))
@@ -139,9 +139,3 @@ def _cells(pane: Any, series: int) -> Cells:
     table = GridTable.from_bytes(pane.data)
     size = table.cell.size
     return Cells(np.full(size, series), np.full(size, pane.start_ms), table.cell, table.values)
-
-
-def _partition() -> sa.Column[int]:
-    return sa.Column(
-        "partition", sa.Integer, sa.ForeignKey("partitions.partition"), primary_key=True, autoincrement=False
-    )

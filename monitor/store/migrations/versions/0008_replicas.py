@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from monitor.store.migrations.columns import columns, keys
+
 revision = "0008"
 down_revision = "0007"
 
@@ -11,24 +13,20 @@ def upgrade() -> None:
     """Add the tables."""
     op.create_table(
         "replicas",
-        sa.Column("id", sa.Text, primary_key=True),
-        sa.Column("started_ms", sa.BigInteger, nullable=False),
-        sa.Column("seen_ms", sa.BigInteger, nullable=False),
-        sa.Column("roles", sa.Text, nullable=False),
+        *keys(sa.Text, "id"),
+        *columns(sa.BigInteger, "started_ms", "seen_ms"),
+        *columns(sa.Text, "roles"),
     )
     op.create_table(
         "evaluations",
-        sa.Column("model", sa.Text, primary_key=True),
-        sa.Column("owner", sa.Text, nullable=False),
-        sa.Column("epoch", sa.BigInteger, nullable=False),
-        sa.Column("until_ms", sa.BigInteger, nullable=False),
-        sa.Column("number", sa.BigInteger, nullable=False),
-        sa.Column("evaluated_ms", sa.BigInteger, nullable=False),
-        sa.Column("summary", sa.LargeBinary, nullable=False),
+        *keys(sa.Text, "model"),
+        *columns(sa.Text, "owner"),
+        *columns(sa.BigInteger, "epoch", "until_ms", "number", "evaluated_ms"),
+        *columns(sa.LargeBinary, "summary"),
     )
     op.create_table(
         "evaluated_reports",
-        sa.Column("model", sa.Text, primary_key=True),
-        sa.Column("number", sa.BigInteger, nullable=False),
-        sa.Column("reports", sa.LargeBinary, nullable=False),
+        *keys(sa.Text, "model"),
+        *columns(sa.BigInteger, "number"),
+        *columns(sa.LargeBinary, "reports"),
     )

@@ -1,0 +1,97 @@
+"""When an alarm is raised, raised again, and over: evidence and recovery of one detector on one model and version."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+
+from monitor.sequential.detector import Bets, State
+from monitor.sequential.evidence import Alarm, Evidence
+from monitor.sequential.recovery import MARGIN, Recovery
+
+SOON_MS: Final = 7 * 86_400_000
+"""An alarm that is raised within this time after one was over needs twice its margin to be over."""
+
+
+class Event(NamedTuple):
+    """What happened to an alarm at the end of a step."""
+
+    kind: Literal["raised", "raised again", "over"]
+    end_ms: int
+    alarm: Alarm | None
+    """None when it is over."""
+
+
+class Watch:
+    """Raises alarms at evidence and ends them at recovery.
+
+    At most one alarm fires. While it does, evidence goes on from 0; when it reaches the threshold again, the alarm is
+    raised again, and what must recover is what the later alarm speaks for.
+
+    Parameters
+    ----------
+    start_ms
+        When the first step begins.
+    """
+
+    def __init__(self, start_ms: int) -> None:
+        self.evidence = Evidence(start_ms)
+        self._recovery: Recovery | None = None
+        self._margin = MARGIN
+        self._over_ms: int | None = None
+
+    @property
+    def firing(self) -> bool:
+        """Whether an alarm fires."""
+        return self._recovery is not None
+
+    def update(self, bets: Mapping[str, Mapping[str, Bets]], threshold: float) -> list[Event]:
+        """Add bets: see :meth:`monitor.sequential.evidence.Evidence.update`. Return what happened, in order."""
+        events: list[Event] = []
+        after_ms = self.evidence.position_ms
+        for alarm in self.evidence.update(bets, threshold):
+            events += self._recover(bets, after_ms, alarm.end_ms)
+            events.append(Event("raised again" if self.firing else "raised", alarm.end_ms, alarm))
+            self._raise(alarm)
+            after_ms = alarm.end_ms
+        return events + self._recover(bets, after_ms, None)
+
+    def _raise(self, alarm: Alarm) -> None:
+        if not self.firing:
+            soon = self._over_ms is not None and alarm.end_ms - self._over_ms <= SOON_MS
+            self._margin = 2.0 * self._margin if soon else MARGIN
+        self._recovery = Recovery.of(alarm, self._margin)
+
+    def _recover(self, bets: Mapping[str, Mapping[str, Bets]], after_ms: int, to_ms: int | None) -> list[Event]:
+        if self._recovery is None or (own := bets.get(self._recovery.group, {}).get(self._recovery.series)) is None:
+            return []
+        start = np.searchsorted(own.end_ms, after_ms, side="right")
+        stop = own.end_ms.size if to_ms is None else np.searchsorted(own.end_ms, to_ms, side="right")
+        over_ms = self._recovery.update(Bets(own.end_ms[start:stop], own.log_bets[start:stop]))
+        if over_ms is None:
+            return []
+        self._recovery, self._over_ms = None, over_ms
+        return [Event("over", over_ms, None)]
+
+    def state(self) -> State:
+        """Return what :meth:`from_state` continues from."""
+        own = {f"evidence.{name}": value for name, value in self.evidence.state().items()}
+        if self._recovery is not None:
+            own |= {f"recovery.{name}": value for name, value in self._recovery.state().items()}
+        if self._over_ms is not None:
+            own["over_ms"] = self._over_ms
+        return {**own, "margin": self._margin}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "Watch":
+        """Continue from a state."""
+        parts: dict[str, dict[str, Any]] = {"evidence": {}, "recovery": {}}
+        for name, value in state.items():
+            part, dot, field = name.partition(".")
+            if dot:
+                parts[part][field] = value
+        result = cls(0)
+        result.evidence = Evidence.from_state(parts["evidence"])
+        result._recovery = Recovery.from_state(parts["recovery"]) if parts["recovery"] else None
+        result._margin, result._over_ms = float(state["margin"]), state.get("over_ms")
+        return result

@@ -1,0 +1,235 @@
+"""The page of the benchmark: docs/alarms-benchmark.md, from the summary of its results."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from types import MappingProxyType
+from typing import Final
+
+from tests.alarms_benchmark import ours
+from tests.alarms_benchmark.methods import EVENTS_PER_YEAR, RUN_LENGTH
+from tests.alarms_benchmark.results import ROOT, SUMMARY, Summary, load
+from tests.alarms_benchmark.scenarios import CHANGES, QUIET
+from tests.alarms_benchmark.streams import PREVALENCES
+from tests.alarms_benchmark.tune import settings
+
+PAGE: Final = ROOT / "docs" / "alarms-benchmark.md"
+
+BOUNDED: Final = MappingProxyType(
+    {
+        "D1": ("stationary", "seasonal", "moving"),
+        "D2": ("stationary", "seasonal", "moving", "prevalence jumps"),
+        "D3": ("stationary", "seasonal", "moving", "accepted"),
+        "D4": ("accepted",),
+        ours.BLOCKS: ("stationary", "seasonal", "moving", "shocks .1", "shocks .2"),
+    }
+)
+"""Where the null hypothesis of a detector holds, and with it the bound on its false alarms."""
+
+TUNED: Final = ", tuned"
+"""End of the names of variants that have the same number of false alarms."""
+
+Table = dict[tuple[str, str, str], Summary]
+"""By scenario, prevalence and variant."""
+
+
+def write() -> None:
+    """Write the page."""
+    PAGE.write_text(text(load()))
+
+
+def text(rows: Sequence[Summary]) -> str:
+    """Return the page that shows a summary."""
+    return "\n".join(_lines({(row.scenario, row.prevalence, row.variant): row for row in rows})) + "\n"
+
+
+def _lines(table: Table) -> Iterator[str]:
+    yield from _HEAD.splitlines()
+    yield from ("", "## False alarms", "", *_FALSE_ALARMS.splitlines())
+    for prevalence in PREVALENCES:
+        yield from _section(table, prevalence, list(QUIET), _rate)
+    yield from ("", "### Where the bound was missed", "", *_missed_bounds(table))
+    yield from ("", "## Delay", "", *_DELAY.splitlines())
+    for prevalence in PREVALENCES:
+        yield from _section(table, prevalence, list(CHANGES), _delay)
+    yield from ("", "### Where a peer wins", "", *_wins(table))
+    yield from ("", "## When the change was", "", *_CHANGE_POINT.splitlines())
+    for prevalence in PREVALENCES:
+        yield from _section(table, prevalence, list(CHANGES), _change_point)
+    yield from ("", "## Settings", "", *_SETTINGS.splitlines(), "", *_settings())
+
+
+def _section(table: Table, prevalence: str, scenarios: Sequence[str], cell: Callable[[Summary], str]) -> Iterator[str]:
+    """A table with a row for each variant that says something."""
+    variants = {variant: None for _, at, variant in table if at == prevalence}
+    rows = []
+    for variant in sorted(variants, key=_order):
+        found = [table.get((scenario, prevalence, variant)) for scenario in scenarios]
+        cells = ["" if row is None else cell(row) for row in found]
+        if any(cells):
+            streams = max(row.streams for row in found if row is not None)
+            rows.append(f"| {variant} | {streams} | {' | '.join(cells)} |")
+    yield from ("", f"### {prevalence.capitalize()}", "")
+    yield f"| method | streams | {' | '.join(scenarios)} |"
+    yield f"|---|---:|{'---:|' * len(scenarios)}"
+    yield from rows
+
+
+def _order(variant: str) -> tuple[bool, bool, str]:
+    """Ours first, then what is tuned, then the rest."""
+    return (not _is_ours(variant), not variant.endswith(TUNED), variant)
+
+
+def _is_ours(variant: str) -> bool:
+    return variant.rpartition(", ")[0] in ours.OURS
+
+
+def _rate(row: Summary) -> str:
+    return f"{1e6 * row.false_alarms / row.events:.2f}"
+
+
+def _alarms_anyway(row: Summary) -> bool:
+    """Whether alarms come so often before the change that none tells of it."""
+    return row.false_alarms > 3.0 * row.events / RUN_LENGTH
+
+
+def _delay(row: Summary) -> str:
+    if _alarms_anyway(row):
+        return "before"
+    if row.missed == 1.0:
+        return "-"
+    missed = f", {row.missed:.0%} missed" if row.missed else ""
+    return f"{_events(row.delay)} ({_events(row.delay_90)}{missed})"
+
+
+def _change_point(row: Summary) -> str:
+    if math.isnan(row.error) or _alarms_anyway(row):
+        return ""
+    return f"{_events(row.error)}, {row.covered:.0%}"
+
+
+def _events(number: float) -> str:
+    return "-" if math.isinf(number) else f"{number:,.0f}"
+
+
+def _missed_bounds(table: Table) -> Iterator[str]:
+    """Rates of our detectors that are significantly above the bound."""
+    lines = []
+    for (scenario, prevalence, variant), row in sorted(table.items()):
+        name, _, budget = variant.rpartition(", ")
+        if budget not in ours.RUN_LENGTHS or scenario not in BOUNDED.get(name, BOUNDED[name.split()[0]]):
+            continue
+        expected = row.events / ours.RUN_LENGTHS[budget]
+        if row.false_alarms > expected + 2.0 * math.sqrt(expected):
+            lines.append(
+                f"- {variant}: {scenario}, {prevalence}: {row.false_alarms} false alarms in {row.streams} streams, "
+                f"where {expected:.1f} are the bound"
+            )
+    yield from lines or [
+        "Nowhere: where the null hypothesis of a detector holds, its false alarms are within the bound."
+    ]
+
+
+def _wins(table: Table) -> Iterator[str]:
+    """Scenarios in which a peer has a smaller median delay than each of our detectors, all tuned alike."""
+    lines = []
+    for prevalence in PREVALENCES:
+        for scenario in CHANGES:
+            rows = {
+                variant: row
+                for (at, of, variant), row in table.items()
+                if at == scenario and of == prevalence and variant.endswith(TUNED) and not _alarms_anyway(row)
+            }
+            mine = [row for variant, row in rows.items() if _is_ours(variant)]
+            if not mine:
+                continue
+            best = min(mine, key=lambda row: row.delay)
+            faster = sorted(
+                (row for variant, row in rows.items() if not _is_ours(variant) and row.delay < best.delay),
+                key=lambda row: row.delay,
+            )
+            if faster:
+                lines.append(
+                    f"- {prevalence}, {scenario}: "
+                    + ", ".join(f"{row.variant.removesuffix(TUNED)} ({_events(row.delay)})" for row in faster)
+                    + f"; ours: {best.variant.partition(',')[0]} ({_events(best.delay)})"
+                )
+    yield from lines or ["Nowhere: in each scenario one of our detectors has the smallest median delay."]
+
+
+def _settings() -> Iterator[str]:
+    tuned = settings()
+    yield f"| peer | {' | '.join(PREVALENCES)} |"
+    yield f"|---|{'---:|' * len(PREVALENCES)}"
+    for peer in sorted({peer for values in tuned.values() for peer in values}):
+        values = [tuned.get(prevalence, {}).get(peer) for prevalence in PREVALENCES]
+        yield f"| {peer} | {' | '.join('' if value is None else f'{value:.4g}' for value in values)} |"
+
+
+_HEAD: Final = f"""# Alarms, beside those of others
+
+Written by `make alarms` from [{SUMMARY.name}]({SUMMARY.name}); do not edit.
+
+Streams of a million binary predictions with delayed outcomes: predictions are sigmoid(z), z normal with a
+standard deviation of 1.5, and a mean that makes the prevalence 50% (balanced), 5% or 1%. 8,600 predictions come
+in an hour, in panes of a minute. Outcomes take up to 4 hours, and every method reads the events once they are
+settled, in order of prediction time, so alarms come 4 hours after what is shown. Each stream is drawn from a
+seed, which is the same for all methods; `streams.py` of `tests/alarms_benchmark` makes them, `scenarios.py`
+lists them.
+
+- **D1, D2, D3, D4** are the detectors of this package, one series each, with the bound of one false alarm in
+  100,000 events (*1e5*), or one a year (*a year*: {EVENTS_PER_YEAR:,.0f} events), and tuned like the others. D4 watches
+  the map that makes the accepted model calibrated.
+- **D1 in blocks** is `dependence: within_horizon`: it counts the events of 4 hours as one observation. A budget of
+  1e5 events is one of 12 hours, so there it alarms by the time that passes, whatever the outcomes.
+- **Windows** are of 5,000 events, measured every 1,000: ECE, Brier score, smCE; the limit is the mean + 3
+  standard deviations of the first 50, or tuned.
+- **CUSUM on log odds** (Franck et al. 2025): control charts of four recalibrations, offsets of +-0.25 and
+  slopes of 1.3 and 0.77; limits are constant here, while theirs are simulated for the predictions.
+- **PITMonitor** (Farran 2026): its construction, made anew: a mixture of conformal test martingales on
+  randomised probability integral transforms, in 10 bins.
+- **river**: ADWIN, Page-Hinkley, DDM, HDDM-A and KSWIN, on y - p and on the log loss, with river's defaults and
+  tuned. DDM reads errors at 0.5; HDDM-A numbers in [0, 1]: (1 + y - p) / 2, and the log loss, at most 8,
+  divided by 8.
+- **Tuned**: to one false alarm in {RUN_LENGTH:,.0f} events of calibrated, stationary streams of the same
+  prevalence, other than those below. Windows, CUSUM, PITMonitor, ADWIN, Page-Hinkley and DDM are tuned on 5
+  million events, HDDM-A on 1 million, so their rates are uncertain by a seventh and a third. KSWIN takes 200
+  microseconds an event: where it is tuned, on 300,000.
+- **always**, **never**: an alarm every minute, or none.
+
+The column *streams* says how many streams a row is of: slow methods are run on few, and KSWIN on streams of
+150,000 events. The whole takes some eleven hours of processor time; it is done in parts, and a row is of those
+that were done."""
+
+_FALSE_ALARMS: Final = """\
+Alarms in a million events on which nothing changes. The bound is 10 at a budget of 1e5 events, and 0.013 at one a
+year, where the null hypothesis of a detector holds:
+
+| stream | | holds for |
+|---|---|---|
+| stationary | calibrated | all |
+| seasonal | predictions move by 1 logit over a day, outcomes with them, and the volume by 80% | all |
+| moving | the same, by a random number every day (standard deviation .7), and the volume by 50% | all |
+| shocks .1, .2 | all outcomes within 4 hours share a random offset with this standard deviation | D1 in blocks |
+| prevalence jumps | outcomes alone have a random offset every day (standard deviation .5) | D2 |
+| accepted | a stable miscalibrated model: slope 1/1.5, offset .3 | D3, D4 |
+
+Shared shocks break what the guarantee rests on; how far it is missed is seen here, with a tolerance of .05, without,
+and in blocks. "All" says nothing of the others, which have no bound but CUSUM by its bound, and PITMonitor."""
+
+_DELAY: Final = """\
+Events from the change to the alarm: median, and in brackets the 90% point and the share of streams without an
+alarm in 900,000 events (those count as infinitely late). The change comes after 100,000 events. *Segment of
+5%*: an offset of 1 in a random twentieth of the events, which no method is told of. Ramps take 50,000 events.
+Compare rows that end in *tuned*, which have as many false alarms on stationary streams. A budget is a bound: it is
+kept on every stream on which the null hypothesis holds, so on most of them there are fewer false alarms. *before*:
+more than three alarms in 100,000 events come before the change, so that those after it say nothing of it; D1 and most
+others do not accept a miscalibrated model.
+
+The alternatives of CUSUM, of which there are four, are among the changes that are simulated here, or near them. D1 has
+36, of which each gets a share of the evidence; that is what bumps and small slopes are seen by."""
+
+_CHANGE_POINT: Final = """\
+Median distance of the estimate from the change, in events, and the share of alarms whose set of change points
+holds it. Ramps have no single point: it is where they begin."""
+
+_SETTINGS: Final = "What tuning chose: the threshold, or river's parameter."

@@ -1,0 +1,36 @@
+"""Detectors of river on the streams."""
+
+import math
+
+import pytest
+
+from monitor.sequential.steps import Steps
+from tests.alarms_benchmark.streams import Scenario, parts
+
+pytest.importorskip("river")
+
+from tests.alarms_benchmark.__main__ import STEPS, parse
+from tests.alarms_benchmark.river_peers import KSWIN, RIVER
+
+
+@pytest.mark.parametrize("name", [*RIVER, *KSWIN])
+def test_a_large_change_is_seen_and_sooner_with_a_sensitive_setting(name: str) -> None:
+    peer = {**RIVER, **KSWIN}[name]
+    events = 500 if name in KSWIN else 10_000
+    stream = list(parts(Scenario(offset=3.0, slope=0.3, change_at=events // 2), "balanced", 0, events))
+
+    def first(setting: float | None) -> float:
+        method = peer.make("balanced", 0, setting)
+        assert method.variants == (f"{name}, {'default' if setting is None else 'tuned'}",)
+        return min((alarm.event for part in stream for alarm in method.read(part, Steps.of([]))), default=math.inf)
+
+    assert first(peer.sensitive) < first(peer.insensitive)
+    assert first(peer.sensitive) <= first(None) <= first(peer.insensitive)
+
+
+def test_everything_is_done_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse([]).do == STEPS
+    assert parse(["write"]).do == ["write"]
+    with pytest.raises(SystemExit):
+        parse(["publish"])
+    assert "'publish' is none of tune, run, write" in capsys.readouterr().err
