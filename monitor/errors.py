@@ -8,6 +8,7 @@
     │   ├── UnknownSeries        no such model, version, segment or window; names the existing ones
     │   │   └── UnknownModel     no such model; names the others, which not every principal may see
     │   ├── UnknownRecalibration  no such refit or map
+    │   ├── UnknownAlert         no such alert
     │   ├── Conflict             the request does not fit the current state; says why
     │   └── NoLongerKept         the events of that time were removed; names what is kept
     ├── Unauthenticated          no credential, or one that is unknown, revoked, expired or forged
@@ -70,6 +71,10 @@ class UnknownModel(UnknownSeries):
 
 class UnknownRecalibration(InputError):  # noqa: N818
     """There is no such refit or map, or no such part of one."""
+
+
+class UnknownAlert(InputError):  # noqa: N818
+    """There is no such alert."""
 
 
 class Conflict(InputError):  # noqa: N818

@@ -13,6 +13,7 @@ from monitor.errors import (
     MonitorError,
     ServiceUnavailable,
     Unauthenticated,
+    UnknownAlert,
     UnknownRecalibration,
     UnknownSeries,
 )
@@ -28,6 +29,7 @@ _KINDS: Final[Mapping[str, type[MonitorError]]] = {
     "forbidden": Forbidden,
     "unknown-series": UnknownSeries,
     "unknown-recalibration": UnknownRecalibration,
+    "unknown-alert": UnknownAlert,
     "conflict": Conflict,
 }
 
@@ -99,7 +101,7 @@ def send_request(http: httpx.Client, method: str, path: str, **options: Any) -> 
 
     Raises
     ------
-    UnknownSeries, UnknownRecalibration, Conflict, InputError, Unauthenticated, Forbidden
+    UnknownSeries, UnknownRecalibration, UnknownAlert, Conflict, InputError, Unauthenticated, Forbidden
         The service refused the request; the message is the service's.
     ServiceUnavailable
         It does not respond, or is not able to.

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import SecretStr
 
+from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
 from monitor.app.settings.model import KafkaSettings
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
@@ -124,6 +125,21 @@ def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False
         classes={name: len(model.classes) for name, model in settings.models.declared.items() if model.classes},
     )
     return Decoder(rules)
+
+
+def make_webhooks(settings: Settings) -> list[Target]:
+    """The receivers of alerts."""
+    alerts = settings.alerts
+    return [
+        Target(
+            name=name,
+            url=webhook.url,
+            secret=None if webhook.secret is None else webhook.secret.get_secret_value(),
+            send_resolved=webhook.send_resolved,
+            external_url=alerts.external_url,
+        )
+        for name, webhook in sorted(alerts.webhooks.items())
+    ]
 
 
 def make_evaluator(

@@ -25,6 +25,8 @@ from typing import Final
 
 import structlog
 
+from monitor.alarms.alarms import Alarms
+from monitor.alarms.webhooks import POLL_SECONDS, Webhook
 from monitor.app.access import make_authenticator, warn_of_no_access
 from monitor.app.parts import (
     Log,
@@ -35,6 +37,7 @@ from monitor.app.parts import (
     make_pipeline,
     make_policy,
     make_topics,
+    make_webhooks,
     make_windows,
     open_store,
 )
@@ -52,14 +55,17 @@ from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.http.server import ApiServer
 from monitor.http.services import Services
 from monitor.http.tls import Certificate
+from monitor.metrics.alerts import AlertFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Level, LevelSwitch
 from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
+from monitor.store.alerts import AlertStore
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
+from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
 from monitor.windows.history import History
@@ -114,9 +120,22 @@ class Service:
             windows = make_windows(settings)
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
+            # Nothing finds anything yet: the evidence of closings is to come.
+            self.alarms = Alarms(self.store.database, findings=lambda _: {})
             self.snapshots = SharedSnapshots(
-                evaluations, self.leases, {window.name for window in windows}, clock=self._clock
+                evaluations,
+                self.leases,
+                {window.name for window in windows},
+                save_more=self.alarms.save,
+                clock=self._clock,
             )
+            webhooks: list[Webhook] = []
+            if "evaluate" in settings.roles:
+                deliveries = WebhookStore(self.store.database)
+                webhooks = [
+                    Webhook(target, deliveries, owner=self.leases.replica, clock=self._clock)
+                    for target in make_webhooks(settings)
+                ]
             self.evaluator = make_evaluator(
                 settings, panes, self._clock, refresh=self._refresh, snapshots=self.snapshots
             )
@@ -152,6 +171,7 @@ class Service:
                         make_known(panes, self.leases.held),
                         levels=levels,
                     ),
+                    AlertFamilies(lambda: self.alarms.states, self.leases.held, webhooks),
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
@@ -173,6 +193,8 @@ class Service:
                         clock=self._clock,
                         limits=_limits(settings),
                         recalibrations=self.recalibration.recalibrations,
+                        alerts=AlertStore(self.store.database),
+                        is_stopping=self._stopping.is_set,
                         authenticator=make_authenticator(settings, self.store, self._clock),
                         local_only=settings.access.mode == "off",
                         roles=settings.roles,
@@ -197,6 +219,7 @@ class Service:
         self._upkeep = [
             Periodic("leases", BEAT_SECONDS, self.leases.beat, at_once=True),
             Periodic("housekeeping", CLEANUP_SECONDS, cleanup),
+            *(Periodic(f"webhook {hook.target.name}", POLL_SECONDS, hook.deliver_due) for hook in webhooks),
         ]
         if "consume" in settings.roles:
             self._upkeep.append(Periodic("backlog", BACKLOG_SECONDS, backlog.measure))
@@ -375,6 +398,7 @@ def _limits(settings: Settings) -> Limits:
         request_seconds=api.request_timeout.total_seconds(),
         failures_per_minute=settings.access.failures_per_minute,
         requests_per_second=settings.access.requests_per_second,
+        stream_seconds=0.8 * api.request_timeout.total_seconds(),
     )
 
 

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "better than none.",
     "promote": "Let the map of a refit serve.",
     "rollback": "Roll back the map that serves a model: the previous one serves again, or none.",
+    "alerts": "List alerts about models of a running service, show one, and acknowledge it.",
     "keys": "Make, list and revoke the API keys of the service. They take effect without a restart.",
     "check": "Check the settings and all that they lead to: log, store, clocks, disks, access, port.",
     "backup": "Back up the store to one file, also beside a running service.",

@@ -14,7 +14,7 @@ import hashlib
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple, NoReturn
@@ -26,17 +26,17 @@ from fastapi.routing import RouteContext, iter_route_contexts
 
 from monitor.access.model import ANONYMOUS, Authenticator, Principal, Role
 from monitor.clock import Clock
-from monitor.errors import Forbidden, Unauthenticated, UnknownRecalibration, UnknownSeries
+from monitor.errors import Forbidden, InputError, Unauthenticated, UnknownAlert, UnknownRecalibration, UnknownSeries
 from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_network
 from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
 from monitor.http.request_log import Reason, RefusedRequests
 from monitor.http.request_parsing import check_media_type
-from monitor.recalibration.service import Recalibrations
 
 _MAX_ACCEPTED: Final = 4096
 """Fingerprints of valid credentials that are kept."""
 
-_MAX_REFITS: Final = 10_000
+_MAX_MODELS_OF: Final = 10_000
+"""Refits and alerts whose model is kept in memory."""
 
 _NEW_AT_ONCE: Final = 4
 """Unknown credentials that are checked at one time: a check may query the store."""
@@ -95,8 +95,8 @@ class Authorization:
         Identifies credentials; None: access control is off, and everybody may do everything.
     limits
         Rates of requests and of wrong credentials.
-    recalibrations
-        Refits, to look up their models.
+    models_of
+        What looks up the model of a refit, and of an alert, by id.
     lookups
         Limits queries of the store.
     refused
@@ -109,14 +109,14 @@ class Authorization:
         self,
         authenticator: Authenticator | None,
         limits: Limits,
-        recalibrations: Recalibrations,
+        models_of: Mapping["Of", Callable[[str], str]],
         lookups: ConcurrencyLimit,
         *,
         refused: RefusedRequests,
         clock: Clock,
     ) -> None:
         self._authenticator = authenticator
-        self._recalibrations = recalibrations
+        self._models_of = models_of
         self._lookups = lookups
         self._refused = refused
         self._failures = RateLimit(limits.failures_per_minute, 60.0, clock)
@@ -125,7 +125,7 @@ class Authorization:
         """Fingerprints of valid credentials, the most recently used one last."""
         self._fingerprint_key = secrets.token_bytes(32)
         self._models: dict[str, str] = {}
-        """Refit -> its model, which never changes."""
+        """Refit or alert -> its model, which never changes."""
         self._new_checks = ConcurrencyLimit(_NEW_AT_ONCE, limits.wait_seconds)
         self._accepted_checks = ConcurrencyLimit(_ACCEPTED_AT_ONCE, limits.wait_seconds)
 
@@ -246,14 +246,14 @@ class Authorization:
         why = f": {principal.note}" if principal.note else ""
         raise Forbidden(f"this needs the {needed}, and {principal.name} holds {held}{why}")
 
-    async def model_of(self, refit: str) -> str:
-        """The model of a refit. Raises UnknownRecalibration."""
-        model = self._models.get(refit)
+    async def model_of(self, of: "Of", item: str) -> str:
+        """The model of a refit or an alert. Raises UnknownRecalibration or UnknownAlert."""
+        model = self._models.get(item)
         if model is None:
-            model = (await self._lookups.run(lambda: self._recalibrations.store.job(refit))).model
-            if len(self._models) >= _MAX_REFITS:
+            model = await self._lookups.run(lambda: self._models_of[of](item))
+            if len(self._models) >= _MAX_MODELS_OF:
                 self._models.clear()
-            self._models[refit] = model
+            self._models[item] = model
         return model
 
     def _accept(self, fingerprint: bytes) -> None:
@@ -306,10 +306,19 @@ class Of(Enum):
     """The model in the path."""
     REFIT = "the refit's model"
     """The model of the refit in the path."""
+    ALERT = "the alert's model"
+    """The model of the alert in the path."""
     ANY = "any model"
     """At least one model: the route shows, or takes, only what concerns the models of the caller's grants."""
     ALL = "all models"
     """All models: a grant for one model does not suffice."""
+
+
+_UNKNOWN: Final[Mapping[Of, tuple[type[InputError], str]]] = {
+    Of.REFIT: (UnknownRecalibration, "no refit is called {!r}"),
+    Of.ALERT: (UnknownAlert, "no alert is called {!r}"),
+}
+"""The error of the store for one that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +329,7 @@ class Needs:
     of: Of
 
     async def __call__(self, request: Request) -> None:
-        """Accept the request, or raise Unauthenticated, Forbidden, Problem, UnknownSeries or UnknownRecalibration."""
+        """Accept the request, or raise what :func:`require` and :meth:`Authorization.identify` raise."""
         authorization = _authorization_of(request)
         principal = await authorization.identify(request)
         request.state.principal = principal
@@ -332,24 +341,24 @@ class Needs:
         match self.of:
             case Of.MODEL:
                 require(request, self.role, request.path_params["model"])
-            case Of.REFIT:
-                await self._require_of_refit(request, authorization, principal)
+            case Of.REFIT | Of.ALERT:
+                await self._require_of_item(request, authorization, principal)
             case Of.ALL:
                 require(request, self.role, None)
             case Of.ANY:
                 if not principal.may_somewhere(self.role):
                     authorization.forbid(request, self.role, None)
 
-    async def _require_of_refit(self, request: Request, authorization: Authorization, principal: Principal) -> None:
+    async def _require_of_item(self, request: Request, authorization: Authorization, principal: Principal) -> None:
         if principal.may(self.role):
-            # For all models: the route finds out whether the refit exists.
+            # For all models: the route finds out whether the refit or the alert exists.
             return
-        refit = request.path_params["id"]
-        model = await authorization.model_of(refit)
+        item = request.path_params["id"]
+        model = await authorization.model_of(self.of, item)
         if not principal.may(Role.READ, model):
             authorization.count_forbidden(request)
-            # The words of the store for a refit that does not exist.
-            raise UnknownRecalibration(f"no refit is called {refit!r}")
+            unknown, message = _UNKNOWN[self.of]
+            raise unknown(message.format(item))
         require(request, self.role, model)
 
 

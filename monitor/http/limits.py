@@ -46,6 +46,8 @@ class Limits:
         Wrong keys and tokens of one address, after which its further ones are not checked.
     requests_per_second
         Requests of one API key, or of one token's owner.
+    streams, stream_seconds
+        Streams of alerts that are open at one time, and how long one is open: less than a request may take.
     """
 
     report_bytes: int = 32 * 1024 * 1024
@@ -57,6 +59,8 @@ class Limits:
     request_seconds: float = 120.0
     failures_per_minute: int = 30
     requests_per_second: int = 500
+    streams: int = 32
+    stream_seconds: float = 100.0
 
 
 class ConcurrencyLimit:

@@ -47,6 +47,8 @@ _ROLE_TEXTS: Final = {
     "exist.",
     Of.REFIT: "Needs the role `{role}` for the model of the refit. A refit of a model that the caller may not read is "
     "404, as if it did not exist.",
+    Of.ALERT: "Needs the role `{role}` for the model of the alert. An alert of a model that the caller may not read is "
+    "404, as if it did not exist.",
     Of.ANY: "Needs the role `{role}` for at least one model.",
     Of.ALL: "Needs the role `{role}` for all models.",
 }
@@ -100,6 +102,8 @@ def _add_access(operation: dict[str, Any], declared: object) -> None:
     operation["x-required-of"] = declared.of.value
     text = _ROLE_TEXTS[declared.of].format(role=declared.role.value)
     operation["description"] = "\n\n".join(filter(None, (operation.get("description", "").strip(), text)))
-    added: Mapping[int | str, Any] = _REFUSALS | (_UNKNOWN_MODEL if declared.of in (Of.MODEL, Of.REFIT) else {})
+    added: Mapping[int | str, Any] = _REFUSALS | (
+        _UNKNOWN_MODEL if declared.of in (Of.MODEL, Of.REFIT, Of.ALERT) else {}
+    )
     of_access = {str(status): response for status, response in added.items()}
     operation["responses"] = dict(sorted((of_access | operation["responses"]).items()))

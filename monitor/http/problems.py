@@ -36,6 +36,7 @@ _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
     (errors.Forbidden, 403, "forbidden"),
     (errors.UnknownSeries, 404, "unknown-series"),
     (errors.UnknownRecalibration, 404, "unknown-recalibration"),
+    (errors.UnknownAlert, 404, "unknown-alert"),
     (errors.Conflict, 409, "conflict"),
     (errors.NoLongerKept, 410, "no-longer-kept"),
     (errors.InputError, 422, "invalid-input"),

@@ -355,7 +355,7 @@ class AuditEntryBody(Body):
     action: str = field("promoted")
     model: str = field("churn")
     version: str = field("7")
-    subject: str | None = field(_ID, "id of the refit")
+    subject: str | None = field(_ID, "id of the refit or the alert")
     detail: dict[str, Any] = field({"note": "agreed with the pricing team"})
 
     @classmethod

@@ -21,6 +21,8 @@ T = TypeVar("T")
 Key = tuple[str, ...]
 
 
+_JSON: Final = "application/json"
+_SMALL_BYTES: Final = 64 * 1024
 _MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
 _SPACED_OFFSET: Final = re.compile(r" (?=\d\d:\d\d$)")
 
@@ -73,6 +75,18 @@ async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
             408, "slow-body", f"the body was not complete after {seconds:g} seconds; {size} bytes came"
         ) from None
     return b"".join(chunks)
+
+
+async def read_optional_body(request: Request, seconds: float) -> bytes:
+    """A small JSON body; ``{}`` where there is none."""
+    # Pages of other sites may send a body without a type, but not JSON: browsers name the page.
+    typed = any(name in request.headers for name in ("content-type", "origin", "sec-fetch-site"))
+    if typed:
+        check_media_type(request, _JSON)
+    body = await read_body(request, _SMALL_BYTES, seconds)
+    if body and not typed:
+        check_media_type(request, _JSON)
+    return body or b"{}"
 
 
 def _too_large(max_bytes: int, got: str) -> Problem:

@@ -10,7 +10,7 @@ from monitor.access.model import Authenticator
 from monitor.clock import Clock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
-from monitor.http.authorization import Authorization
+from monitor.http.authorization import Authorization, Of
 from monitor.http.limits import ConcurrencyLimit, Limits
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.http.snapshots import SnapshotView
@@ -19,6 +19,7 @@ from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
 from monitor.sources.base import Topics, Writer
+from monitor.store.alerts import AlertStore
 from monitor.store.evaluations import Replica
 from monitor.stream.status import PipelineStatus
 from monitor.windows.evaluator import Evaluator
@@ -43,6 +44,8 @@ class Services:
         (whether in OpenMetrics) -> body and content type of GET /metrics.
     recalibrations
         Refits, maps and what serves.
+    alerts
+        Alerts and their changes.
     evaluate
         Computes the report of the data in a request.
     declared
@@ -57,6 +60,8 @@ class Services:
         What this replica does. Without ``serve`` only the probes and /metrics answer.
     replicas
         Returns the live replicas, and the models that each of them evaluates.
+    is_stopping
+        Whether the service ends: streams end then.
     local_only
         Whether only requests are answered whose Host is this machine.
     computations, writes, lookups, applications
@@ -64,6 +69,8 @@ class Services:
         must not delay the recalibration of predictions.
     map_hashes
         SHA-256 of maps that were served before, by id: a map never changes.
+    open_streams
+        Streams of alerts that are open.
     authorization
         Identifies callers and refuses requests.
     """
@@ -76,6 +83,7 @@ class Services:
     topics: Topics
     metrics: Callable[[bool], tuple[bytes, str]]
     recalibrations: Recalibrations
+    alerts: AlertStore
     evaluate: Callable[..., Report | ClassReport] = evaluate
     declared: Sequence[str] = ()
     decoder: Callable[[], Decoder] = Decoder
@@ -87,17 +95,23 @@ class Services:
     local_only: bool = False
     roles: Collection[str] = ("consume", "evaluate", "serve")
     replicas: Callable[[], Mapping[Replica, Sequence[str]]] = dict
+    is_stopping: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         limits = self.limits
         self.map_hashes: dict[str, str] = {}
+        self.open_streams = 0
         self._view = SnapshotView(self.evaluator.latest)
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)
         self.lookups = ConcurrencyLimit(limits.writes, limits.wait_seconds)
         self.applications = ConcurrencyLimit(limits.computations, limits.wait_seconds)
+        models_of: Mapping[Of, Callable[[str], str]] = {
+            Of.REFIT: lambda refit: self.recalibrations.store.job(refit).model,
+            Of.ALERT: lambda alert: self.alerts.alert(alert).finding.model,
+        }
         self.authorization = Authorization(
-            self.authenticator, limits, self.recalibrations, self.lookups, refused=self.refused, clock=self.clock
+            self.authenticator, limits, models_of, self.lookups, refused=self.refused, clock=self.clock
         )
 
     def latest(self) -> SnapshotView:

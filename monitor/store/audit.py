@@ -21,9 +21,14 @@ _detail_from_json: Final = msgspec.json.Decoder(dict)
 def changing(database: Database) -> Iterator[sa.Connection]:
     """One transaction that writes; it sees the changes of earlier ones, and its entries are numbered after theirs."""
     with database.writing() as connection:
-        if not database.is_sqlite:
-            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        wait_for_turn(database, connection)
         yield connection
+
+
+def wait_for_turn(database: Database, connection: sa.Connection) -> None:
+    """From now on the transaction sees the changes of earlier ones, and others wait for it."""
+    if not database.is_sqlite:
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 
 
 def append(connection: sa.Connection, entries: Sequence[AuditEntry]) -> None:

@@ -1,13 +1,14 @@
 """Replicas, the leases of models, and the latest evaluation of each model, in SQLite or PostgreSQL.
 
-An evaluation, what it adds to the history and the evidence on the model are saved together, under the lease.
+An evaluation, what it adds to the history, the evidence on the model and what becomes of its alerts are saved
+together, under the lease.
 
 A model is evaluated by the replica that has its lease. A lease ends unless it is renewed, and every new one has a
 higher epoch: what a replica saves under an earlier one is refused. Times are those of the database, so that no
 replica's clock matters (SQLite, where all replicas are on one machine, has the machine's).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
 from types import MappingProxyType
@@ -16,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.events.model import SeriesKey
-from monitor.store import evidence, history
+from monitor.store import alerts, evidence, history
 from monitor.store.database import Database
 from monitor.store.evidence import StoredEvidence
 from monitor.store.history import Points
@@ -29,6 +30,9 @@ _FORGOTTEN_MS: Final = 3_600_000
 """Replicas that were not seen for so long are removed."""
 _ROWS_A_STATEMENT: Final = 1_000
 _FREE: Final = {"owner": "", "until_ms": 0}
+
+SaveMore = Callable[[sa.Connection, Collection[str]], None]
+"""Saves more about models whose lease is held, in the transaction that saves their evaluation."""
 
 
 class Replica(NamedTuple):
@@ -159,6 +163,8 @@ class EvaluationStore:
                 remove = sa.delete(EVALUATIONS).where(of.model.in_(part), is_free).returning(of.model)
                 removed = connection.execute(remove).scalars().all()
                 connection.execute(sa.delete(EVALUATED_REPORTS).where(EVALUATED_REPORTS.c.model.in_(removed)))
+                stopped, now_ms = alerts.Resolution.STOPPED, self._database.clock.now_ms()
+                alerts.resolve(self._database, connection, removed, stopped, now_ms=now_ms)
 
     def leave(self, replica: str) -> None:
         """End all leases of a replica, and remove it."""
@@ -168,7 +174,12 @@ class EvaluationStore:
             connection.execute(sa.delete(REPLICAS).where(REPLICAS.c.id == replica))
 
     def save(
-        self, replica: str, epochs: Mapping[str, int], evaluations: Sequence[Evaluation], same: Mapping[str, int]
+        self,
+        replica: str,
+        epochs: Mapping[str, int],
+        evaluations: Sequence[Evaluation],
+        same: Mapping[str, int],
+        more: SaveMore | None = None,
     ) -> Collection[str]:
         """Save evaluations of models whose lease the replica has; returns the models whose lease it does not have.
 
@@ -180,6 +191,8 @@ class EvaluationStore:
             Those whose content has changed.
         same
             Model -> time of its evaluation, milliseconds since the epoch, where nothing else has changed.
+        more
+            Saves more about the models whose lease the replica has.
         """
         of = EVALUATIONS.c
         with self._writing() as connection:
@@ -211,6 +224,8 @@ class EvaluationStore:
             for at_ms in sorted(set(same.values())):
                 for part in _parts(sorted(model for model in same if same[model] == at_ms and model in held)):
                     connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))
+            if more is not None:
+                more(connection, held.keys())
         return epochs.keys() - held.keys()
 
     def _update(

@@ -1,4 +1,4 @@
-"""Remove old dead letters, merge and thin out the history, and return free space of SQLite files to the disk.
+"""Remove old dead letters and alerts, merge and thin out the history, and give free space of SQLite files back.
 
 Other data expires in the transactions that replace it: panes and samples with newer events, maps with newer refits.
 """
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.errors import StoreUnavailable
-from monitor.store import history
+from monitor.store import alerts, history
 from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.database import Database
 from monitor.store.schema import DEAD_LETTERS as LETTERS
@@ -36,6 +36,8 @@ class Swept(NamedTuple):
     """Returned to the disk."""
     history: int = 0
     """Days of series whose history was older than its retention."""
+    alerts: int = 0
+    """Alerts that were resolved longer ago than that."""
 
 
 def sweep(database: Database, letter_retention_ms: int | None, history_retention_ms: int) -> Swept:
@@ -48,7 +50,7 @@ def sweep(database: Database, letter_retention_ms: int | None, history_retention
     letter_retention_ms
         How long dead letters are kept; None: no limit of time.
     history_retention_ms
-        How long the history is kept, in the time of the predictions.
+        How long the history is kept, in the time of the predictions; and alerts after they were resolved.
 
     Raises
     ------
@@ -65,7 +67,8 @@ def sweep(database: Database, letter_retention_ms: int | None, history_retention
     if database.is_sqlite:
         free_bytes = _shrink(database)
         _empty_log(database)
-    return Swept(letters, free_bytes, history.compact(database, history_retention_ms))
+    old_alerts = alerts.remove_old(database, database.clock.now_ms() - history_retention_ms)
+    return Swept(letters, free_bytes, history.compact(database, history_retention_ms), old_alerts)
 
 
 def _remove_letters(database: Database, before_ms: int) -> int:

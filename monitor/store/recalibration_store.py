@@ -8,7 +8,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from monitor.errors import Conflict, CorruptMap, UnknownRecalibration
-from monitor.store import audit, refits, servings
+from monitor.store import alerts, audit, refits, servings
 from monitor.store.database import Database
 from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Champion, Job, JobState, Overview, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFIT_SCHEDULES, REFITS
@@ -169,7 +169,8 @@ class RecalibrationStore:
             if promote and job.state is JobState.CANDIDATE:
                 ended = refits.from_row(refits.find(connection, job.id))
                 try:
-                    servings.promote_automatically(connection, ended, now_ms=now_ms)
+                    champion = servings.promote_automatically(connection, ended, now_ms=now_ms)
+                    self._resolve_alerts(connection, champion, actor=ended.actor, promoted=ended.id)
                 except Conflict as error:
                     refits.update(connection, job.id, reason=f"not promoted: {error}")
                     detail = {"reason": str(error)}
@@ -291,12 +292,16 @@ class RecalibrationStore:
         """
         with audit.changing(self._database) as connection:
             job = refits.from_row(refits.find(connection, job_id))
-            return servings.promote(connection, job, actor=actor, now_ms=now_ms, note=note)
+            champion = servings.promote(connection, job, actor=actor, now_ms=now_ms, note=note)
+            self._resolve_alerts(connection, champion, actor=actor, promoted=job_id)
+            return champion
 
     def roll_back(self, model: str, version: str, *, actor: str, now_ms: int, note: str) -> Champion:
         """Let the map serve that served before, or none. Raises Conflict if no map serves."""
         with audit.changing(self._database) as connection:
-            return servings.roll_back(connection, model, version, actor=actor, now_ms=now_ms, note=note)
+            champion = servings.roll_back(connection, model, version, actor=actor, now_ms=now_ms, note=note)
+            self._resolve_alerts(connection, champion, actor=actor)
+            return champion
 
     def audit(self, *, after: int = 0, limit: int = 100, model: str | None = None) -> Sequence[AuditEntry]:
         """Return entries with a number greater than ``after``, ascending."""
@@ -339,6 +344,22 @@ class RecalibrationStore:
                 .where(schedule.model == model, schedule.expression == expression, schedule.handled_ms < slot_ms)
                 .values(handled_ms=slot_ms)
             )
+
+    def _resolve_alerts(
+        self, connection: sa.Connection, champion: Champion, *, actor: str, promoted: str | None = None
+    ) -> None:
+        """Resolve the alerts of a version: what they were raised for does not serve any more."""
+        reason = alerts.Resolution.ROLLED_BACK if promoted is None else alerts.Resolution.PROMOTED
+        alerts.resolve(
+            self._database,
+            connection,
+            [champion.model],
+            reason,
+            version=champion.version,
+            actor=actor,
+            note="the map was rolled back" if promoted is None else f"the map {promoted} was promoted",
+            now_ms=champion.since_ms,
+        )
 
 
 def _give_up(connection: sa.Connection, job: Job, now_ms: int, how: str) -> None:

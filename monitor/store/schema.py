@@ -325,12 +325,67 @@ EVALUATED_REPORTS: Final = Table(
 )
 """Apart from the leases, which are renewed every few seconds: reports are large and change more rarely."""
 
+_IS_CURRENT: Final = text("is_current = 1")
+
+ALERTS: Final = Table(
+    "alerts",
+    METADATA,
+    numbered(),
+    Column("id", Text, nullable=False, unique=True),
+    *columns(Name, "model", "version"),
+    *columns(Text, "kind", "state"),
+    # Until its evidence has fallen below the line after it was resolved.
+    *columns(Integer, "is_current"),
+    *columns(BigInteger, "pending_ms"),
+    *columns(BigInteger, "firing_ms", "resolved_ms", nullable=True),
+    *columns(Name, "acknowledged_by", nullable=True),
+    *columns(Text, "reason", nullable=True),
+    *columns(Double, "log10_evidence", "log10_line"),
+    *columns(BigInteger, "settled_ms", "since_ms", "from_ms", "to_ms", "events"),
+    *columns(Name, "summary"),
+    *columns(Text, "document"),  # JSON
+    Index(
+        "alerts_current",
+        *("model", "version", "kind"),
+        unique=True,
+        sqlite_where=_IS_CURRENT,
+        postgresql_where=_IS_CURRENT,
+    ),
+    Index("alerts_by_model", "model", "number"),
+    sqlite_autoincrement=True,
+)
+
+ALERT_CHANGES: Final = Table(
+    "alert_changes",
+    METADATA,
+    numbered(),
+    Column("alert", Text, ForeignKey("alerts.id"), nullable=False),
+    *columns(BigInteger, "at_ms"),
+    *columns(Text, "state"),
+    *columns(Name, "actor", "note"),
+    Index("alert_changes_by_alert", "alert", "number"),
+    sqlite_autoincrement=True,
+)
+
+WEBHOOKS: Final = Table(
+    "webhooks",
+    METADATA,
+    *keys(Text, "name"),
+    *columns(BigInteger, "delivered"),  # number of the last change that was delivered or refused
+    # Who delivers the next one, and until when nobody else does.
+    *columns(Text, "owner"),
+    *columns(BigInteger, "until_ms"),
+    # The attempts to deliver the next one, and when it is tried again.
+    *columns(Integer, "attempts"),
+    *columns(BigInteger, "due_ms"),
+    *columns(Name, "error", nullable=True),
+)
+
 EVIDENCE: Final = Table(
     "evidence",
     METADATA,
-    Column("model", Name, primary_key=True),
-    Column("version", Name, primary_key=True),
-    Column("to_ms", BigInteger, nullable=False),  # predictions before this time are in it
-    Column("state", LargeBinary, nullable=False),
+    *keys(Name, "model", "version"),
+    *columns(BigInteger, "to_ms"),  # predictions before this time are in it
+    *columns(LargeBinary, "state"),
 )
 """What the detectors of a version continue from."""

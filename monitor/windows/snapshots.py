@@ -10,7 +10,7 @@ import structlog
 from monitor.clock import Clock, SystemClock
 from monitor.errors import IncompatibleStore, StoreUnavailable
 from monitor.outage_log import Outage
-from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore
+from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore, SaveMore
 from monitor.windows.history import points_of
 from monitor.windows.leases import Leases
 from monitor.windows.snapshot import (
@@ -65,15 +65,24 @@ class SharedSnapshots(Snapshots):
         Says which models are evaluated here.
     windows
         Names of the declared windows: reports on others, of earlier settings, are not shown.
+    save_more
+        Saves more about models whose lease is held, whenever their evaluations are saved.
     clock
         Measures outages for the log.
     """
 
     def __init__(
-        self, store: EvaluationStore, leases: Leases, windows: Collection[str], *, clock: Clock | None = None
+        self,
+        store: EvaluationStore,
+        leases: Leases,
+        windows: Collection[str],
+        *,
+        save_more: SaveMore | None = None,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__()
         self._store = store
+        self._save_more = save_more
         self._windows = windows
         self._leases = leases
         self._own = Snapshot()
@@ -155,7 +164,7 @@ class SharedSnapshots(Snapshots):
             states = [one for one in part.evidence.states if known is None or one not in known.evidence.states]
             changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new), states))
         epochs = {model: part.epoch for model, part in own.models.items()}
-        lost = self._store.save(self._leases.replica, epochs, changed, same)
+        lost = self._store.save(self._leases.replica, epochs, changed, same, self._save_more)
         self._saved = own
         self._leases.drop(lost, epochs)
         with self._merging:

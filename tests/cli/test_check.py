@@ -15,14 +15,18 @@ import pytest
 import trustme
 import yaml
 
+from monitor.alarms.lifecycle import advance
 from monitor.app.checks import CHECKS, Finding, Surroundings, Verdict, machine, run_checks
-from monitor.app.parts import make_log, open_store
+from monitor.app.parts import make_log, make_webhooks, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import Message
+from monitor.store.alerts import save
 from monitor.store.base import ModelState
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
+from monitor.store.webhooks import WebhookStore
+from tests.alarms.findings import finding
 from tests.cli.command import inside
 from tests.patience import joined
 from tests.real.child import free_ports
@@ -133,6 +137,23 @@ def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Pa
     assert first == (OK, "monitor-0: consume, evaluates 2 models; " + times.format(20))
     assert second == (OK, "monitor-1: evaluates 0 models; " + times.format(22))
     assert missing == (WARN, "no live replica has the role serve: reports and pages are not answered")
+
+
+def test_a_receiver_of_alerts_that_does_not_take_them_is_named(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, {"alerts": {"webhooks": {"oncall": {"url": "http://127.0.0.1:1/"}}}})
+    with open_store(chosen, ManualClock(START_MS)) as store:
+        webhooks, (target,) = WebhookStore(store.database), make_webhooks(chosen)
+        assert worst(look(chosen, "store"), "webhooks") == (OK, "oncall: waiting changes of alerts: 0")
+        webhooks.register(["oncall"])
+        alert = advance(None, finding(9.0), START_MS)
+        with store.database.writing() as connection:
+            save(store.database, connection, [(None, alert)], START_MS)
+        delivery = webhooks.claim("oncall", "a", target.states, START_MS)
+        assert delivery is not None
+        webhooks.failed("oncall", "a", delivery.attempts, "no answer within 10 s", START_MS)
+        counts = "waiting changes of alerts: 1, attempts at the next: 1"
+        detail = f"oncall: {counts}; the last attempt failed: no answer within 10 s"
+        assert worst(look(chosen, "store"), "webhooks") == (WARN, detail)
 
 
 def test_the_command_prints_a_line_for_each_and_ends_with_0_or_1(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from monitor.app.settings import Settings
 from tests.deploy.chart import of_values, only
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.debian import AMTOOL, program
@@ -25,10 +26,15 @@ BLOCKS: Final[list[dict[str, Any]]] = [
     yaml.safe_load(block)
     for block in re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 ]
-VALUES, ALERTMANAGER = BLOCKS
+VALUES, ALERTMANAGER, WEBHOOKS = BLOCKS
 OF_COMPOSE: Final[dict[str, Any]] = yaml.safe_load(
     (PAGE.parents[1] / "deploy" / "alertmanager" / "alertmanager.yml").read_text(encoding="utf-8")
 )
+
+
+def test_the_example_of_webhooks_is_valid() -> None:
+    (webhook,) = Settings.model_validate(WEBHOOKS).alerts.webhooks.values()
+    assert webhook.url == "https://alerts.example.com/calibration"
 
 
 def test_the_example_of_overrides_changes_what_it_names(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
 from monitor.sources.base import Message, Topics
+from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.windows.history import History
 from monitor.windows.snapshot import Snapshot
@@ -97,7 +98,10 @@ class Service:
     topics: Topics = field(
         default_factory=lambda: Topics({"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "all": None})
     )
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = field(default_factory=lambda: Limits(stream_seconds=0.0))
+    """Streams end at once: a client without a socket has an answer when it is complete."""
+    alerts: AlertStore | None = None
+    """Those of a store in which there is none unless a test brings its own."""
     history: History | None = None
     """That of a store in which there is none unless a test brings its own."""
     refits: Recalibrations | None = None
@@ -120,6 +124,7 @@ class Service:
         )
         given: dict[str, Any] = {
             "evaluator": self.evaluator,
+            "alerts": self.alerts or AlertStore(nobodys().database.database),
             "history": self.history or History(nobodys().database.database),
             "status": lambda: self.pipeline.status,
             "policy": self.policies.get,

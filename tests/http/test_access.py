@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI
 
 from monitor.access.model import Role
 from monitor.http.authorization import Of, check_declared, needs, public
-from tests.http.guarded import ALL, AUTOMATON, CLIENT, EVERYTHING, KEYS, MODEL, OTHER, REFITS, SERVICE, TWO
+from tests.http.guarded import ALL, AUTOMATON, CLIENT, EVERYTHING, KEYS, MODEL, OTHER, REFITS, SERVICE, TWO, alert_id
 from tests.http.service import Client, Service, assert_problem
 
 PUBLIC = {
@@ -51,7 +51,7 @@ def operations() -> Iterator[Operation]:
 
 
 GUARDED = tuple(operations())
-OF_ONE_MODEL = tuple(each for each in GUARDED if each.of in ("the model", "the refit's model"))
+OF_ONE_MODEL = tuple(each for each in GUARDED if each.of in ("the model", "the refit's model", "the alert's model"))
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +61,14 @@ def refit() -> str:
     return REFITS.end(asked.json()["id"]).id
 
 
+def item(operation: Operation, refit: str) -> str:
+    """What `{id}` of its path is."""
+    return alert_id() if operation.path.startswith("/v1/alerts") else refit
+
+
 def ask(operation: Operation, refit: str, *, method: str | None = None, **options: Any) -> httpx.Response:
-    path = operation.path.replace("{model}", MODEL).replace("{id}", refit).replace("{name}", "reliability")
+    path = operation.path.replace("{model}", MODEL).replace("{id}", item(operation, refit))
+    path = path.replace("{name}", "reliability")
     if operation.method == "POST":
         options.setdefault("json", BODIES.get(operation.path, {}))
     return CLIENT.request(method or operation.method, path, **options)
@@ -155,7 +161,8 @@ def test_a_role_for_another_model_finds_nothing(operation: Operation, refit: str
         )
         # Word for word as where there is none.
         problems = [assert_problem(answer, 404) for answer in (hidden, absent)]
-        words = [problem["detail"].replace(MODEL, "ghost").replace(refit, "rc_ghost") for problem in problems]
+        words = [problem["detail"].replace(MODEL, "ghost") for problem in problems]
+        words[0] = words[0].replace(item(operation, refit), "rc_ghost")
         assert words[0] == words[1]
         assert problems[0]["type"] == problems[1]["type"]
         assert OTHER not in hidden.text

@@ -21,7 +21,9 @@ from tests.snapshots import report, snapshot
 
 KEYS = Keys()
 KEY = KEYS("read", "write", "promote")
-SERVICE = Service(refits=of_this_process(), limits=Limits(failures_per_minute=10**6, requests_per_second=10**6))
+SERVICE = Service(
+    refits=of_this_process(), limits=Limits(failures_per_minute=10**6, requests_per_second=10**6, stream_seconds=0.0)
+)
 SERVICE.authenticator = KEYS.authenticator(SERVICE.clock)
 SERVICE.show(snapshot([report("churn", window="24h")]))
 APP = SERVICE.app()

@@ -8,8 +8,11 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import catalogue, to_markdown
+from monitor.alarms.webhooks import Target, Webhook
+from monitor.clock import ManualClock
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.measures import MEASURES
+from monitor.metrics.alerts import AlertFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import STATISTICS, measure_series
 from monitor.metrics.refits import RefitFamilies
@@ -18,7 +21,9 @@ from monitor.metrics.service import backlog_families, http_families, pipeline_fa
 from monitor.metrics.windows import DIAGNOSIS, WindowFamilies
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
+from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus, Unread
+from tests.http.refits import nobodys
 from tests.live_states import Maps, state
 from tests.metrics.library import ExpositionCollector
 from tests.snapshots import Evaluations, cohorts, measure, report, result, snapshot
@@ -36,7 +41,14 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     maps = Maps(state(MEASURES.values()))
     traffic = Traffic()
     traffic.count("GET", "/metrics", 200, 0.25)
+    webhook = Webhook(
+        Target(name="oncall", url="http://127.0.0.1:1/"),
+        WebhookStore(nobodys().database.database),
+        owner="a",
+        clock=ManualClock(),
+    )
     return [
+        AlertFamilies(lambda: {("churn", "7", "map"): None}, lambda: {"churn"}, [webhook]),
         WindowFamilies(evaluations, MEASURES.values()),
         RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known),
         pipeline_families(lambda: status),

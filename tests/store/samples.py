@@ -102,7 +102,10 @@ def checkpoint(epoch: int, offset: int, *, partition: int = 0, **changes: Any) -
     )
 
 
-UNDONE: Final = {"closings", "unsettled", "history", "replicas", "evaluations", "evaluated_reports"}
+UNDONE: Final = {
+    *("closings", "unsettled", "history", "replicas", "evaluations", "evaluated_reports"),
+    *("alerts", "alert_changes", "webhooks"),
+}
 """Tables that :func:`undo_closings` drops."""
 
 

@@ -32,14 +32,16 @@ def holds_secrets(settings: Settings) -> bool:
     """Whether the settings contain a secret."""
     kafka = settings.source.kafka
     has_password = hide_password(settings.store.url) != settings.store.url
-    return has_password or kafka.sasl_plain_password is not None or kafka.ssl_password is not None
+    webhooks = settings.alerts.webhooks.values()
+    signs = any(webhook.secret is not None or hide_password(webhook.url) != webhook.url for webhook in webhooks)
+    return has_password or signs or kafka.sasl_plain_password is not None or kafka.ssl_password is not None
 
 
 def _secret_files(around: Surroundings) -> Iterator[tuple[Path, str]]:
     if around.file is not None and holds_secrets(around.settings):
         # A secret may come from the environment: then the file contains none, and everybody may read it.
         text = around.file.read_text(encoding="utf-8", errors="replace")
-        if "password" in text or ("://" in text and "@" in text):
+        if "password" in text or "secret" in text or ("://" in text and "@" in text):
             yield around.file, "which holds a password"
     if around.settings.source.kafka.ssl_keyfile is not None:
         yield Path(around.settings.source.kafka.ssl_keyfile), "the key of source.kafka.ssl_keyfile"

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, existing_folder, fail, ok, warn
 from monitor.app.log_bounds import LogBounds, continuation
-from monitor.app.parts import make_kept_ms, make_policy
+from monitor.app.parts import make_kept_ms, make_policy, make_webhooks
 from monitor.errors import NoStore, SettingsError, SourceError
 from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
@@ -28,6 +28,7 @@ from monitor.store.migrate import (
 from monitor.store.schema import OFFSETS, PARTITIONS
 from monitor.store.settled import running, settled_edge
 from monitor.store.sql import SqlStore
+from monitor.store.webhooks import WebhookStore
 from monitor.windows.leases import EVALUATE
 
 _PATIENCE_SECONDS: Final = 5.0
@@ -92,6 +93,7 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
             if revision == newest:
                 yield from _check_settled(around, SqlStore(database, dead_letter_limit=0))
                 yield from _check_replicas(database)
+                yield from _check_webhooks(around, database)
         if server["read_only"]:
             yield fail("store", f"{database.shown} takes no changes: {server['read_only']}")
         if server["now_ms"] is not None:
@@ -181,6 +183,18 @@ def _check_replicas(database: Database) -> Iterator[Finding]:
     for role, consequence in _WITHOUT.items():
         if replicas and not any(role in replica.roles for replica in replicas):
             yield warn("replicas", f"no live replica has the role {role}: {consequence}")
+
+
+def _check_webhooks(around: Surroundings, database: Database) -> Iterator[Finding]:
+    """Name the receivers of alerts that do not take them."""
+    store = WebhookStore(database)
+    for target in make_webhooks(around.settings):
+        waiting, attempts, error = store.progress(target.name, target.states)
+        state = f"{target.name}: waiting changes of alerts: {waiting}"
+        if error is None:
+            yield ok("webhooks", state)
+        else:
+            yield warn("webhooks", f"{state}, attempts at the next: {attempts}; the last attempt failed: {error}")
 
 
 def _compare_clocks(server_ms: int, began_ms: int, ended_ms: int) -> Finding:

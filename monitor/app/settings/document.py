@@ -75,9 +75,9 @@ def reference() -> str:
         for name, field in section.model_fields.items():
             if fields.subsection(field) is not None:
                 continue
-            default = _inline(_plain(field.get_default(call_default_factory=True)))
+            default = "required" if field.is_required() else f"`{_default(field)}`"
             meaning = _description(name, field).replace("|", "\\|")
-            lines.append(f"| `{name}` | `{default}` | {_allowed(field)} | {meaning} |")
+            lines.append(f"| `{name}` | {default} | {_allowed(field)} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 
@@ -146,6 +146,10 @@ def _description(name: str, field: FieldInfo) -> str:
     """The description of a field, or else of the setting of the same name, whose default it overrides."""
     same_name = (leaf.field.description for leaf in fields.leaves() if leaf.path[-1] == name)
     return _prose(field.description or next(same_name, None) or "")
+
+
+def _default(field: FieldInfo) -> str:
+    return _inline(_plain(field.get_default(call_default_factory=True)))
 
 
 def _plain(value: Any) -> Any:

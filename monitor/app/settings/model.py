@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model
 
 from monitor.access.oidc import is_loopback
 from monitor.app.settings.access import AccessSettings
+from monitor.app.settings.alerts import AlertsSettings
 from monitor.app.settings.models import ModelsSettings, RecalibrationSettings
 from monitor.app.settings.values import (
     Duration,
@@ -292,7 +293,8 @@ class HistorySettings(Section):
 
     retention: Annotated[Duration, Field(ge=timedelta(days=1))] = timedelta(days=90)
     """Age beyond which the history of a model is removed, in whole days of its predictions' time, behind the newest. Up
-    to two days are kept as they were evaluated, two weeks at one point an hour, the rest at one in six hours."""
+    to two days are kept as they were evaluated, two weeks at one point an hour, the rest at one in six hours. Alerts
+    are kept for as long after they were resolved."""
 
 
 class DeadLetterSettings(Section):
@@ -364,6 +366,7 @@ class Settings(Section):
     """The windows that every series is measured in."""
     evaluation: EvaluationSettings = EvaluationSettings()
     history: HistorySettings = HistorySettings()
+    alerts: AlertsSettings = AlertsSettings()
     recalibration: RecalibrationSettings = RecalibrationSettings()
     api: ApiSettings = ApiSettings()
     exposition: ExpositionSettings = ExpositionSettings()

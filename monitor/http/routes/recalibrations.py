@@ -29,14 +29,13 @@ from monitor.http.recalibration_schemas import (
 from monitor.http.request_parsing import (
     NO_PARAMETERS,
     PageParameters,
-    check_media_type,
     parse_body,
-    read_body,
     read_cursor,
+    read_optional_body,
     write_cursor,
     wrong_cursor,
 )
-from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, problems, tagged, tagged_response, text_response
+from monitor.http.responses import BODY_PROBLEMS, NOT_MODIFIED, problems, tagged, tagged_response, text_response
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
 from monitor.recalibration.plan import check_suits
@@ -44,8 +43,6 @@ from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import RefitRequest
 
 router: Final = APIRouter(tags=["recalibration"])
-
-_BODY_BYTES: Final = 64 * 1024
 
 _MAX_NOTE: Final = 2000
 
@@ -111,7 +108,7 @@ class RefitsQuery(PageParameters):
 )
 async def request_refit(request: Request, response: Response, services: ServicesOf, model: str) -> RefitBody:
     key = _idempotency_key(request)
-    body = await _read_optional_body(request, services)
+    body = await read_optional_body(request, services.limits.body_seconds)
     wanted = parse_body(body, _read_refit_request, '{"method": "beta", "window": "7d"}')
     version = _version_text(wanted.version)
     window_ms = None if wanted.window is None else _window_ms(wanted.window)
@@ -148,7 +145,7 @@ async def request_refit(request: Request, response: Response, services: Services
     openapi_extra=request_body(NoteBody, required=False),
 )
 async def promote(request: Request, services: ServicesOf, id: str) -> ChampionBody:  # noqa: A002 - the name in the path
-    body = await _read_optional_body(request, services)
+    body = await read_optional_body(request, services.limits.body_seconds)
     note = _checked_note(parse_body(body, _read_note, '{"note": "agreed with the pricing team"}').note)
     actor = principal_of(request).name
     return await services.lookups.run(
@@ -166,7 +163,7 @@ async def promote(request: Request, services: ServicesOf, id: str) -> ChampionBo
     openapi_extra=request_body(RollbackBody, required=False),
 )
 async def roll_back(request: Request, services: ServicesOf, model: str) -> ChampionBody:
-    body = await _read_optional_body(request, services)
+    body = await read_optional_body(request, services.limits.body_seconds)
     wanted = parse_body(body, _read_rollback, '{"version": "7", "note": "complaints since noon"}')
     note, actor = _checked_note(wanted.note), principal_of(request).name
     recalibrations = services.recalibrations
@@ -282,18 +279,6 @@ def _page(store: RecalibrationStore, models: Collection[str] | None, query: Refi
         recalibrations=[RefitSummaryBody.of(job) for job in shown],
         next_cursor=write_cursor(shown[-1].id) if len(jobs) > len(shown) else None,
     )
-
-
-async def _read_optional_body(request: Request, services: Services) -> bytes:
-    """The JSON body; ``{}`` where there is none."""
-    # Pages of other sites may send a body without a type, but not JSON: browsers name the page.
-    typed = any(name in request.headers for name in ("content-type", "origin", "sec-fetch-site"))
-    if typed:
-        check_media_type(request, JSON)
-    body = await read_body(request, _BODY_BYTES, services.limits.body_seconds)
-    if body and not typed:
-        check_media_type(request, JSON)
-    return body or b"{}"
 
 
 def _check_method(services: Services, request: RefitRequest, *, is_default: bool) -> None:

@@ -283,8 +283,11 @@ def test_relative_paths_of_a_file_begin_in_its_folder(tmp_path: Path, monkeypatc
 
 def test_every_setting_whose_name_is_that_of_a_path_is_one() -> None:
     named = [leaf for leaf in leaves() if leaf.path[-1].endswith(("file", "directory", "url"))]
-    assert [leaf.path for leaf in named if anchor_of(leaf.field) is None] == [("access", "oidc", "jwks_url")]
-    assert len(named) == len(paths_of(Settings())) + 1
+    assert [leaf.path for leaf in named if anchor_of(leaf.field) is None] == [
+        ("alerts", "external_url"),
+        ("access", "oidc", "jwks_url"),
+    ]
+    assert len(named) == len(paths_of(Settings())) + 2
 
 
 def test_relative_paths_of_the_environment_and_of_the_defaults_begin_in_the_working_directory(

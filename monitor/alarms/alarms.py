@@ -1,0 +1,68 @@
+"""Turns findings into alerts, in the transaction that saves the evaluation of their models."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import sqlalchemy as sa
+
+from monitor.alarms.finding import Finding, Findings
+from monitor.alarms.lifecycle import advance, without_finding
+from monitor.store import alerts, audit
+from monitor.store.alerts import Alert, AlertState
+from monitor.store.database import Database
+
+Key = tuple[str, str, str]
+"""Model, version and kind."""
+
+
+class Alarms:
+    """Keeps the alerts of the models that are evaluated here.
+
+    Parameters
+    ----------
+    database
+        Of the store.
+    findings
+        Their source. It must not wait: the leases of the models are held meanwhile.
+
+    Attributes
+    ----------
+    states
+        (model, version, kind) -> state of its alert, None where there is none, as last saved; of every finding.
+    """
+
+    def __init__(self, database: Database, findings: Findings) -> None:
+        self._database = database
+        self.findings = findings
+        self.states: Mapping[Key, AlertState | None] = {}
+
+    def save(self, connection: sa.Connection, models: Collection[str]) -> None:
+        """Save what becomes of the alerts of models whose lease is held in this transaction."""
+        now_ms = self._database.clock.now_ms()
+        found: dict[str, dict[Key, Finding]] = {
+            model: {(model, finding.version, finding.kind): finding for finding in findings}
+            for model, findings in self.findings(models).items()
+            if model in models
+        }
+
+        def steps() -> Iterator[tuple[Alert | None, Alert | None]]:
+            current = alerts.read_current(connection, found.keys())
+            for findings in found.values():
+                for key, finding in findings.items():
+                    yield current.get(key), advance(current.get(key), finding, now_ms)
+            for key, alert in current.items():
+                if key not in found[key[0]]:
+                    runs = any(version == key[1] for _, version, _ in found[key[0]])
+                    yield alert, without_finding(alert, now_ms, version_runs=runs)
+
+        if not found:
+            return
+        taken = list(steps())
+        if any(alerts.is_transition(before, after) for before, after in taken):
+            # Somebody may have acknowledged or resolved one meanwhile: from now on nobody does.
+            audit.wait_for_turn(self._database, connection)
+            taken = list(steps())
+        alerts.save(self._database, connection, [step for step in taken if step[0] != step[1]], now_ms)
+        shown = {after.key: after.state for _, after in taken if after is not None}
+        none = {key: None for of_model in found.values() for key in of_model}
+        others = {key: state for key, state in self.states.items() if key[0] in models and key[0] not in found}
+        self.states = others | none | shown

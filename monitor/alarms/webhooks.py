@@ -1,0 +1,208 @@
+"""Deliver changes of alerts to webhooks, in Alertmanager's format, signed as Standard Webhooks are.
+
+A change is tried until the receiver takes it: after failures, 5xx, 408 and 429 again, in order, also after a restart
+and by another replica. A receiver that refuses one gets the next.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+import msgspec
+import structlog
+
+from monitor.clock import Clock
+from monitor.errors import StoreError
+from monitor.events.times import format_time
+from monitor.store.alerts import Alert, AlertState, Change
+from monitor.store.webhooks import Delivery, WebhookStore
+from monitor.version import VERSION
+
+ALERT_NAME: Final = "CalibrationEvidence"
+RESULTS: Final = ("delivered", "refused", "failed")
+POLL_SECONDS: Final = 1.0
+
+_TIMEOUT_SECONDS: Final = 10.0
+_NEVER: Final = "0001-01-01T00:00:00Z"
+"""How Alertmanager writes that an alert has not ended."""
+_AGAIN: Final = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS})
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A webhook.
+
+    Attributes
+    ----------
+    name
+        Its name in the settings.
+    url
+        Where changes are sent. It may hold a secret: it is not logged.
+    secret
+        Key of the signature, base64; None: requests are not signed.
+    send_resolved
+        Whether the end of an alert is sent.
+    external_url
+        Where the service is for the receiver's readers; empty: links begin with the path.
+    """
+
+    name: str
+    url: str
+    secret: str | None = None
+    send_resolved: bool = True
+    external_url: str = ""
+
+    @property
+    def states(self) -> tuple[AlertState, ...]:
+        """States of which the changes are sent."""
+        sent = (AlertState.FIRING, AlertState.ACKNOWLEDGED, AlertState.RESOLVED)
+        return sent if self.send_resolved else sent[:-1]
+
+
+class Webhook:
+    """Delivers to one receiver. One thread calls :meth:`deliver_due`.
+
+    Parameters
+    ----------
+    target
+        The receiver.
+    store
+        How far it was delivered.
+    owner
+        Id of this replica.
+    clock
+        The wall clock.
+
+    Attributes
+    ----------
+    results
+        Result -> attempts since the start: one of RESULTS.
+    waiting
+        Changes that are not delivered yet, by any replica.
+    """
+
+    def __init__(self, target: Target, store: WebhookStore, *, owner: str, clock: Clock) -> None:
+        self.target = target
+        self._store = store
+        self._owner = owner
+        self._clock = clock
+        self._is_registered = False
+        self.results = Counter(dict.fromkeys(RESULTS, 0))
+        self.waiting = 0
+
+    def deliver_due(self) -> None:
+        """Deliver what waits and is due."""
+        name, states = self.target.name, self.target.states
+        try:
+            if not self._is_registered:
+                self._store.register([name])
+                self._is_registered = True
+            while self._count_waiting():
+                delivery = self._store.claim(name, self._owner, states, self._clock.now_ms())
+                if delivery is None:
+                    return
+                self._deliver(delivery)
+        except StoreError as error:
+            # Whatever else uses the store reports it.
+            _log.debug("webhooks are not delivered", webhook=name, detail=str(error))
+
+    def _count_waiting(self) -> int:
+        self.waiting = self._store.progress(self.target.name, self.target.states).waiting
+        return self.waiting
+
+    def _deliver(self, delivery: Delivery) -> None:
+        name, change = self.target.name, delivery.change
+        error, is_refused = self._send(delivery)
+        if error is None or is_refused:
+            self._store.delivered(name, self._owner, change.number, error)
+        else:
+            self._store.failed(name, self._owner, delivery.attempts, error, self._clock.now_ms())
+        self.results["delivered" if error is None else "refused" if is_refused else "failed"] += 1
+        about = {"webhook": name, "alert": change.alert, "state": change.state.value}
+        if error is None:
+            if delivery.attempts:
+                _log.info("a webhook is delivered again", **about, attempts=delivery.attempts + 1)
+        elif is_refused:
+            _log.error("a webhook was refused; it is not tried again", **about, detail=error)
+        elif not delivery.attempts:
+            _log.warning("a webhook cannot be delivered; it is tried again", **about, detail=error)
+
+    def _send(self, delivery: Delivery) -> tuple[str | None, bool]:
+        """Send one change; returns the error, if there is one, and whether it is for good."""
+        body = payload(self.target, delivery.change, delivery.alert)
+        headers = headers_of(self.target, delivery.change, body, self._clock.now_ms() // 1000)
+        try:
+            # A connection of its own each time: there is one in hours.
+            with httpx.stream(
+                "POST", self.target.url, content=body, headers=headers, timeout=_TIMEOUT_SECONDS
+            ) as response:
+                status = response.status_code
+        except httpx.TimeoutException:
+            return f"no answer within {_TIMEOUT_SECONDS:g} s", False
+        except httpx.HTTPError as error:
+            return str(error) or type(error).__name__, False
+        if response.is_success:
+            return None, False
+        return f"the receiver answered {status} {response.reason_phrase}", status < 500 and status not in _AGAIN
+
+
+def payload(target: Target, change: Change, alert: Alert) -> bytes:
+    """The body for one change: Alertmanager's webhook, version 4."""
+    finding = alert.finding
+    labels = {"alertname": ALERT_NAME, "model": finding.model, "version": finding.version, "kind": finding.kind}
+    status = "resolved" if change.state is AlertState.RESOLVED else "firing"
+    annotations = {
+        "summary": finding.summary,
+        "description": f"Evidence 10^{finding.log10_evidence:.1f}, {finding.events} events since "
+        f"{format_time(finding.since_ms)}; an alert fires at 10^{finding.log10_line:.1f}.",
+    }
+    if change.state is AlertState.ACKNOWLEDGED:
+        annotations |= {"acknowledged_by": change.actor, "note": change.note}
+    elif change.state is AlertState.RESOLVED:
+        annotations["resolved_because"] = change.note
+    document: Mapping[str, Any] = {
+        "version": "4",
+        "groupKey": f"{{}}:{{alert={msgspec.json.encode(alert.id).decode()}}}",
+        "truncatedAlerts": 0,
+        "status": status,
+        "receiver": target.name,
+        "groupLabels": labels,
+        "commonLabels": labels,
+        "commonAnnotations": annotations,
+        "externalURL": target.external_url,
+        "alerts": [
+            {
+                "status": status,
+                "labels": labels,
+                "annotations": annotations,
+                "startsAt": format_time(alert.pending_ms if alert.firing_ms is None else alert.firing_ms),
+                "endsAt": format_time(change.at_ms) if status == "resolved" else _NEVER,
+                "generatorURL": f"{target.external_url}/v1/alerts/{alert.id}",
+                "fingerprint": alert.id.removeprefix("al_"),
+            }
+        ],
+    }
+    return msgspec.json.encode(document)
+
+
+def headers_of(target: Target, change: Change, body: bytes, seconds: int) -> dict[str, str]:
+    """The headers for one change: the same id whenever it is tried, and the signature of Standard Webhooks."""
+    delivery_id = f"{change.alert}.{change.number}"
+    headers = {
+        "content-type": "application/json",
+        "user-agent": f"calibration-monitor/{VERSION}",
+        "webhook-id": delivery_id,
+        "webhook-timestamp": str(seconds),
+    }
+    if target.secret is not None:
+        signed = f"{delivery_id}.{seconds}.".encode() + body
+        digest = hmac.digest(base64.b64decode(target.secret), signed, hashlib.sha256)
+        headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
+    return headers

@@ -1,0 +1,61 @@
+"""Settings of alerts: who is told of them."""
+
+import base64
+from typing import Annotated, Final
+
+import httpx
+from pydantic import AfterValidator, Field, SecretStr
+
+from monitor.app.settings.values import Address, Section, Text
+
+_MIN_SECRET_BYTES: Final = 24
+
+
+def _check_url(text: str) -> str:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("must be an http or https URL, such as https://alerts.example.com/calibration")
+    return text
+
+
+def _base_url(text: str) -> str:
+    return _check_url(text).rstrip("/") if text else ""
+
+
+def _check_secret(secret: SecretStr) -> SecretStr:
+    try:
+        size = len(base64.b64decode(secret.get_secret_value(), validate=True))
+    except ValueError:
+        size = 0
+    if size < _MIN_SECRET_BYTES:
+        raise ValueError(
+            f"must be base64 of {_MIN_SECRET_BYTES} bytes or more, such as `openssl rand -base64 32` prints"
+        )
+    return secret
+
+
+Url = Annotated[Address, AfterValidator(_check_url)]
+Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
+
+
+class WebhookSettings(Section):
+    """A receiver of alerts, in the format of Alertmanager's webhooks."""
+
+    url: Annotated[Url, Field(repr=False)]
+    """Where each change of an alert is sent, by POST. A password in it is hidden wherever settings are shown."""
+    secret: Secret | None = None
+    """Key of the signature of requests, base64 of 24 bytes or more; null does not sign them."""
+    send_resolved: bool = True
+    """Whether the end of an alert is sent, too."""
+
+
+class AlertsSettings(Section):
+    """Alerts about models that the service raises itself, by sequential evidence."""
+
+    webhooks: dict[Text, WebhookSettings] = Field(default_factory=dict)
+    """Receivers of alerts by name. For example: {oncall: {url: https://alerts.example.com/calibration}}"""
+    external_url: Annotated[str, AfterValidator(_base_url)] = ""
+    """Where readers of alerts reach this service, for the links in webhooks, such as https://calibration.example.com."""

@@ -1,0 +1,269 @@
+"""GET /v1/alerts, one alert, its acknowledgement, and the stream of their changes."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Collection, Sequence
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from monitor.access.model import Role
+from monitor.errors import StoreUnavailable, UnknownAlert
+from monitor.http.alert_schemas import AlertBody, AlertsBody, change_of, document_of, summaries_of
+from monitor.http.authorization import Of, needs, principal_of, readable
+from monitor.http.problems import Problem
+from monitor.http.recalibration_schemas import NoteBody
+from monitor.http.request_parsing import (
+    NO_PARAMETERS,
+    PageParameters,
+    parse_body,
+    parse_time,
+    read_cursor,
+    read_optional_body,
+    write_cursor,
+    wrong_cursor,
+)
+from monitor.http.responses import (
+    BODY_PROBLEMS,
+    NOT_MODIFIED,
+    encode_json,
+    problems,
+    tagged,
+    tagged_response,
+    text_response,
+)
+from monitor.http.schemas import reader, request_body
+from monitor.http.services import Services, ServicesOf
+from monitor.store.alerts import Alert, AlertStore, Change, Kind
+
+router: Final = APIRouter(tags=["alerts"])
+
+_MAX_NOTE: Final = 2000
+_POLL_SECONDS: Final = 0.5
+"""Less than the grace that requests have at the end."""
+_HEARTBEAT_SECONDS: Final = 15.0
+_CHANGES_AT_ONCE: Final = 100
+_EVENT_STREAM: Final = "text/event-stream"
+_NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_UNKNOWN: Final = {404: ("unknown-alert", "no alert is called 'al_17'")}
+_NOT_FIRING: Final = {
+    409: ("conflict", "the alert al_5e2c8f0b7d1a4936 is resolved: only one that is firing can be acknowledged")
+}
+_EVENT: Final = (
+    'id: 17\nevent: firing\ndata: {"number":17,"at":"2026-11-21T08:05:13.000Z","state":"firing","actor":"service",'
+    '"note":"","alert":{"id":"al_5e2c8f0b7d1a4936"}}\n\n'
+)
+
+_read_note: Final = reader(NoteBody)
+
+
+class AlertsQuery(PageParameters):
+    """Which alerts are listed."""
+
+    limit: Annotated[int, Field(ge=1, le=1000, description="alerts on a page")] = 100
+    state: Annotated[
+        Literal["", "open", "pending", "firing", "acknowledged", "resolved"],
+        Field(description="only those in this state; open: firing or acknowledged", examples=["open"]),
+    ] = ""
+    kind: Annotated[Kind | Literal[""], Field(description="only of this kind", examples=["calibration"])] = ""
+    model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
+    version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
+    since: Annotated[
+        str,
+        Field(
+            description="only those that were not resolved before: RFC 3339, or milliseconds since the epoch",
+            examples=["2026-11-20T10:00:00Z"],
+        ),
+    ] = ""
+
+
+@router.get(
+    "/v1/alerts",
+    dependencies=[needs(Role.READ, Of.ANY)],
+    summary="Alerts about models",
+    description="The newest first, without their documents.",
+    response_model=AlertsBody,
+    response_description="A page of alerts",
+    responses=NOT_MODIFIED | problems(422, 503),
+)
+async def alerts(request: Request, services: ServicesOf, query: Annotated[AlertsQuery, Query()]) -> Response:
+    since_ms = parse_time(query.since, "since") if query.since else None
+    models = readable(request)
+    if query.model:
+        models = [query.model] if models is None or query.model in models else []
+
+    def page() -> Response:
+        listed, next_cursor = _page(services.alerts, models, query, since_ms)
+        body = {"alerts": summaries_of(listed), "next_cursor": next_cursor}
+        return tagged_response(request, tagged(body))
+
+    return await services.lookups.run(page)
+
+
+@router.get(
+    "/v1/alerts/stream",
+    dependencies=[needs(Role.READ, Of.ANY), NO_PARAMETERS],
+    summary="Changes of alerts as they come",
+    description="Server-sent events: each time an alert fires, is acknowledged or resolved, with the alert as it is "
+    "when the event is sent. `id` is the number of the change; send the last one as `Last-Event-ID` to get all that "
+    "came after it, as browsers do by themselves. Without it the stream begins with the next change. It ends after a "
+    "while, and with the service: connect again. A comment comes every 15 seconds.",
+    response_class=StreamingResponse,
+    responses=text_response(_EVENT_STREAM, "Events", _EVENT) | problems(422, 503),
+    openapi_extra={
+        "parameters": [
+            {
+                "name": "Last-Event-ID",
+                "in": "header",
+                "required": False,
+                "description": "number of the last change that the client has",
+                "schema": {"type": "string"},
+            }
+        ]
+    },
+)
+async def stream(request: Request, services: ServicesOf) -> Response:
+    models, store = readable(request), services.alerts
+    newest = await services.lookups.run(store.newest_change)
+    # A number of another store would wait for ever.
+    after = min(_last_event_id(request, newest), newest)
+    if services.open_streams >= services.limits.streams:
+        raise Problem(
+            503,
+            "busy",
+            f"{services.limits.streams} streams of alerts are open, and that is all there may be; close one, or poll "
+            "GET /v1/alerts",
+        )
+    return _EventStream(services, models, after)
+
+
+@router.get(
+    "/v1/alerts/{id}",
+    dependencies=[needs(Role.READ, Of.ALERT), NO_PARAMETERS],
+    summary="An alert",
+    response_model=AlertBody,
+    response_description="The alert, with its document, its history and notes",
+    responses=NOT_MODIFIED | problems(404, 422, 503, other=_UNKNOWN),
+)
+async def alert(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
+    return tagged_response(request, await services.lookups.run(lambda: tagged(_whole(services.alerts, id))))
+
+
+@router.post(
+    "/v1/alerts/{id}/acknowledgement",
+    dependencies=[needs(Role.WRITE, Of.ALERT), NO_PARAMETERS],
+    summary="Acknowledge an alert",
+    description="Says that somebody has it. It may be repeated, with another note. 409 if it is not firing.",
+    response_model=AlertBody,
+    response_description="The alert, acknowledged",
+    responses=problems(*BODY_PROBLEMS, 404, 409, other=_UNKNOWN | _NOT_FIRING),
+    openapi_extra=request_body(NoteBody, required=False),
+)
+async def acknowledge(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
+    body = await read_optional_body(request, services.limits.body_seconds)
+    note = parse_body(body, _read_note, '{"note": "the upstream join was fixed"}').note
+    if len(note) > _MAX_NOTE:
+        raise Problem(422, "invalid-input", f"note must have at most {_MAX_NOTE} characters, got {len(note)}")
+    actor = principal_of(request).name
+
+    def change() -> Response:
+        services.alerts.acknowledge(id, actor=actor, note=note, now_ms=services.clock.now_ms())
+        return Response(encode_json(_whole(services.alerts, id)), media_type="application/json")
+
+    return await services.lookups.run(change)
+
+
+def _whole(store: AlertStore, alert_id: str) -> dict[str, Any]:
+    return document_of(store.alert(alert_id), store.changes_of(alert_id))
+
+
+def _page(
+    store: AlertStore, models: Collection[str] | None, query: AlertsQuery, since_ms: int | None
+) -> tuple[Sequence[Alert], str | None]:
+    before = None
+    states = ("firing", "acknowledged") if query.state == "open" else (query.state,) if query.state else ()
+    try:
+        if query.cursor:
+            key = read_cursor(query.cursor)
+            # A cursor must not tell whether there is an alert of this name.
+            if len(key) != 1 or (models is not None and store.alert(key[0]).finding.model not in models):
+                raise wrong_cursor(query.cursor)
+            (before,) = key
+        found = store.alerts(
+            models,
+            states=states,
+            kind=query.kind or None,
+            version=query.version or None,
+            since_ms=since_ms,
+            before=before,
+            # One more than is shown: if it exists, there is a next page.
+            limit=query.limit + 1,
+        )
+    except UnknownAlert:
+        raise wrong_cursor(query.cursor) from None
+    shown = found[: query.limit]
+    return shown, write_cursor(shown[-1].id) if len(found) > len(shown) else None
+
+
+def _last_event_id(request: Request, newest: int) -> int:
+    text = request.headers.get("last-event-id", "")
+    if not text:
+        return newest
+    if not _NUMBER.fullmatch(text):
+        raise Problem(422, "invalid-parameter", f"Last-Event-ID must be the id of an event, got {text[:80]!r}")
+    return int(text)
+
+
+class _EventStream(StreamingResponse):
+    """Counts the stream for as long as it is open."""
+
+    def __init__(self, services: Services, models: Collection[str] | None, after: int) -> None:
+        super().__init__(
+            _events(services, models, after),
+            media_type=_EVENT_STREAM,
+            # Or nginx keeps events back.
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+        )
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events."""
+        self._services.open_streams += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._services.open_streams -= 1
+
+
+async def _events(services: Services, models: Collection[str] | None, after: int) -> AsyncIterator[str]:
+    loop, store = asyncio.get_running_loop(), services.alerts
+    began = beat = loop.time()
+    # Without data, an event says only after which one to go on.
+    yield f"retry: 2000\nid: {after}\n\n"
+    while True:
+        changes: Sequence[tuple[Change, Alert]] = []
+        try:
+            changes = await services.lookups.run(lambda: store.changes(after, models, _CHANGES_AT_ONCE))  # noqa: B023
+        except (StoreUnavailable, Problem) as error:
+            # It goes on where it was; the comment is for people.
+            yield f": {' '.join(str(error).split())}\n\n"
+        for change, alert in changes:
+            after = change.number
+            yield _event(change, alert)
+        now = loop.time()
+        if changes or now >= beat + _HEARTBEAT_SECONDS:
+            beat = now
+            yield ": \n\n"
+        if services.is_stopping() or now >= began + services.limits.stream_seconds:
+            return
+        if len(changes) < _CHANGES_AT_ONCE:
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _event(change: Change, alert: Alert) -> str:
+    (summary,) = summaries_of([alert])
+    data = {"number": change.number, **change_of(change), "alert": summary}
+    return f"id: {change.number}\nevent: {change.state.value}\ndata: {encode_json(data).decode()}\n\n"

@@ -1,0 +1,46 @@
+"""Findings by hand, and a source of them that a test scripts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+from monitor.alarms.finding import Finding
+
+LINE: Final = 5.0
+NOW_MS: Final = 1_790_000_000_000
+MINUTE_MS: Final = 60_000
+
+
+def finding(
+    log10_evidence: float, *, settled_minute: int = 0, model: str = "churn", version: str = "7", **more: Any
+) -> Finding:
+    """A finding that looks up to this minute, about a change an hour before the first one."""
+    settled_ms = NOW_MS + settled_minute * MINUTE_MS
+    fields: dict[str, Any] = {
+        "kind": "calibration",
+        "log10_line": LINE,
+        "raised_ms": settled_ms if log10_evidence >= LINE else None,
+        "settled_ms": settled_ms,
+        "since_ms": NOW_MS - 60 * MINUTE_MS,
+        "from_ms": NOW_MS - 70 * MINUTE_MS,
+        "to_ms": NOW_MS - 50 * MINUTE_MS,
+        "events": 1000 + settled_minute,
+        "summary": f"{model} {version} is too sure of itself",
+        "document": {"slope": 1.3},
+    }
+    return Finding(model=model, version=version, log10_evidence=log10_evidence, **fields | more)
+
+
+class Script:
+    """A source whose findings a test sets."""
+
+    def __init__(self, *findings: Finding) -> None:
+        self.now: dict[str, list[Finding]] = {}
+        self.say(*findings)
+
+    def say(self, *findings: Finding) -> None:
+        """Replace the findings of these models."""
+        for model in dict.fromkeys(one.model for one in findings):
+            self.now[model] = [one for one in findings if one.model == model]
+
+    def __call__(self, models: Collection[str]) -> Mapping[str, Sequence[Finding]]:
+        return {model: findings for model, findings in self.now.items() if model in models}

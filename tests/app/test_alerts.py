@@ -1,0 +1,100 @@
+"""Alerts in the service as a whole: raised, exported, delivered, and handled from the command line."""
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.app.parts import make_topics, make_writer
+from monitor.app.replay import route
+from monitor.app.service import Service
+from monitor.app.settings import Settings
+from monitor.clock import SystemClock
+from monitor.events.encode import encode_labelled
+from tests.alarms.findings import Script, finding
+from tests.alarms.receiver import Receiver, receiver
+from tests.cli.command import inside, one_error_line
+from tests.patience import PATIENCE_SECONDS, eventually
+
+START_MS = 1_790_000_000_000
+HOUR_MS = 3_600_000
+SECRET = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+
+@pytest.fixture
+def oncall() -> Iterator[Receiver]:
+    with receiver() as server:
+        yield server
+
+
+@pytest.fixture
+def service(tmp_path: Path, patient: None, oncall: Receiver) -> Iterator[Service]:
+    tree: dict[str, Any] = {
+        "source": {"embedded": {"directory": str(tmp_path / "log"), "partitions": 1}},
+        "store": {"url": f"sqlite:///{tmp_path / 'state.db'}"},
+        "models": {"defaults": {"horizon": "10m", "allowed_lateness": "5m"}},
+        "windows": [{"length": "1h"}],
+        "evaluation": {"interval": "200ms", "draws": 0},
+        "pipeline": {"checkpoint_interval": "100ms"},
+        "alerts": {"webhooks": {"oncall": {"url": oncall.url, "secret": SECRET}}},
+        "api": {"port": 0},
+        "access": {"mode": "off"},
+    }
+    chosen = Settings.model_validate(tree)
+    writer = make_writer(chosen, SystemClock())
+    times = [*range(START_MS, START_MS + HOUR_MS, 1000), START_MS + 3 * HOUR_MS]
+    events = [encode_labelled("churn", f"id-{at}", at, 0.3, int(at % 3 == 0), version="7") for at in times]
+    writer.write([route(value, make_topics(chosen)) for value in events])
+    writer.close()
+    service = Service(chosen)
+    service.alarms.findings = Script(finding(7.2))
+    service.start()
+    yield service
+    service.stop()
+
+
+def metrics(service: Service) -> str:
+    with urllib.request.urlopen(f"{service.server.url}/metrics", timeout=PATIENCE_SECONDS) as answer:
+        return str(answer.read(), "utf-8")
+
+
+def test_an_alert_reaches_people_and_they_answer(service: Service, oncall: Receiver, tmp_path: Path) -> None:
+    oncall.statuses = [500, 500]
+
+    def monitor(*arguments: str) -> str:
+        done = inside("alerts", *arguments, "--url", service.server.url, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    # A first webhook that fails twice.
+    eventually(oncall.taken, shown=lambda: (service.status, monitor("list")))
+    assert [status for status, _, _ in oncall.requests] == [500, 500, 200]
+    state = 'calibration_alert_state{kind="calibration",model="churn",version="7"}'
+    eventually(lambda: f"{state} 2.0" in metrics(service), shown=lambda: metrics(service))
+    delivered = 'calibration_webhook_deliveries_total{result="delivered",webhook="oncall"} 1.0'
+    eventually(lambda: delivered in metrics(service), shown=lambda: metrics(service))
+    (alert,) = json.loads(monitor("list", "--json"))["alerts"]
+    listed = monitor("list")
+    assert alert["id"] in listed
+    assert "10^7.2" in listed
+    assert monitor("list", "--state", "pending") == "no alerts\n"
+    assert "is acknowledged by anonymous" in monitor("ack", alert["id"], "--note", "the join was fixed")
+    shown = monitor("show", alert["id"])
+    assert "churn 7 is too sure of itself" in shown
+    assert "acknowledged by anonymous: the join was fixed" in shown
+    assert '{"slope": 1.3}' in shown
+    assert json.loads(monitor("show", alert["id"], "--json"))["state"] == "acknowledged"
+    eventually(lambda: f"{state} 3.0" in metrics(service))
+    service.alarms.findings = Script(finding(0.1, settled_minute=1, raised_ms=None))
+    eventually(lambda: len(oncall.taken()) == 3)
+    assert [part["status"] for part in oncall.taken()] == ["firing", "firing", "resolved"]
+    assert monitor("list") == "no alerts\n"
+    assert alert["id"] in monitor("list", "--state", "all")
+    # A refusal is bad use, and one line.
+    refused = inside("alerts", "ack", alert["id"], "--url", service.server.url, cwd=tmp_path)
+    assert (refused.returncode, f"{alert['id']} is resolved" in one_error_line(refused)) == (2, True)
+    unknown = inside("alerts", "show", "al_17", "--url", service.server.url, cwd=tmp_path)
+    assert (unknown.returncode, one_error_line(unknown)) == (2, "no alert is called 'al_17'")
