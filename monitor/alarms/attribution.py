@@ -21,6 +21,8 @@ SHAPE: Final = "shape"
 BOTH: Final = "both"
 UNCLEAR: Final = "unclear"
 """Too little is kept of the time since the change to say."""
+NOT_WORSE: Final = "not_worse"
+"""Outcomes changed, and predictions are as good as before, or better."""
 
 _LABELS: Final = {Verdict.PRIOR_SHIFT: PRIOR_SHIFT, Verdict.SHAPE: SHAPE, Verdict.BOTH: BOTH}
 
@@ -41,9 +43,9 @@ class Attribution:
         self._widths_ms = sorted(widths_ms)
 
     def explain(
-        self, series: SeriesKey, since_ms: int, to_ms: int, *, tolerance: float, robust: bool
-    ) -> tuple[str, dict[str, Any]]:
-        """Say what has been wrong with a series since a change, in a sentence and as JSON.
+        self, series: SeriesKey, since_ms: int, to_ms: int, *, tolerance: float, robust: bool, changed: bool
+    ) -> tuple[str, int, dict[str, Any]]:
+        """Say what has been wrong with a series since a change: a sentence, how many labelled events say so, and JSON.
 
         Parameters
         ----------
@@ -53,10 +55,12 @@ class Attribution:
             Error of the logits up to which nothing is called a fault.
         robust
             Whether evidence that no change of prevalence moves has raised an alarm: then it is not the prior alone.
+        changed
+            Whether the alarm is that outcomes changed, for better or worse.
         """
         after = self._span(series, since_ms, to_ms, tolerance)
         before = self._span(series, after.from_ms - max(to_ms - after.from_ms, 0), after.from_ms, tolerance)
-        label = _label(after.diagnosis, robust=robust)
+        label = NOT_WORSE if changed and not after.is_worse_than(before) else _label(after.diagnosis, robust=robust)
         remedy = _remedy(label, after.diagnosis)
         since = f"since {format_time(since_ms)}"
         window = format_duration(timedelta(milliseconds=-(-(to_ms - since_ms) // _MINUTE_MS) * _MINUTE_MS))
@@ -70,7 +74,8 @@ class Attribution:
             "remedy": {"text": remedy, "command": command},
         }
         whom = "" if series.segment == ALL else f" of {series.segment}"
-        return f"{_WHAT[label]}{whom} {since}: {remedy}.", document
+        what = f"outcomes{whom} have changed {since}: {_WHAT[label]}" if changed else f"{_WHAT[label]}{whom} {since}"
+        return f"{what}; {remedy}", after.labelled, document
 
     def _span(self, series: SeriesKey, from_ms: int, to_ms: int, tolerance: float) -> "_Span":
         """The settled predictions of a span, as far back as panes are kept."""
@@ -98,13 +103,25 @@ class _Span(NamedTuple):
     diagnosis: Diagnosis | None
     """None without labelled predictions."""
 
+    @property
+    def labelled(self) -> int:
+        """Number of labelled predictions."""
+        return int(self.scores.counts.sum())
+
+    def is_worse_than(self, other: "_Span") -> bool:
+        """Whether calibration is wrong, and more so than in another span."""
+        now, before = self.diagnosis, other.diagnosis
+        if now is None or now.verdict not in _LABELS:
+            return False
+        return before is None or before.error is None or now.error is None or now.error > before.error
+
     def to_json(self) -> dict[str, Any]:
         """Numbers, verdict and reliability diagram."""
         numbers: dict[str, Any] = {
             "from": format_time(self.from_ms),
             "to": format_time(self.to_ms),
             "predictions": self.predictions,
-            "labelled": int(self.scores.counts.sum()),
+            "labelled": self.labelled,
         }
         found = self.diagnosis
         if found is None:
@@ -127,6 +144,7 @@ _WHAT: Final[Mapping[str, str]] = {
     SHAPE: "the shape of the predictions is wrong",
     BOTH: "prior and shape are wrong",
     UNCLEAR: "predictions are wrong",
+    NOT_WORSE: "predictions are as good as before",
 }
 
 
@@ -139,6 +157,8 @@ def _label(diagnosis: Diagnosis | None, *, robust: bool) -> str:
 
 
 def _remedy(label: str, diagnosis: Diagnosis | None) -> str:
+    if label == NOT_WORSE:
+        return "nothing has to be done"
     if label == PRIOR_SHIFT and diagnosis is not None and diagnosis.offset is not None:
         return f"add {diagnosis.offset:.2f} to the logit"
     return "refit on the events since then"

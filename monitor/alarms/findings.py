@@ -1,7 +1,7 @@
 """What the evidence on a model amounts to: a finding for each version and kind of alert."""
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from monitor.alarms.attribution import Attribution
 from monitor.events.model import SeriesKey
@@ -49,19 +49,37 @@ class Explainer:
         before = self._known.get((model, version, kind))
         if before is not None and before.settled_ms == known.to_ms:
             return before
-        levels = {name: known.levels[name] for name in _KINDS[kind] if name in known.levels}
-        level = max(levels.values(), key=_strength)
-        strongest = level.log10_evidence if level.raised is None else max(level.log10_evidence, level.raised.log10_evidence)
-        finding = Finding(
+        level = max((known.levels[name] for name in _KINDS[kind] if name in known.levels), key=_strength)
+        raised = level.raised
+        summary, events = "", 0
+        document: dict[str, Any] = {}
+        if raised is not None or level.log10_evidence >= level.log10_line - _EXPLAINED_LOG10:
+            prevalence = known.levels.get("prevalence")
+            summary, events, document = self._attribution.explain(
+                SeriesKey(model, version, level.segment),
+                level.since_ms,
+                known.to_ms,
+                tolerance=self._tolerance(model),
+                robust=kind == "calibration" and prevalence is not None and prevalence.raised is not None,
+                changed=kind == "change",
+            )
+            document["segments"] = [] if raised is None else list(raised.segments)
+        return Finding(
             model=model,
             version=version,
             kind=kind,
-            log10_evidence=strongest,
+            log10_evidence=level.log10_evidence if raised is None else max(level.log10_evidence, raised.log10_evidence),
             log10_line=level.log10_line,
             settled_ms=known.to_ms,
             since_ms=level.since_ms,
             from_ms=level.since_ms,
             to_ms=level.since_ms,
-            events=0,
-            fires=level.raised is not None,
+            events=events,
+            raised_ms=None if raised is None else raised.end_ms,
+            summary=summary,
+            document=document,
         )
+
+
+def _strength(level: EvidenceLevel) -> tuple[bool, float]:
+    return level.raised is not None, level.log10_evidence - level.log10_line

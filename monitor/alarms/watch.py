@@ -9,6 +9,7 @@ import xxhash
 
 from monitor.events.model import ALL, CLASS
 from monitor.sequential.calibration import CalibrationBets
+from monitor.sequential.change import ChangeBets
 from monitor.sequential.detector import Bets, Detector
 from monitor.sequential.evidence import Alarm
 from monitor.sequential.naming import name_series
@@ -34,6 +35,7 @@ class DetectorKind(NamedTuple):
 DETECTORS: Final[Mapping[str, DetectorKind]] = {
     "calibration": DetectorKind(lambda tolerance, _: CalibrationBets(tolerance), CalibrationBets.from_state),
     "prevalence": DetectorKind(lambda tolerance, _: PrevalenceBets(tolerance), PrevalenceBets.from_state),
+    "change": DetectorKind(lambda _, seed: ChangeBets(seed), ChangeBets.from_state),
 }
 """By name, as in the label of the series."""
 

@@ -1,11 +1,14 @@
 """Follows the evidence on all versions that are evaluated here, from settled panes."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+import structlog
 
+from monitor.alarms.finding import Finding
 from monitor.alarms.watch import DETECTORS, VersionWatch
+from monitor.errors import StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.budget import share_budget
 from monitor.sequential.steps import Steps
@@ -17,6 +20,8 @@ from monitor.windows.panes import ClosedPanes, steps_of
 from monitor.windows.snapshot import ModelEvidence, VersionEvidence
 
 _NEVER: Final = -1
+
+_log = structlog.get_logger(__name__)
 
 
 class Watcher:
@@ -32,16 +37,31 @@ class Watcher:
         False alarms a year of all models together.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
+    explain
+        Makes findings of the evidence on a model.
     """
 
     def __init__(
-        self, panes: ClosedPanes, store: SqlStore, *, per_year: float, tolerance: Callable[[str], float]
+        self,
+        panes: ClosedPanes,
+        store: SqlStore,
+        *,
+        per_year: float,
+        tolerance: Callable[[str], float],
+        explain: Callable[[str, Mapping[str, VersionEvidence]], Sequence[Finding]] = lambda _, __: (),
     ) -> None:
         self._panes = panes
         self._store = store
         self._per_year = per_year
         self._tolerance = tolerance
+        self._explain = explain
         self._models: dict[str, _Model] = {}
+        self._findings: Mapping[str, Sequence[Finding]] = {}
+        self._failures: dict[str, str] = {}
+
+    def findings(self, models: Collection[str]) -> Mapping[str, Sequence[Finding]]:
+        """The findings of the last update about these models. Any thread."""
+        return {model: found for model, found in self._findings.items() if model in models}
 
     def update(self, epochs: Mapping[str, int]) -> dict[str, ModelEvidence]:
         """Add what was settled since; returns the evidence on each of these models.
@@ -65,7 +85,24 @@ class Watcher:
         lines: dict[tuple[str, str], dict[str, float]] = {unit: {} for unit in wholes}
         for (unit, name), share in shares.items():
             lines[unit][name] = 1.0 / share
-        return {model: self._models[model].update(*self._steps(model), lines) for model in epochs}
+        found: dict[str, ModelEvidence] = {}
+        findings: dict[str, Sequence[Finding]] = {}
+        for model in epochs:
+            try:
+                found[model] = self._models[model].update(*self._steps(model), lines)
+                findings[model] = self._explain(model, found[model].versions)
+            except StoreUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - one model never stops the others
+                self._note_failure(model, error)
+        self._findings = findings
+        return found
+
+    def _note_failure(self, model: str, error: Exception) -> None:
+        reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
+        if self._failures.get(model) != reason:  # logged once, not at every evaluation
+            self._failures[model] = reason
+            _log.error("no evidence on a model", model=model, reason=reason, exc_info=error)
 
     def _epoch(self, model: str) -> int:
         known = self._models.get(model)

@@ -7,6 +7,9 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import SecretStr
 
+from monitor.alarms.attribution import Attribution
+from monitor.alarms.findings import Explainer
+from monitor.alarms.watcher import Watcher
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
 from monitor.app.settings.model import KafkaSettings
@@ -33,6 +36,7 @@ from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSetting
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.panes import ClosedPanes
+from monitor.windows.snapshot import ModelEvidence
 from monitor.windows.snapshots import Snapshots
 from monitor.windows.windows import Window
 
@@ -148,6 +152,7 @@ def make_evaluator(
     clock: Clock,
     *,
     refresh: Callable[[], None] = lambda: None,
+    evidence: Callable[[Mapping[str, int]], Mapping[str, ModelEvidence]] = lambda _: {},
     snapshots: Snapshots | None = None,
 ) -> Evaluator:
     """The evaluator of all windows."""
@@ -166,8 +171,22 @@ def make_evaluator(
         tolerance=settings.models.tolerance,
         max_series=evaluation.max_series,
         refresh=refresh,
+        evidence=evidence,
         snapshots=snapshots,
         clock=clock,
+    )
+
+
+def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Watcher:
+    """The evidence on all versions, and what it amounts to."""
+    tolerance = settings.models.tolerance
+    attribution = Attribution(panes, sorted(make_kept_ms(settings)))
+    return Watcher(
+        panes,
+        store,
+        per_year=settings.alerts.false_alarms_per_year,
+        tolerance=tolerance,
+        explain=Explainer(attribution, tolerance).findings,
     )
 
 

@@ -37,6 +37,7 @@ from monitor.app.parts import (
     make_pipeline,
     make_policy,
     make_topics,
+    make_watcher,
     make_webhooks,
     make_windows,
     open_store,
@@ -120,8 +121,8 @@ class Service:
             windows = make_windows(settings)
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
-            # Nothing finds anything yet: the evidence of closings is to come.
-            self.alarms = Alarms(self.store.database, findings=lambda _: {})
+            self.watcher = make_watcher(settings, panes, self.store)
+            self.alarms = Alarms(self.store.database, findings=self.watcher.findings)
             self.snapshots = SharedSnapshots(
                 evaluations,
                 self.leases,
@@ -137,7 +138,12 @@ class Service:
                     for target in make_webhooks(settings)
                 ]
             self.evaluator = make_evaluator(
-                settings, panes, self._clock, refresh=self._refresh, snapshots=self.snapshots
+                settings,
+                panes,
+                self._clock,
+                refresh=self._refresh,
+                evidence=self.watcher.update,
+                snapshots=self.snapshots,
             )
             self.recalibration = Recalibration(
                 settings,

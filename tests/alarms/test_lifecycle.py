@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from monitor.alarms.lifecycle import advance, resolve, without_finding
 from monitor.store.alerts import OPEN, Alert, AlertState, Resolution
-from tests.alarms.findings import LINE, MINUTE_MS, NOW_MS, finding
+from tests.alarms.findings import LINE, NOW_MS, finding
 
 
 def fired() -> Alert:
@@ -31,7 +31,10 @@ def fired() -> Alert:
 def test_an_alert_begins_by_its_evidence(evidence: float, state: AlertState | None) -> None:
     alert = advance(None, finding(evidence), NOW_MS)
     assert (alert and alert.state) == state
-    assert advance(None, finding(evidence, raised_ms=None), NOW_MS) is None
+
+
+def test_what_an_alarm_was_raised_for_and_is_over_fires_no_more() -> None:
+    assert advance(None, finding(3.0, raised_ms=None), NOW_MS) is None
 
 
 def test_a_pending_alert_fires_or_leaves_no_trace() -> None:
@@ -42,13 +45,12 @@ def test_a_pending_alert_fires_or_leaves_no_trace() -> None:
     assert (fires.id, fires.state) == (pending.id, AlertState.FIRING)
     assert (fires.pending_ms, fires.firing_ms) == (NOW_MS, NOW_MS + 5)
     assert advance(pending, finding(3.9, settled_minute=1), NOW_MS + 5) is None
-    assert advance(pending, finding(4.9, settled_minute=1, raised_ms=None), NOW_MS + 5) is None
 
 
 def test_a_firing_alert_stays_while_evidence_moves_about_and_says_the_most_there_was() -> None:
     alert = fired()
     for minute, evidence in enumerate((7.2, 0.1, -3.0, 4.8, 5.1), start=1):
-        following = advance(alert, finding(evidence, settled_minute=minute), NOW_MS + minute)
+        following = advance(alert, finding(evidence, settled_minute=minute, raised_ms=NOW_MS), NOW_MS + minute)
         assert following is not None
         assert following.state is AlertState.FIRING
         alert = following
@@ -73,13 +75,12 @@ def test_it_is_resolved_when_data_speak_against_it_and_not_opened_again() -> Non
 def test_what_is_resolved_needs_new_evidence_to_fire_again() -> None:
     resolved = resolve(fired(), Resolution.PROMOTED, NOW_MS + 1)
     # The evidence that raised it still stands until the detector begins anew.
-    assert advance(resolved, finding(8.0, settled_minute=1), NOW_MS + 2) is resolved
+    assert advance(resolved, finding(8.0, settled_minute=1, raised_ms=NOW_MS), NOW_MS + 2) is resolved
     new = advance(resolved, finding(4.5, settled_minute=2), NOW_MS + 3)
     assert new is not None
     assert (new.id != resolved.id, new.state) == (True, AlertState.PENDING)
-    # A change that came later is another one, although nobody saw the evidence fall.
-    later = finding(8.0, settled_minute=9, from_ms=NOW_MS + MINUTE_MS)
-    again = advance(resolved, later, NOW_MS + 3)
+    # An alarm that was raised later is another one, although nobody saw the evidence fall.
+    again = advance(resolved, finding(8.0, settled_minute=9), NOW_MS + 3)
     assert again is not None
     assert (again.id != resolved.id, again.state) == (True, AlertState.FIRING)
 
@@ -100,10 +101,9 @@ def test_whatever_comes_an_alert_only_moves_on(said: list[tuple[float, bool]]) -
     order = list(AlertState)
     alert: Alert | None = None
     for minute, (evidence, is_over) in enumerate(said):
-        before, alert = (
-            alert,
-            advance(alert, finding(evidence, settled_minute=minute, is_over=is_over), NOW_MS + minute),
-        )
+        found = finding(evidence, settled_minute=minute)
+        found = replace(found, raised_ms=None) if is_over else found
+        before, alert = alert, advance(alert, found, NOW_MS + minute)
         if before is not None and alert is not None and before.id == alert.id:
             assert order.index(alert.state) >= order.index(before.state)
             assert alert.finding.settled_ms >= before.finding.settled_ms

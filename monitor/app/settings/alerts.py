@@ -55,6 +55,8 @@ class WebhookSettings(Section):
 class AlertsSettings(Section):
     """Alerts about models that the service raises itself, by sequential evidence."""
 
+    false_alarms_per_year: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] = 1.0
+    """How many false alarms a year there may be on average, of all models and detectors together."""
     webhooks: dict[Text, WebhookSettings] = Field(default_factory=dict)
     """Receivers of alerts by name. For example: {oncall: {url: https://alerts.example.com/calibration}}"""
     external_url: Annotated[str, AfterValidator(_base_url)] = ""

@@ -3,16 +3,17 @@
 import sqlalchemy as sa
 from alembic import op
 
+from monitor.store.migrations.columns import columns, keys
+
 revision = "0011"
-down_revision = "0009"
+down_revision = "0010"
 
 
 def upgrade() -> None:
     """Add the table. Evidence begins with the closings that are kept."""
     op.create_table(
         "evidence",
-        sa.Column("model", sa.Text, primary_key=True),
-        sa.Column("version", sa.Text, primary_key=True),
-        sa.Column("to_ms", sa.BigInteger, nullable=False),
-        sa.Column("state", sa.LargeBinary, nullable=False),
+        *keys(sa.Text, "model", "version"),
+        *columns(sa.BigInteger, "to_ms"),
+        *columns(sa.LargeBinary, "state"),
     )
