@@ -76,7 +76,7 @@ def test_an_alert_is_saved_with_its_history(store: SqlStore, clock: ManualClock)
     assert (acknowledged.state, acknowledged.acknowledged_by) == (AlertState.ACKNOWLEDGED, "ada")
     replica.save(finding(6.5, settled_minute=3))
     whole = alerts.alert(pending.id)
-    assert whole.finding == finding(6.5, settled_minute=3)
+    assert whole.finding == finding(6.5, settled_minute=3, raised_ms=None)
     assert replica.alarms.states == {("churn", "7", "calibration"): AlertState.ACKNOWLEDGED}
     clock.advance(5)
     replica.save(finding(0.0, settled_minute=4, raised_ms=None))
@@ -158,7 +158,7 @@ def test_a_promotion_and_a_rollback_resolve_the_alerts_of_the_version(store: Sql
     run(refits, 1)
     refits.promote("rc_1", actor="ada", now_ms=NOW_MS, note="")
     # The evidence before it raises no other.
-    replica.save(finding(9.5, settled_minute=2), finding(9.0, version="8", settled_minute=2))
+    replica.save(finding(9.5, settled_minute=2, raised_ms=NOW_MS), finding(9.0, version="8", settled_minute=2))
     assert [alert.key[1] for alert in alerts.alerts(states=["firing"])] == ["8"]
     fire(3)
     run(refits, 2, state=JobState.CANDIDATE, baseline="rc_1", promote=True)
