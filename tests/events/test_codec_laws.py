@@ -248,7 +248,7 @@ def test_most_messages_of_the_laws_come_through_somewhere() -> None:
     fates: set[Any] = set()
 
     @given(message=messages, kind=kinds)
-    @settings(max_examples=1500)
+    @settings(max_examples=2000)
     def gather(message: Message, kind: Kind | None) -> None:
         decoded = decode(message, default_kind=kind)
         fates.update(decoded.columns.kind.tolist())
@@ -256,5 +256,6 @@ def test_most_messages_of_the_laws_come_through_somewhere() -> None:
 
     gather()
     assert fates.issuperset(Kind)
-    assert len(fates) >= 18
+    # How many more depends on the constants that Hypothesis finds in the modules that happen to be imported.
+    assert len(fates) >= 16
     assert Reason.UNSUPPORTED_MULTICLASS in fates
