@@ -468,7 +468,7 @@ def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: i
     headings = (
         *(Column(name, words=True, folds=name == "segment") for name in columns),
         *(Column(name) for name in (*numbers, *(MEASURES[name].title for name in _SHOWN))),
-        Column("verdict", words=True),
+        Column("verdict", words=True, folds=True),
     )
     rows = []
     for report in reports:

@@ -19,13 +19,13 @@ MARGIN: Final = 12.0
 class Recovery:
     """Bets turned round: an alarm is over when each alternative that spoke for it has lost a margin since some step.
 
-    Each of those with at least half of the largest score is asked, not only the best: else an alarm would end while the
+    Each of those with at least half of the largest score counts, not only the best: else an alarm would end while the
     model is still off, but less than the best alternative says, and come back.
 
     Attributes
     ----------
     group, series
-        The series that spoke most for the alarm: the others are not asked.
+        The series that spoke most for the alarm: the others do not count.
     alternatives
         int64, shape (k,): columns of its bets.
     loss

@@ -248,7 +248,8 @@ def test_most_messages_of_the_laws_come_through_somewhere() -> None:
     fates: set[Any] = set()
 
     @given(message=messages, kind=kinds)
-    @settings(max_examples=2000)
+    # How many are needed depends on the constants that Hypothesis finds in the modules that happen to be imported.
+    @settings(max_examples=4000)
     def gather(message: Message, kind: Kind | None) -> None:
         decoded = decode(message, default_kind=kind)
         fates.update(decoded.columns.kind.tolist())
@@ -256,6 +257,5 @@ def test_most_messages_of_the_laws_come_through_somewhere() -> None:
 
     gather()
     assert fates.issuperset(Kind)
-    # How many more depends on the constants that Hypothesis finds in the modules that happen to be imported.
-    assert len(fates) >= 16
+    assert len(fates) >= 18
     assert Reason.UNSUPPORTED_MULTICLASS in fates

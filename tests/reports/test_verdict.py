@@ -71,6 +71,28 @@ def test_a_table_fits_its_terminal_and_always_has_the_four_measures(width: int) 
     assert len(shown.splitlines()) <= 8
 
 
+@pytest.mark.parametrize("width", [80, 95, 101, 112, 120, 142, 145])
+def test_a_long_verdict_is_broken_into_lines_and_crops_no_number(width: int) -> None:
+    values = {"kce": 0.000652, "smce": 0.000561, "intce": 0.0123}
+    measures = {name: MeasureResult(value, "ratio", null_q95=0.00442) for name, value in values.items()}
+    measures["tce"] = MeasureResult(86.2, "percent", null_q95=33.3)
+    found = Diagnosis(Verdict.SHAPE, "", severity=Severity.SEVERE)
+    long = replace(
+        report("1h", **measures),
+        model="overconfident",
+        n=34_812,
+        prevalence=0.4921,
+        diagnosis=found,
+    )
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(reports_table([long], columns=["model", "window"], width=width))
+    shown = capture.get().split()
+    for text in ("overconfident", "34,812", "86.2%", ".000652", ".000561", ".0123", "severe", "miscalibration"):
+        assert text in shown
+    assert ("(.0044)" in shown) is (width >= 112)
+
+
 @pytest.mark.parametrize(
     ("value", "p_value", "word"),
     [
