@@ -83,14 +83,15 @@ def page_headers(page: str) -> dict[str, str]:
 def _policy(page: str) -> str:
     """Nothing from other sites, and no script or style but those in the page."""
     return (
-        f"default-src 'none'; script-src {content_hashes(page, 'script')}; style-src {content_hashes(page, 'style')}; "
+        f"default-src 'none'; script-src 'self' {content_hashes(page, 'script')}; "
+        f"style-src 'self' {content_hashes(page, 'style')}; "
         "connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     )
 
 
 def content_hashes(page: str, tag: str) -> str:
     """Hashes of the text between these tags, as sources of a content security policy."""
-    return " ".join(_hash(inner) for inner in re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL))
+    return " ".join(_hash(inner) for inner in re.findall(rf"<{tag}(?: [^>]*)?>(.+?)</{tag}>", page, re.DOTALL))
 
 
 def _hash(text: str) -> str:

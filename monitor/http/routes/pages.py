@@ -1,33 +1,77 @@
-"""GET /, /recalibrations, /recalibrations/{id} and /docs: HTML pages, which fill themselves from the API."""
+"""The pages for people, which fill themselves from the API; their files; and /docs."""
 
+import gzip
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
 from monitor.http.authorization import public
-from monitor.http.html import HTML, content_hashes, page_headers, read_page
+from monitor.http.html import HTML, accept_weights, content_hashes, page_headers, root_of
+from monitor.http.problems import Problem
 from monitor.http.request_parsing import NO_PARAMETERS
 from monitor.http.responses import problems, text_response
+from monitor.page.assets import assets, media_type, service_page, version
 
 router: Final = APIRouter(tags=["pages"])
 
-_HOME: Final = read_page("home.html")
-_REFITS: Final = read_page("refits.html")
+_PAGE: Final[dict[int | str, dict[str, Any]]] = text_response(HTML, "HTML", "<!doctype html>...")
+_FOR_GOOD: Final = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
 
-_ROOT: Final = "ROOT/"
-"""In a page, the place of the relative path to the root of the service, which may be behind a prefix."""
 
-_PAGE: Final = text_response(HTML, "HTML", "<!doctype html>...")
+@lru_cache(maxsize=256)
+def _page(name: str, root: str) -> tuple[str, dict[str, str]]:
+    page = service_page(name, root)
+    return page, page_headers(page)
+
+
+def _answer(request: Request, name: str) -> Response:
+    page, headers = _page(name, root_of(request))
+    return Response(page, headers=headers, media_type=HTML)
 
 
 @router.get(
-    "/", dependencies=[public()], summary="The page for people", response_class=Response, responses=_PAGE | problems()
+    "/", dependencies=[public()], summary="The fleet, for people", response_class=Response, responses=_PAGE | problems()
 )
-async def home() -> Response:
-    return Response(_HOME, headers=page_headers(_HOME), media_type=HTML)
+async def fleet(request: Request) -> Response:
+    return _answer(request, "fleet")
+
+
+@router.get(
+    "/models/{model:path}",
+    summary="A model, for people",
+    response_class=Response,
+    responses=_PAGE | problems(422),
+    dependencies=[public()],
+)
+async def model(request: Request, model: str) -> Response:
+    del model  # the page reads it from its own URL
+    return _answer(request, "model")
+
+
+@router.get(
+    "/alerts",
+    summary="Alerts, for people",
+    response_class=Response,
+    responses=_PAGE | problems(422),
+    dependencies=[public()],
+)
+async def alerts(request: Request) -> Response:
+    return _answer(request, "alerts")
+
+
+@router.get(
+    "/alerts/{id}",
+    summary="An alert, for people",
+    response_class=Response,
+    responses=_PAGE | problems(422),
+    dependencies=[public(), NO_PARAMETERS],
+)
+async def alert(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
+    del id
+    return _answer(request, "alert")
 
 
 @router.get(
@@ -37,8 +81,8 @@ async def home() -> Response:
     responses=_PAGE | problems(422),
     dependencies=[public(), NO_PARAMETERS],
 )
-async def refits() -> Response:
-    return Response(_REFITS.replace(_ROOT, "./"), headers=page_headers(_REFITS), media_type=HTML)
+async def refits(request: Request) -> Response:
+    return _answer(request, "refits")
 
 
 @router.get(
@@ -48,9 +92,25 @@ async def refits() -> Response:
     responses=_PAGE | problems(422),
     dependencies=[public(), NO_PARAMETERS],
 )
-async def refit(id: str) -> Response:  # noqa: A002 - the name in the path
-    del id  # the page reads it from its own URL
-    return Response(_REFITS.replace(_ROOT, "../"), headers=page_headers(_REFITS), media_type=HTML)
+async def refit(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
+    del id
+    return _answer(request, "refit")
+
+
+@router.get("/assets/{of}/{name:path}", include_in_schema=False, dependencies=[public(), NO_PARAMETERS])
+async def asset(request: Request, of: str, name: str) -> Response:
+    """A file of the pages. Its path holds the hash of all of them, so that it never changes."""
+    media = media_type(name)
+    if media is None or of != version() or name not in assets():
+        raise Problem(404, "not-found", f"there is no file {name!r} of version {of!r}: load the page again")
+    if accept_weights(request.headers.get("accept-encoding", "")).get("gzip", 0.0) > 0.0:
+        return Response(_compressed(name), headers=_FOR_GOOD | {"content-encoding": "gzip"}, media_type=media)
+    return Response(assets()[name], headers=_FOR_GOOD, media_type=media)
+
+
+@lru_cache(maxsize=256)
+def _compressed(name: str) -> bytes:
+    return gzip.compress(assets()[name], mtime=0)
 
 
 @router.get("/docs", include_in_schema=False, dependencies=[public()])
@@ -62,14 +122,14 @@ async def docs(request: Request) -> Response:
 @lru_cache(maxsize=8)
 def _docs(root: str, title: str, openapi: str) -> tuple[str, dict[str, str]]:
     """Swagger UI, from the files of a package: it works without access to the internet."""
-    assets = f"{root}/docs-assets"
+    assets_path = f"{root}/docs-assets"
     html = bytes(
         get_swagger_ui_html(
             openapi_url=f"{root}{openapi}",
             title=title,
-            swagger_js_url=f"{assets}/swagger-ui-bundle.js",
-            swagger_css_url=f"{assets}/swagger-ui.css",
-            swagger_favicon_url=f"{assets}/favicon.png",
+            swagger_js_url=f"{assets_path}/swagger-ui-bundle.js",
+            swagger_css_url=f"{assets_path}/swagger-ui.css",
+            swagger_favicon_url=f"{assets_path}/favicon.png",
         ).body
     ).decode()
     return html, {"content-security-policy": docs_policy(html), "cache-control": "no-cache"}

@@ -1,0 +1,111 @@
+"""The files of the page: as the service serves them, and in one file that needs no server.
+
+Scripts are ES modules that name each other ``page/NAME``. An import map says where those are: in the service below a
+path that holds the hash of all files, so that browsers keep them for good; in a file of its own as data: URLs.
+"""
+
+import base64
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Final
+
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
+_UPLOT: Final = "vendor/uplot.js"
+"""The one script that is no module."""
+
+
+@cache
+def assets() -> Mapping[str, bytes]:
+    """The files by name, such as ``plots/time.js``."""
+    return dict(sorted(_read(files("monitor.page") / "static", "")))
+
+
+@cache
+def version() -> str:
+    """The hash of all files: it changes with any of them."""
+    digest = hashlib.sha256()
+    for name, content in assets().items():
+        digest.update(f"{name} {len(content)} ".encode() + content)
+    return digest.hexdigest()[:16]
+
+
+def media_type(name: str) -> str | None:
+    """The media type of a file that pages load; None of any other."""
+    return next((media for ending, media in _TYPES.items() if name.endswith(ending)), None)
+
+
+def service_page(page: str, root: str) -> str:
+    """The document of a page of the service.
+
+    Parameters
+    ----------
+    page
+        Its module, without ``.js``.
+    root
+        The relative path to the root of the service, which ends with ``/``.
+    """
+    base = f"{root}assets/{version()}/"
+    modules = [name for name in assets() if name.endswith(".js") and name != _UPLOT]
+    return _document(
+        root,
+        {"page/": base},
+        styles="".join(f'<link rel="stylesheet" href="{base}{name}">\n' for name in _styles()),
+        scripts=f'<script src="{base}{_UPLOT}" defer></script>\n'
+        f'<script type="module" src="{base}{page}.js"></script>\n'
+        + "".join(f'<link rel="modulepreload" href="{base}{name}">\n' for name in modules),
+    )
+
+
+def single_file(page: str, title: str, document: Mapping[str, Any]) -> str:
+    """One HTML file that shows a document, and loads nothing."""
+    modules = {
+        f"page/{name}": f"data:text/javascript;base64,{base64.b64encode(content).decode()}"
+        for name, content in assets().items()
+        if name.endswith(".js") and name != _UPLOT
+    }
+    data = json.dumps(document, allow_nan=False).replace("</", "<\\/").replace("<!--", "<\\u0021--")
+    return _document(
+        "",
+        modules,
+        title=title,
+        styles=f"<style>{''.join(assets()[name].decode() for name in _styles())}</style>\n",
+        scripts=f"<script>{assets()[_UPLOT].decode()}</script>\n"
+        f'<script type="module">import "page/{page}.js";</script>\n'
+        f'<script type="application/json" id="document">{data}</script>\n',
+    )
+
+
+def _document(
+    root: str, imports: Mapping[str, str], *, styles: str, scripts: str, title: str = "Calibration monitor"
+) -> str:
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f'<title>{html.escape(title)}</title>\n<link rel="icon" href="data:,">\n'
+        f"{styles}"
+        f'<script type="importmap">{json.dumps({"imports": imports})}</script>\n{scripts}'
+        f'</head>\n<body data-root="{html.escape(root)}">\n<noscript>This page needs JavaScript; '
+        "the numbers are in the REST interface.</noscript>\n"
+        "</body>\n</html>\n"
+    )
+
+
+def _styles() -> list[str]:
+    return [name for name in reversed(assets()) if name.endswith(".css")]
+
+
+def _read(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found = []
+    for entry in folder.iterdir():
+        name = f"{prefix}{entry.name}"
+        if entry.is_dir():
+            found += _read(entry, f"{name}/")
+        elif media_type(name) is not None:
+            found.append((name, entry.read_bytes()))
+    return found

@@ -1,0 +1,66 @@
+/* What the service answers: JSON of its public REST, and nothing else. */
+
+/** Where the service begins: it may lie behind a prefix of a proxy. */
+export const ROOT = new URL(document.body.dataset.root || "./", location.href).href;
+
+/** What came instead of an answer. */
+export class Failure extends Error {
+  /**
+   * @param {number} status 0 where nothing answered
+   * @param {string} detail what to do about it
+   * @param {string} [title]
+   */
+  constructor(status, detail, title) {
+    super(title ? `${status} ${title}: ${detail}` : detail);
+    this.status = status;
+    this.detail = detail;
+  }
+}
+
+/**
+ * Sends a request; null where the answer has no content.
+ * @param {string} path relative to the root of the service
+ * @param {RequestInit} [options]
+ * @returns {Promise<any>}
+ */
+export async function send(path, options) {
+  let response;
+  try {
+    response = await fetch(ROOT + path, { cache: "no-cache", ...options });
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Failure(0, `The service does not answer at ${ROOT}: is it running, and the network up? It is asked again. (${why})`);
+  }
+  if (response.status === 204) return null;
+  let body = null;
+  try {
+    body = await response.json();
+  } catch {
+    // Told below: whatever this is, the service did not write it.
+  }
+  if (response.ok && body !== null) return body;
+  if (!body || typeof body.detail !== "string") {
+    const title = response.statusText || "came back";
+    throw new Failure(response.status, "this is no answer of the service, but of something on the way to it, such as a proxy", title);
+  }
+  const wait = response.status === 429 ? response.headers.get("retry-after") : null;
+  throw new Failure(response.status, body.detail + (wait ? `; try again in ${wait} s` : ""), body.title);
+}
+
+/** @param {string} path @param {object} body @param {string} [method] */
+export const sendJson = (path, body, method = "POST") =>
+  send(path, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+
+/**
+ * A path with a query; parameters without a value are left out.
+ * @param {string} path
+ * @param {Record<string, string | number | null | undefined>} query
+ */
+export function withQuery(path, query) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return text ? `${path}?${text}` : path;
+}
+
+/** The path of a model below `models/`; its name may hold slashes. @param {string} model */
+export const modelPath = (model) => model.split("/").map(encodeURIComponent).join("/");

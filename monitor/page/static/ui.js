@@ -1,0 +1,197 @@
+/* What all pages have in common: the frame, times, states, failures, the log-in. */
+import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
+import { Failure, ROOT, send, sendJson } from "page/api.js";
+import { ago, localTime, sentence, utcTime } from "page/words.js";
+
+/** A state -> its tone, its sign (colour alone says nothing), its word. @type {Record<string, [string, string, string]>} */
+const STATES = {
+  firing: ["bad", "▲", "firing"],
+  acknowledged: ["seen", "◆", "acknowledged"],
+  pending: ["warn", "◐", "pending"],
+  resolved: ["good", "✓", "resolved"],
+  calibrated: ["good", "✓", "calibrated"],
+  insufficient: ["", "…", "not enough data"],
+  waiting: ["", "…", "no events yet"],
+  stale: ["warn", "○", "stale"],
+  failed: ["bad", "✕", "not evaluated"],
+};
+
+/** @param {{ state: string }} props */
+export function State({ state }) {
+  const [tone, sign, word] = STATES[state] ?? ["", "·", state];
+  return html`<span class=${`pill ${tone}`}><span aria-hidden="true">${sign}</span>${word}</span>`;
+}
+
+/** @param {string} state */
+export const toneOf = (state) => (STATES[state] ?? [""])[0];
+
+/** A time in the reader's zone, with UTC on hover. @param {{ at: string | null, relative?: boolean }} props */
+export function Time({ at, relative = false }) {
+  if (!at) return html`–`;
+  return html`<time datetime=${at} title=${utcTime(at)}>${relative ? ago(at) : localTime(at)}</time>`;
+}
+
+/** Evidence as a power of ten. @param {{ log10: number }} props */
+export const Power = ({ log10 }) => html`<span>10<sup>${log10.toFixed(1)}</sup></span>`;
+
+/** Numbers behind a plot. @param {{ title: string, heads: string[], rows: (string | number)[][] }} props */
+export function Numbers({ title, heads, rows }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="data" onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
+    <summary>Numbers: ${title}</summary>
+    ${open && html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
+      <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
+    </table></div>`}
+  </details>`;
+}
+
+/**
+ * What a path answers, asked again every so often while the page is seen. Equal answers draw nothing.
+ * @param {string | null} path null: nothing is asked for @param {number} [seconds]
+ * @returns {{ data: any, failure: Failure | null, again: () => void }}
+ */
+export function useAnswer(path, seconds = 10) {
+  const [answer, setAnswer] = useState({ path: "", text: "", data: null });
+  const [failure, setFailure] = useState(/** @type {Failure | null} */ (null));
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    if (path === null) return undefined;
+    let left = false;
+    const load = async () => {
+      if (document.hidden) return;
+      try {
+        const data = await send(path);
+        if (left) return;
+        const text = JSON.stringify(data);
+        setAnswer((before) => (before.path === path && before.text === text ? before : { path, text, data }));
+        setFailure(null);
+      } catch (error) {
+        const failed = /** @type {Failure} */ (error);
+        if (failed.status === 401) dispatchEvent(new Event("session-over"));
+        if (!left) setFailure(failed);
+      }
+    };
+    load();
+    const timer = setInterval(load, seconds * 1000);
+    document.addEventListener("visibilitychange", load);
+    return () => {
+      left = true;
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", load);
+    };
+  }, [path, seconds, round]);
+  return { data: answer.path === path ? answer.data : null, failure, again: () => setRound(round + 1) };
+}
+
+/** @param {{ failure: Failure | null, stale?: boolean }} props */
+export function Problem({ failure, stale = false }) {
+  if (!failure) return null;
+  return html`<p class=${stale ? "banner calm" : "banner"} role="alert">
+    ${sentence(failure.message)}${stale ? " What is shown was true before." : ""}
+  </p>`;
+}
+
+/** @param {{ why: string, onDone: () => void }} props */
+function LogIn({ why, onDone }) {
+  const [wrong, setWrong] = useState("");
+  const [busy, setBusy] = useState(false);
+  const field = useRef(/** @type {any} */ (null));
+  useEffect(() => field.current.focus(), []);
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setBusy(true);
+    try {
+      await sendJson("v1/session", { key: field.current.value });
+      onDone();
+    } catch (error) {
+      setWrong(sentence(/** @type {Failure} */ (error).detail));
+      field.current.select();
+    } finally {
+      setBusy(false);
+    }
+  };
+  return html`<section class="login card">
+    <h1>Log in</h1>
+    <p>${why}</p>
+    <form onSubmit=${submit}>
+      <label for="key">API key or token</label>
+      <input id="key" type="password" autocomplete="current-password" required ref=${field} aria-invalid=${wrong ? "true" : null} aria-describedby="wrong" />
+      <p id="wrong" role="alert" class="soft">${wrong}</p>
+      <button class="main" disabled=${busy}>Log in</button>
+    </form>
+  </section>`;
+}
+
+const ANYBODY = "anonymous";
+
+/** Whether roles, such as `write:churn`, allow something of a model. @param {string[]} roles @param {string} role @param {string} [model] */
+export const may = (roles, role, model) =>
+  roles.some((grant) => {
+    const [held, ...of] = grant.split(":");
+    return (held === role || role === "read") && (!of.length || of.join(":") === model);
+  });
+
+const PLACES = [
+  ["", "Fleet"],
+  ["alerts", "Alerts"],
+  ["recalibrations", "Refits"],
+];
+
+/**
+ * The frame of a page: who asks, where one may go, and the page itself once it is known who asks.
+ * @param {{ place: string, page: (props: { roles: string[] }) => any }} props
+ */
+function Frame({ place, page: Page }) {
+  const [session, setSession] = useState(/** @type {{ name: string, roles: string[] } | null} */ (null));
+  const [why, setWhy] = useState("");
+  const [failure, setFailure] = useState(/** @type {Failure | null} */ (null));
+  const identify = async () => {
+    try {
+      setSession(await send("v1/session"));
+      setWhy("");
+      setFailure(null);
+    } catch (error) {
+      const failed = /** @type {Failure} */ (error);
+      if (failed.status === 401) {
+        setWhy(session ? `Your session is over. ${sentence(failed.detail)}` : "To see models and alerts, show who you are.");
+        setSession(null);
+      } else if (failed.status === 403) setWhy(`You are known, but may see nothing. ${sentence(failed.detail)}`);
+      else setFailure(failed);
+    }
+  };
+  useEffect(() => {
+    identify();
+    const look = () => document.hidden || identify();
+    document.addEventListener("visibilitychange", look);
+    const lost = () => identify();
+    addEventListener("session-over", lost);
+    return () => {
+      document.removeEventListener("visibilitychange", look);
+      removeEventListener("session-over", lost);
+    };
+  }, []);
+  const logOut = async () => {
+    await send("v1/session", { method: "DELETE" });
+    setSession(null);
+    setWhy("You are logged out.");
+  };
+  const known = session && session.name !== ANYBODY;
+  return html`<header class="top">
+      <a class="name" href=${ROOT}>Calibration monitor</a>
+      <nav aria-label="Pages">
+        ${PLACES.map(([path, name]) => html`<a href=${ROOT + path} aria-current=${path === place ? "page" : null}>${name}</a>`)}
+        <a href="${ROOT}docs">API</a>
+      </nav>
+      ${known && html`<div class="who"><span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button></div>`}
+    </header>
+    <main>
+      <${Problem} failure=${failure} />
+      ${why ? html`<${LogIn} why=${why} onDone=${identify} />` : session && html`<${Page} roles=${session.roles} />`}
+    </main>`;
+}
+
+/** Show a page. @param {string} place @param {(props: { roles: string[] }) => any} page */
+export function show(place, page) {
+  render(html`<${Frame} place=${place} page=${page} />`, document.body);
+}

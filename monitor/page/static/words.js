@@ -1,0 +1,87 @@
+/* How numbers and times are written. */
+
+const formats = new Map();
+
+/** @param {string} key @param {() => Intl.NumberFormat} make @returns {Intl.NumberFormat} */
+function format(key, make) {
+  if (!formats.has(key)) formats.set(key, make());
+  return formats.get(key);
+}
+
+const MISSING = "–";
+
+/** Three significant digits, or as many as asked for. @param {number | null | undefined} value */
+export function number(value, digits = 3) {
+  if (value === null || value === undefined || !Number.isFinite(value)) return MISSING;
+  return format(`n${digits}`, () => new Intl.NumberFormat("en", { maximumSignificantDigits: digits })).format(value);
+}
+
+/** @param {number | null | undefined} value */
+export function count(value) {
+  if (value === null || value === undefined) return MISSING;
+  return format("c", () => new Intl.NumberFormat("en", { maximumFractionDigits: 0 })).format(value);
+}
+
+/** Such as 206k. @param {number | null | undefined} value */
+export function short(value) {
+  if (value === null || value === undefined) return MISSING;
+  const of = () => new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+  return format("s", of).format(value);
+}
+
+/** @param {number | null | undefined} value */
+export function percent(value) {
+  if (value === null || value === undefined) return MISSING;
+  return format("p", () => new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 })).format(value);
+}
+
+/** How many decimals an interval deserves: two digits of half its width. @param {number} lower @param {number} upper */
+export function decimalsOf(lower, upper) {
+  const half = (upper - lower) / 2;
+  return half > 0 ? Math.min(Math.max(1 - Math.floor(Math.log10(half)), 0), 8) : 3;
+}
+
+/**
+ * A value with the digits that its interval deserves, and a sign where `signed`.
+ * @param {number | null | undefined} value @param {number | null | undefined} lower @param {number | null | undefined} upper
+ */
+export function certain(value, lower, upper, signed = false) {
+  if (value === null || value === undefined) return MISSING;
+  if (lower === null || lower === undefined || upper === null || upper === undefined) return number(value);
+  const text = value.toFixed(decimalsOf(lower, upper));
+  return signed && value > 0 ? `+${text}` : text;
+}
+
+/** @param {number | null | undefined} lower @param {number | null | undefined} upper */
+export function interval(lower, upper) {
+  if (lower === null || lower === undefined || upper === null || upper === undefined) return "";
+  const decimals = decimalsOf(lower, upper);
+  return `${lower.toFixed(decimals)} to ${upper.toFixed(decimals)}`;
+}
+
+const UNITS = /** @type {const} */ ([["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]);
+
+/** Such as "3 h", of the largest unit that it holds twice. @param {number} seconds */
+export function duration(seconds) {
+  const unit = UNITS.find(([, size]) => seconds >= 2 * size) ?? UNITS[3];
+  return `${Math.round(seconds / unit[1])} ${unit[0]}`;
+}
+
+/** Such as "3 h ago". @param {string} at @param {number} [now] */
+export function ago(at, now = Date.now()) {
+  const seconds = (now - Date.parse(at)) / 1000;
+  return seconds < 5 ? "now" : `${duration(seconds)} ago`;
+}
+
+/** In the reader's own zone. @param {string | number} at */
+export const localTime = (at) =>
+  new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+/** @param {string | number} at */
+export const utcTime = (at) => `${new Date(at).toISOString().replace("T", " ").slice(0, 19)} UTC`;
+
+/** The first letter large, and a full stop. @param {string} text */
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
+/** @param {number} value @param {string} one @param {string} [many] */
+export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
