@@ -97,7 +97,7 @@ def _document(
 
 
 def _styles() -> list[str]:
-    return [name for name in reversed(assets()) if name.endswith(".css")]
+    return [name for name in sorted(assets(), reverse=True) if name.endswith(".css")]
 
 
 def _read(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:

@@ -1,8 +1,9 @@
 /* All models and versions, the worst first. */
-import { html, useEffect, useMemo, useRef, useState } from "page/vendor/preact.js";
+
 import { modelPath, ROOT } from "page/api.js";
 import { Sparkline } from "page/plots/sparkline.js";
-import { Power, Problem, show, State, Time, useAnswer } from "page/ui.js";
+import { Problem, State, show, Time, useAnswer } from "page/ui.js";
+import { html, useEffect, useMemo, useRef, useState } from "page/vendor/preact.js";
 import { percent, plural, short } from "page/words.js";
 
 const STEP = 100; // rows that are drawn at a time, so that a thousand do not hold the first ones up
@@ -122,8 +123,13 @@ function Fleet() {
     </div>
     ${data.versions.length === 0 && html`<p class="lead">No model has sent events yet. <a href="${ROOT}docs">Send one over REST</a>, or start <code>monitor simulate</code>.</p>`}
     <div class="scroll"><table class="fleet">
-      <thead><tr>${Object.entries(COLUMNS).map(([name, { title, text }]) => html`<th scope="col" class=${text ? "text" : ""} aria-sort=${view.sort === name ? (view.down ? "descending" : "ascending") : null}>
-        <button type="button" onClick=${() => change({ sort: name, down: view.sort === name && !view.down })}>${title}${view.sort === name ? (view.down ? " ▾" : " ▴") : ""}</button></th>`)}</tr></thead>
+      <thead><tr>${Object.entries(COLUMNS).map(
+        ([
+          name,
+          { title, text },
+        ]) => html`<th scope="col" class=${text ? "text" : ""} aria-sort=${view.sort === name ? (view.down ? "descending" : "ascending") : null}>
+        <button type="button" onClick=${() => change({ sort: name, down: view.sort === name && !view.down })}>${title}${view.sort === name ? (view.down ? " ▾" : " ▴") : ""}</button></th>`,
+      )}</tr></thead>
       <tbody>${rows.slice(0, drawn).map((row, place) => html`<${Row} key=${`${row.model}\n${row.version}`} row=${row} from=${data.from} to=${data.to} at=${place === at} />`)}</tbody>
     </table></div>
     ${data.versions.length > 0 && rows.length === 0 && html`<p class="soft">No model fits. <button type="button" onClick=${() => change({ text: "", state: "" })}>Show all</button></p>`}

@@ -1,6 +1,7 @@
 /* What all pages have in common: the frame, times, states, failures, the log-in. */
-import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
+
 import { Failure, ROOT, send, sendJson } from "page/api.js";
+import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
 import { ago, localTime, sentence, utcTime } from "page/words.js";
 
 /** A state -> its tone, its sign (colour alone says nothing), its word. @type {Record<string, [string, string, string]>} */
@@ -13,7 +14,14 @@ const STATES = {
   insufficient: ["", "…", "not enough data"],
   waiting: ["", "…", "no events yet"],
   stale: ["warn", "○", "stale"],
-  failed: ["bad", "✕", "not evaluated"],
+  failed: ["bad", "✕", "failed"],
+  queued: ["", "…", "queued"],
+  running: ["warn", "◐", "running"],
+  candidate: ["warn", "◇", "candidate"],
+  champion: ["good", "✓", "serves"],
+  retired: ["", "·", "retired"],
+  rejected: ["bad", "✕", "rejected"],
+  rolled_back: ["", "↩", "rolled back"],
 };
 
 /** @param {{ state: string }} props */
@@ -34,15 +42,18 @@ export function Time({ at, relative = false }) {
 /** Evidence as a power of ten. @param {{ log10: number }} props */
 export const Power = ({ log10 }) => html`<span>10<sup>${log10.toFixed(1)}</sup></span>`;
 
-/** Numbers behind a plot. @param {{ title: string, heads: string[], rows: (string | number)[][] }} props */
+/** Numbers behind a plot; the rows are made when somebody looks. @param {{ title: string, heads: string[], rows: () => (string | number)[][] }} props */
 export function Numbers({ title, heads, rows }) {
   const [open, setOpen] = useState(false);
   return html`<details class="data" onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
     <summary>Numbers: ${title}</summary>
-    ${open && html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
+    ${
+      open &&
+      html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
       <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
-    </table></div>`}
+      <tbody>${rows().map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
+    </table></div>`
+    }
   </details>`;
 }
 

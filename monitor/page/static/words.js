@@ -59,7 +59,12 @@ export function interval(lower, upper) {
   return `${lower.toFixed(decimals)} to ${upper.toFixed(decimals)}`;
 }
 
-const UNITS = /** @type {const} */ ([["d", 86400], ["h", 3600], ["min", 60], ["s", 1]]);
+const UNITS = /** @type {const} */ ([
+  ["d", 86400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+]);
 
 /** Such as "3 h", of the largest unit that it holds twice. @param {number} seconds */
 export function duration(seconds) {
@@ -74,8 +79,7 @@ export function ago(at, now = Date.now()) {
 }
 
 /** In the reader's own zone. @param {string | number} at */
-export const localTime = (at) =>
-  new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+export const localTime = (at) => new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
 
 /** @param {string | number} at */
 export const utcTime = (at) => `${new Date(at).toISOString().replace("T", " ").slice(0, 19)} UTC`;

@@ -1,6 +1,7 @@
 /* Evidence of one version over some days, in a line of text's height. */
-import { html } from "page/vendor/preact.js";
+
 import { toneOf } from "page/ui.js";
+import { html } from "page/vendor/preact.js";
 
 const WIDTH = 168;
 const HEIGHT = 28;

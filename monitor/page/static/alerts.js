@@ -1,0 +1,56 @@
+/* The alerts, the newest first. */
+
+import { modelPath, ROOT, send, withQuery } from "page/api.js";
+import { Power, Problem, State, show, Time, useAnswer } from "page/ui.js";
+import { html, useState } from "page/vendor/preact.js";
+
+const STATES = ["open", "firing", "acknowledged", "pending", "resolved"];
+const KINDS = { calibration: "calibration", change: "change", map: "map" };
+
+function Alerts() {
+  const [view, setView] = useState(() => Object.fromEntries(new URLSearchParams(location.search)));
+  const [older, setOlder] = useState(/** @type {any} */ ({ alerts: [], next: null }));
+  const query = withQuery("v1/alerts", { state: view.state, kind: view.kind, model: view.model });
+  const { data, failure } = useAnswer(query);
+  const change = (/** @type {Record<string, string>} */ part) => {
+    const next = { ...view, ...part };
+    const search = withQuery("", next);
+    history.replaceState(null, "", search || location.pathname);
+    setView(next);
+    setOlder({ alerts: [], next: null });
+  };
+  if (!data) return html`<${Problem} failure=${failure} />`;
+  const known = new Set(data.alerts.map((/** @type {any} */ alert) => alert.id));
+  const alerts = [...data.alerts, ...older.alerts.filter((/** @type {any} */ alert) => !known.has(alert.id))];
+  const next = older.alerts.length ? older.next : data.next_cursor;
+  const more = async () => {
+    const answer = await send(withQuery("v1/alerts", { state: view.state, kind: view.kind, model: view.model, cursor: next }));
+    setOlder({ alerts: [...older.alerts, ...answer.alerts], next: answer.next_cursor });
+  };
+  const choose = (/** @type {string} */ name, /** @type {string[]} */ values) => html`<label>${name === "state" ? "State" : "Kind"}
+    <select value=${view[name] ?? ""} onChange=${(/** @type {any} */ event) => change({ [name]: event.target.value })}>
+      <option value="">all</option>${values.map((value) => html`<option value=${value}>${value}</option>`)}</select></label>`;
+  return html`<${Problem} failure=${failure} stale />
+    <div class="bar"><h1>Alerts</h1> ${choose("state", STATES)} ${choose("kind", Object.keys(KINDS))}
+      <label>Model <input type="search" value=${view.model ?? ""} onChange=${(/** @type {any} */ event) => change({ model: event.target.value })} /></label></div>
+    ${alerts.length === 0 && html`<p class="lead good">No alert${view.state || view.kind || view.model ? " fits" : ""}. <span class="soft">One comes when the evidence against a model reaches the line that the budget of false alarms draws.</span></p>`}
+    ${
+      alerts.length > 0 &&
+      html`<div class="scroll"><table>
+      <thead><tr>${["State", "Model", "What", "Evidence", "Since", "Fired", "Whose"].map((head, at) => html`<th scope="col" class=${at === 3 ? "" : "text"}>${head}</th>`)}</tr></thead>
+      <tbody>${alerts.map(
+        (alert) => html`<tr key=${alert.id}>
+        <td class="text"><${State} state=${alert.state} /></td>
+        <td class="text name"><a href="${ROOT}models/${modelPath(alert.model)}?version=${encodeURIComponent(alert.version)}"><bdi>${alert.model}</bdi></a> <small>${alert.version}</small></td>
+        <td class="text"><a href="${ROOT}alerts/${alert.id}"><bdi>${alert.summary || alert.kind}</bdi></a></td>
+        <td><${Power} log10=${alert.log10_evidence} /> <small>of <${Power} log10=${alert.log10_line} /></small></td>
+        <td class="text"><${Time} at=${alert.change_point.at} /></td>
+        <td class="text"><${Time} at=${alert.firing_since} relative /></td>
+        <td class="text">${alert.acknowledged_by ?? html`<span class="soft">nobody's</span>`}</td>
+      </tr>`,
+      )}</tbody></table></div>`
+    }
+    ${next && html`<p><button type="button" onClick=${more}>Older ones</button></p>`}`;
+}
+
+show("alerts", Alerts);

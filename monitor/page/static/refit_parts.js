@@ -1,0 +1,37 @@
+/* What the list of refits and the page of one say in common. */
+import { html } from "page/vendor/preact.js";
+import { number } from "page/words.js";
+
+const UNDER_WAY = ["queued", "running"];
+const STALE = "It may not serve: what it was compared with serves no more, or there is a newer candidate. Refit to compare again.";
+
+/** @type {Record<string, string>} */
+const MEANS = {
+  candidate: "It passed the guard and waits for a promotion.",
+  champion: "Its map serves.",
+  retired: "Its map served until another replaced it.",
+  rolled_back: "Its map was taken back.",
+  rejected: "It is not better: it never serves.",
+};
+
+/** @param {any} job */
+export const underWay = (job) => UNDER_WAY.includes(job.state);
+
+/** The reason of a refit's end, or what its state means. @param {any} job @returns {string} */
+export function whatOf(job) {
+  if (underWay(job)) return job.step;
+  if (job.state === "candidate" && !job.links.promotion) return STALE;
+  return job.reason || MEANS[job.state] || "";
+}
+
+/** @param {any} job */
+export function took(job) {
+  if (!job.started_at || !job.finished_at) return "";
+  return `took ${number((Date.parse(job.finished_at) - Date.parse(job.started_at)) / 1000)} s`;
+}
+
+/** @param {{ job: any }} props */
+export function Progress({ job }) {
+  if (!underWay(job)) return null;
+  return html`<progress max="1" value=${job.progress} aria-label="Progress"></progress> ${Math.round(100 * job.progress)} % `;
+}
