@@ -39,14 +39,20 @@ function Spans({ before, after }) {
   </tbody></table></div>`;
 }
 
-/** @param {{ bins: any[] }} span */
-const binsOf = ({ bins }) =>
-  (bins ?? []).map((bin) => ({
-    n: bin.labelled,
-    positives: bin.positives,
-    mean_prediction: bin.prediction_sum / bin.labelled,
-    rate: bin.positives / bin.labelled,
-  }));
+/** The bins of a span as a diagram has them. @param {{ bins: any[] }} span */
+const diagramOf = ({ bins }) => ({
+  axis: "probability",
+  probability: {
+    from: 0,
+    to: 1,
+    bins: {
+      n: bins.map((bin) => bin.labelled),
+      positives: bins.map((bin) => bin.positives),
+      prediction: bins.map((bin) => bin.prediction_sum / bin.labelled),
+      rate: bins.map((bin) => bin.positives / bin.labelled),
+    },
+  },
+});
 
 /** @param {{ roles: string[] }} props */
 function Alert({ roles }) {
@@ -82,8 +88,8 @@ function Alert({ roles }) {
       </section>
       ${told.remedy && html`<section class="card"><h2>What to do</h2><p>${sentence(told.remedy.text)}</p>${told.remedy.command && html`<p><code>${told.remedy.command}</code></p>`}</section>`}
       ${told.segments?.length > 0 && html`<section class="card"><h2>For whom</h2><ul>${told.segments.map((/** @type {any} */ each) => html`<li><bdi>${typeof each === "string" ? each : each.segment}</bdi>${each.n !== undefined && html` <small>${count(each.n)} predictions, evidence ${number(each.log10_evidence)}</small>`}</li>`)}</ul></section>`}
-      ${told.before?.bins && html`<section class="card"><${Reliability} title="Before" bins=${binsOf(told.before)} /></section>`}
-      ${told.after?.bins && html`<section class="card"><${Reliability} title="Since the change" bins=${binsOf(told.after)} /></section>`}
+      ${told.before?.bins && html`<section class="card"><${Reliability} title="Before" data=${diagramOf(told.before)} /></section>`}
+      ${told.after?.bins && html`<section class="card"><${Reliability} title="Since the change" data=${diagramOf(told.after)} /></section>`}
       ${told.after && html`<section class="card wide"><h2>Before and since</h2><${Spans} before=${told.before} after=${told.after} /></section>`}
       <section class="card wide"><h2>History</h2><div class="scroll"><table><tbody>${data.history.map(
         (/** @type {any} */ one) => html`<tr>
