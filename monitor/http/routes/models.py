@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
+from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -21,6 +22,12 @@ from monitor.http.snapshots import ModelView, SnapshotView
 router: Final = APIRouter(tags=["reports"])
 
 
+class ModelsQuery(PageParameters):
+    """The query parameters of the list of models."""
+
+    model: Annotated[str, Field(description="only this one", examples=["churn"])] = ""
+
+
 @router.get(
     "/v1/models",
     dependencies=[needs(Role.READ, Of.ANY)],
@@ -30,13 +37,14 @@ router: Final = APIRouter(tags=["reports"])
     response_description="Models by name, also declared ones without events",
     responses=SEE_PAGE | problems(422),
 )
-async def models(request: Request, services: ServicesOf, query: Annotated[PageParameters, Query()]) -> Response:
+async def models(request: Request, services: ServicesOf, query: Annotated[ModelsQuery, Query()]) -> Response:
     if wants_page(request):
         return see_page(request)
     view, may_read = services.latest(), may(request, Role.READ)
 
     def encode() -> TaggedBody:
-        names = sorted(filter(may_read, {*view.models, *services.declared}))
+        known = {*view.models, *services.declared}
+        names = sorted(filter(may_read, known & {query.model} if query.model else known))
         page, next_cursor = paginate(names, query.cursor, query.limit, lambda name: (name,))
         return tagged(
             ModelsBody(

@@ -9,21 +9,52 @@ import { percent, plural, short } from "page/words.js";
 const STEP = 100; // rows that are drawn at a time, so that a thousand do not hold the first ones up
 
 /** How bad a state is. @type {Record<string, number>} */
-const URGENCY = { firing: 0, acknowledged: 1, pending: 2, failed: 3, stale: 4, insufficient: 5, waiting: 6, calibrated: 5 };
+const URGENCY = { firing: 0, acknowledged: 1, failed: 2, pending: 3, stale: 4, insufficient: 5, waiting: 6, quiet: 7 };
 
-const FILTERS = ["firing", "acknowledged", "pending", "calibrated", "insufficient", "stale"];
+const FILTERS = ["firing", "acknowledged", "pending", "quiet", "insufficient", "stale", "failed", "waiting"];
 
 /** A column -> its title, and what rows are ordered by. @type {Record<string, { title: string, text?: boolean, by: (row: any) => number | string }>} */
 const COLUMNS = {
   state: { title: "State", text: true, by: (row) => URGENCY[row.state] },
   model: { title: "Model", text: true, by: (row) => row.model },
-  evidence: { title: "Evidence, 14 days", text: true, by: (row) => row.log10_line - row.log10_evidence },
-  what: { title: "What is wrong", text: true, by: (row) => row.summary ?? "~" },
+  evidence: { title: "Evidence", text: true, by: (row) => -(row.past?.at(-1) ?? -99) },
+  what: { title: "What is found", text: true, by: (row) => row.words },
   predictions: { title: "Predictions a day", by: (row) => -(row.predictions_per_day ?? -1) },
   coverage: { title: "Labelled", by: (row) => row.label_coverage ?? 2 },
   settled: { title: "Settled to", by: (row) => row.settled_to ?? "" },
-  serves: { title: "Serves", text: true, by: (row) => row.serves?.method ?? "" },
+  serves: { title: "Serves", text: true, by: (row) => row.serves?.method ?? "~" },
 };
+
+/**
+ * A row for each version, of the answers of the service.
+ * @param {any} models @param {any} evidence @param {any} alerts
+ */
+function rowsOf(models, evidence, alerts) {
+  const past = new Map((evidence?.versions ?? []).map((/** @type {any} */ row) => [`${row.model}\n${row.version}`, row.above_line]));
+  const open = new Map(alerts.toReversed().map((/** @type {any} */ alert) => [`${alert.model}\n${alert.version}`, alert]));
+  return models.flatMap((/** @type {any} */ model) => {
+    const versions = model.versions.length ? model.versions : [{ version: "", evidence: { state: "waiting", words: "" } }];
+    return versions.map((/** @type {any} */ each) => {
+      const key = `${model.model}\n${each.version}`;
+      const alert = open.get(key);
+      const known = model.state === "measured" || alert ? (alert?.state ?? each.evidence.state) : model.state;
+      const state = model.held_back_by && known === "quiet" ? "stale" : known;
+      return {
+        ...each,
+        key,
+        state,
+        model: model.model,
+        settled_to: model.settled_to,
+        words: each.evidence.words,
+        alert: alert?.id,
+        past: past.get(key),
+      };
+    });
+  });
+}
+
+/** When the newest evaluation was. @param {any[]} models @returns {string | null} */
+const newest = (models) => models.reduce((latest, { evaluated_at: at }) => (at && (!latest || at > latest) ? at : latest), null);
 
 /** Model and version, as a link. @param {any} row */
 const link = (row) => `${ROOT}models/${modelPath(row.model)}?version=${encodeURIComponent(row.version)}`;
@@ -32,7 +63,7 @@ const link = (row) => `${ROOT}models/${modelPath(row.model)}?version=${encodeURI
 function select(rows, { text, state, sort, down }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (/** @type {any} */ row) => {
-    const label = `${row.model} ${row.version} ${row.summary ?? ""}`.toLowerCase();
+    const label = `${row.model} ${row.version} ${row.words}`.toLowerCase();
     return (!state || row.state === state) && words.every((word) => label.includes(word));
   };
   const order = (/** @type {any} */ one, /** @type {any} */ other) => {
@@ -61,13 +92,13 @@ function writeView({ text, state, sort, down }) {
   history.replaceState(null, "", search ? `?${search}` : location.pathname);
 }
 
-/** @param {{ row: any, from: number, to: number, at: boolean }} props */
-function Row({ row, from, to, at }) {
+/** @param {{ row: any, at: boolean }} props */
+function Row({ row, at }) {
   return html`<tr class=${at ? "at" : ""} data-model=${row.model}>
     <td class="text"><${State} state=${row.state} /></td>
     <td class="text name"><a href=${link(row)}><bdi>${row.model}</bdi></a> <small>${row.version}</small></td>
-    <td class="text" data-title="Evidence"><${Sparkline} points=${row.evidence} from=${from} to=${to} line=${row.log10_line} tone=${row.state} /></td>
-    <td class="text what">${row.alert ? html`<a href="${ROOT}alerts/${row.alert}"><bdi>${row.summary}</bdi></a>` : html`<bdi>${row.summary}</bdi>`}</td>
+    <td class="text" data-title="Evidence"><${Sparkline} past=${row.past} state=${row.state} /></td>
+    <td class="text what">${row.alert ? html`<a href="${ROOT}alerts/${row.alert}"><bdi>${row.words}</bdi></a>` : html`<bdi>${row.words}</bdi>`}</td>
     <td data-title="A day">${short(row.predictions_per_day)}</td>
     <td data-title="Labelled">${percent(row.label_coverage)}</td>
     <td data-title="Settled"><${Time} at=${row.settled_to} relative /></td>
@@ -76,7 +107,9 @@ function Row({ row, from, to, at }) {
 }
 
 function Fleet() {
-  const { data, failure } = useAnswer("v1/fleet");
+  const { data, failure } = useAnswer("v1/models?limit=1000");
+  const evidence = useAnswer("v1/evidence", 30).data;
+  const alerts = useAnswer("v1/alerts?state=open&limit=1000").data;
   const [view, setView] = useState(readView);
   const [at, setAt] = useState(-1);
   const [drawn, setDrawn] = useState(STEP);
@@ -87,7 +120,8 @@ function Fleet() {
     setView(next);
     setAt(-1);
   };
-  const rows = useMemo(() => (data ? select(data.versions, view) : []), [data, view]);
+  const all = useMemo(() => rowsOf(data?.models ?? [], evidence, alerts?.alerts ?? []), [data, evidence, alerts]);
+  const rows = useMemo(() => select(all, view), [all, view]);
   useEffect(() => {
     if (drawn >= rows.length) return undefined;
     const timer = requestAnimationFrame(() => setDrawn(drawn + STEP));
@@ -113,15 +147,15 @@ function Fleet() {
   }, [at, rows]);
   if (!data) return html`<${Problem} failure=${failure} />`;
   const counted = new Map(FILTERS.map((state) => [state, 0]));
-  for (const row of data.versions) counted.set(row.state, (counted.get(row.state) ?? 0) + 1);
+  for (const row of all) counted.set(row.state, (counted.get(row.state) ?? 0) + 1);
   return html`<${Problem} failure=${failure} stale />
     <h1 hidden>Fleet</h1>
     <div class="bar">
       <input type="search" ref=${search} value=${view.text} placeholder="Search  /" aria-label="Search models" onInput=${(/** @type {any} */ event) => change({ text: event.target.value })} />
       ${FILTERS.filter((state) => counted.get(state)).map((state) => html`<button type="button" aria-pressed=${view.state === state} onClick=${() => change({ state: view.state === state ? "" : state })}><${State} state=${state} /> ${counted.get(state)}</button>`)}
-      <span class="soft right">${plural(data.versions.length, "version")}, evaluated <${Time} at=${data.evaluated_at} relative /></span>
+      <span class="soft right">${plural(all.length, "version")}, evaluated <${Time} at=${newest(data.models)} relative /></span>
     </div>
-    ${data.versions.length === 0 && html`<p class="lead">No model has sent events yet. <a href="${ROOT}docs">Send one over REST</a>, or start <code>monitor simulate</code>.</p>`}
+    ${all.length === 0 && html`<p class="lead">No model has sent events yet. <a href="${ROOT}docs">Send one over REST</a>, or start <code>monitor simulate</code>.</p>`}
     <div class="scroll"><table class="fleet">
       <thead><tr>${Object.entries(COLUMNS).map(
         ([
@@ -130,9 +164,9 @@ function Fleet() {
         ]) => html`<th scope="col" class=${text ? "text" : ""} aria-sort=${view.sort === name ? (view.down ? "descending" : "ascending") : null}>
         <button type="button" onClick=${() => change({ sort: name, down: view.sort === name && !view.down })}>${title}${view.sort === name ? (view.down ? " ▾" : " ▴") : ""}</button></th>`,
       )}</tr></thead>
-      <tbody>${rows.slice(0, drawn).map((row, place) => html`<${Row} key=${`${row.model}\n${row.version}`} row=${row} from=${data.from} to=${data.to} at=${place === at} />`)}</tbody>
+      <tbody>${rows.slice(0, drawn).map((row, place) => html`<${Row} key=${row.key} row=${row} at=${place === at} />`)}</tbody>
     </table></div>
-    ${data.versions.length > 0 && rows.length === 0 && html`<p class="soft">No model fits. <button type="button" onClick=${() => change({ text: "", state: "" })}>Show all</button></p>`}
+    ${all.length > 0 && rows.length === 0 && html`<p class="soft">No model fits. <button type="button" onClick=${() => change({ text: "", state: "" })}>Show all</button></p>`}
     <p class="soft"><small>Evidence that predictions are wrong, as a power of ten; the dashed line is where the budget of false alarms lets an alert fire. Keys: / search, j and k move, Enter opens.</small></p>`;
 }
 

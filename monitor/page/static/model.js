@@ -10,10 +10,11 @@ import { certain, count, interval, number, percent, sentence, short } from "page
 
 const MODEL = decodeURIComponent(location.pathname.slice(location.pathname.indexOf("/models/") + "/models/".length));
 const PATH = `v1/models/${modelPath(MODEL)}`;
-const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 /** @type {Record<string, number | null>} */
-const RANGES = { "24 hours": DAY_MS, "7 days": 7 * DAY_MS, "14 days": 14 * DAY_MS, "90 days": 90 * DAY_MS };
+const RANGES = { "all that is kept": null, "24 hours": DAY_MS, "7 days": 7 * DAY_MS, "14 days": 14 * DAY_MS, "90 days": 90 * DAY_MS };
 const USUAL = "14 days";
 
 /** A detector -> what it finds. @type {Record<string, string>} */
@@ -154,26 +155,31 @@ function Model({ roles }) {
   const segment = view.segment ?? "all";
   const window_ = view.window ?? of?.windows.at(-1);
   const settled = known?.settled_to ? Date.parse(known.settled_to) : Date.now();
-  const span = RANGES[view.range ?? USUAL] ?? DAY_MS;
-  const range = /** @type {[number, number]} */ (
-    useMemo(
-      () => (view.from && view.to ? [Number(view.from), Number(view.to)] : [settled - span, settled]),
-      [view.from, view.to, settled, span],
-    )
-  );
+  const span = RANGES[view.range ?? USUAL] ?? settled;
+  const chosen = view.from && view.to;
+  // To the hour, so that the question does not change with each evaluation.
+  const from = chosen ? Number(view.from) : Math.floor((settled - span) / HOUR_MS) * HOUR_MS;
   const iso = (/** @type {number} */ ms) => new Date(ms).toISOString();
   const ready = (/** @type {string} */ path) => (of ? path : null);
   const asked = { version, segment, window: window_ };
   const report = useAnswer(ready(withQuery(`${PATH}/report`, { ...asked, as_of: view.as_of })));
   const diagrams = useAnswer(ready(withQuery(`${PATH}/diagrams`, { ...asked, as_of: view.as_of })), 30);
-  const past = useAnswer(ready(withQuery(`${PATH}/history`, { ...asked, from: iso(range[0]), to: iso(range[1]) })), 30);
-  const evidence = useAnswer(ready(withQuery(`${PATH}/evidence`, { version, from: iso(range[0]) })), 10);
+  const past = useAnswer(ready(withQuery(`${PATH}/history`, { ...asked, from: iso(from), to: chosen ? iso(Number(view.to)) : null })), 30);
+  const evidence = useAnswer(
+    ready(withQuery(`${PATH}/evidence`, { version, from: iso(from), to: chosen ? iso(Number(view.to)) : null })),
+    10,
+  );
   const alerts = useAnswer(ready(withQuery("v1/alerts", { model: MODEL, version })), 10);
   const refits = useAnswer(ready(`${PATH}/recalibrations`), 30);
   const measures = useAnswer("v1/measures", 3600);
   const found = alerts.data?.alerts ?? [];
   const jobs = refits.data?.recalibrations.filter((/** @type {any} */ job) => job.version === version) ?? [];
   const marks = useMemo(() => marksOf(found, jobs), [alerts.data, refits.data]);
+  const points = past.data?.points ?? [];
+  const first = points.length ? Date.parse(points[0].to) : from;
+  const range = /** @type {[number, number]} */ (
+    useMemo(() => (chosen ? [from, Number(view.to)] : [Math.max(from, first), settled]), [from, view.to, first, settled])
+  );
   if (!known)
     return html`<${Problem} failure=${listed.failure} />${listed.data && html`<p class="lead">There is no model <bdi>${MODEL}</bdi> that you may read.</p>`}`;
   const setRange = (/** @type {[number, number] | null} */ chosen) =>
@@ -181,13 +187,12 @@ function Model({ roles }) {
   const of_version = evidence.data?.versions.find((/** @type {any} */ each) => each.version === version);
   const open = found.find((/** @type {any} */ alert) => alert.state === "firing" || alert.state === "acknowledged");
   const pending = found.find((/** @type {any} */ alert) => alert.state === "pending");
-  const state = (open ?? pending)?.state ?? (known.state === "measured" ? "calibrated" : known.state);
+  const state = (open ?? pending)?.state ?? (known.state === "measured" ? "quiet" : known.state);
   const serving = jobs.find((/** @type {any} */ job) => job.state === "champion");
   const refit = async () => {
     const made = await sendJson(`${PATH}/recalibrations`, { version });
     location.href = `${ROOT}recalibrations/${made.id}`;
   };
-  const points = past.data?.points ?? [];
   const titles = new Map((measures.data?.measures ?? []).map((/** @type {any} */ each) => [each.name, each]));
   const names = [...new Set(points.flatMap((/** @type {any} */ point) => Object.keys(point.measures)))];
   const main = ["tce", "kce", "smce", "intce"].filter((name) => names.includes(name));

@@ -10,7 +10,7 @@ const STATES = {
   acknowledged: ["seen", "◆", "acknowledged"],
   pending: ["warn", "◐", "pending"],
   resolved: ["good", "✓", "resolved"],
-  calibrated: ["good", "✓", "calibrated"],
+  quiet: ["good", "✓", "nothing found"],
   insufficient: ["", "…", "not enough data"],
   waiting: ["", "…", "no events yet"],
   stale: ["warn", "○", "stale"],
@@ -58,7 +58,8 @@ export function Numbers({ title, heads, rows }) {
 }
 
 /**
- * What a path answers, asked again every so often while the page is seen. Equal answers draw nothing.
+ * What a path answers, asked again every so often while the page is seen. Equal answers draw nothing; the last one stays until
+ * there is another, also of another path.
  * @param {string | null} path null: nothing is asked for @param {number} [seconds]
  * @returns {{ data: any, failure: Failure | null, again: () => void }}
  */
@@ -92,7 +93,7 @@ export function useAnswer(path, seconds = 10) {
       document.removeEventListener("visibilitychange", load);
     };
   }, [path, seconds, round]);
-  return { data: answer.path === path ? answer.data : null, failure, again: () => setRound(round + 1) };
+  return { data: answer.data, failure, again: () => setRound(round + 1) };
 }
 
 /** @param {{ failure: Failure | null, stale?: boolean }} props */

@@ -5,23 +5,26 @@ import { html } from "page/vendor/preact.js";
 
 const WIDTH = 168;
 const HEIGHT = 28;
-const LEAST = -1; // log10 below which evidence says nothing
+const LEAST = -3; // factors of ten below the line: what is less speaks for nothing
 
 /**
- * @param {{ points: [number, number][], from: number, to: number, line: number, tone: string }} props
- *   points: [milliseconds, log10 of the evidence], ascending
+ * @param {{ past: (number | null)[] | undefined, state: string }} props
+ *   past: by how many factors of ten evidence was above the line at which an alert fires, at equal steps; null: there was none
  */
-export function Sparkline({ points, from, to, line, tone }) {
-  if (!points || points.length === 0) return html`<span class="soft">–</span>`;
-  const top = Math.max(line * 1.15, ...points.map(([, value]) => value));
-  const x = (/** @type {number} */ ms) => ((ms - from) / (to - from || 1)) * WIDTH;
-  const y = (/** @type {number} */ value) => HEIGHT - 1 - ((Math.max(value, LEAST) - LEAST) / (top - LEAST)) * (HEIGHT - 2);
-  const path = points.map(([ms, value], at) => `${at ? "L" : "M"}${x(ms).toFixed(1)} ${y(value).toFixed(1)}`).join("");
-  const last = points[points.length - 1];
-  return html`<svg class=${`spark ${toneOf(tone)}`} width=${WIDTH} height=${HEIGHT} viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img"
-      aria-label="evidence 10 to the ${last[1].toFixed(1)}, alert at ${line.toFixed(1)}">
-    <path class="line" d="M0 ${y(line).toFixed(1)}H${WIDTH}" />
-    <path class="data" d=${path} />
-    <circle class="dot" cx=${x(last[0])} cy=${y(last[1])} r="2.2" />
+export function Sparkline({ past, state }) {
+  if (!past?.some((value) => value !== null)) return html`<span class="soft">–</span>`;
+  const top = Math.max(1, ...past.map((value) => value ?? LEAST));
+  const x = (/** @type {number} */ at) => 2 + (at / Math.max(past.length - 1, 1)) * (WIDTH - 5);
+  const y = (/** @type {number} */ value) => HEIGHT - 2 - ((Math.max(value, LEAST) - LEAST) / (top - LEAST)) * (HEIGHT - 4);
+  const parts = past.map((value, at) =>
+    value === null ? "" : `${at && past[at - 1] !== null ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`,
+  );
+  const last = past.findLastIndex((value) => value !== null);
+  const value = /** @type {number} */ (past[last]);
+  const told = value >= 0 ? "at or above its line" : `a factor of 10 to the ${(-value).toFixed(1)} below its line`;
+  return html`<svg class=${`spark ${toneOf(state)}`} width=${WIDTH} height=${HEIGHT} viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${`evidence is ${told}`}>
+    <path class="line" d="M0 ${y(0).toFixed(1)}H${WIDTH}" />
+    <path class="data" d=${parts.join("")} />
+    <circle class="dot" cx=${x(last)} cy=${y(value)} r="2.2" />
   </svg>`;
 }

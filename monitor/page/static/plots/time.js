@@ -24,7 +24,8 @@ function drawMarks(marks) {
     const ratio = devicePixelRatio || 1;
     ctx.save();
     ctx.font = `${11 * ratio}px system-ui, sans-serif`;
-    for (const { at, text, tone } of marks) {
+    let [end, row] = [Number.NEGATIVE_INFINITY, 0];
+    for (const { at, text, tone } of marks.toSorted((one, other) => one.at - other.at)) {
       const x = plot.valToPos(at / 1000, "x", true);
       if (x < bbox.left || x > bbox.left + bbox.width) continue;
       ctx.strokeStyle = ctx.fillStyle = colour(tone ? `--${tone}` : "--soft");
@@ -33,7 +34,9 @@ function drawMarks(marks) {
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-      ctx.fillText(text, x + 3 * ratio, bbox.top + 11 * ratio);
+      row = x < end ? row + 1 : 0;
+      ctx.fillText(text, x + 3 * ratio, bbox.top + (11 + 13 * row) * ratio);
+      end = x + ctx.measureText(text).width + 8 * ratio;
     }
     ctx.restore();
   };
@@ -50,22 +53,14 @@ function seriesOf(lines, written) {
   const bands = /** @type {any[]} */ ([]);
   lines.forEach((line, place) => {
     const stroke = colour(COLOURS[place % COLOURS.length]);
-    const dash = line.dashed ? [5, 4] : undefined;
-    series.push({
-      label: line.name,
-      stroke,
-      width: 1.6,
-      dash,
-      points: { show: line.values.length < 40 },
-      value: (/** @type {any} */ _, /** @type {any} */ value) => written(value),
-    });
+    const told = (/** @type {any} */ _, /** @type {number | null} */ value, /** @type {number} */ __, /** @type {number | null} */ at) =>
+      at === null || line.lower?.[at] === undefined || line.lower[at] === null
+        ? written(value)
+        : `${written(value)} (${written(line.lower[at])} to ${written(line.upper?.[at] ?? null)})`;
+    const points = { show: line.values.length < 40 && !line.dashed };
+    series.push({ label: line.name, stroke, width: 1.6, dash: line.dashed ? [5, 4] : undefined, points, value: told });
     if (line.lower && line.upper) {
-      const edge = {
-        width: 0,
-        stroke: "transparent",
-        points: { show: false },
-        value: (/** @type {any} */ _, /** @type {any} */ value) => written(value),
-      };
+      const edge = { width: 0, stroke: "transparent", points: { show: false }, class: "edge" };
       series.push({ ...edge, label: "upper" }, { ...edge, label: "lower" });
       bands.push({ series: [series.length - 2, series.length - 1], fill: `${stroke}33` });
     }
