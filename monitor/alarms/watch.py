@@ -2,21 +2,26 @@
 
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import xxhash
 
 from monitor.events.model import ALL, CLASS
 from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.change import ChangeBets
 from monitor.sequential.detector import Bets, Detector
-from monitor.sequential.evidence import Alarm
+from monitor.sequential.evidence import Alarm, after
 from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
-from monitor.sequential.watch import Watch
+from monitor.sequential.watch import Event, Watch
 from monitor.windows.snapshot import EvidenceLevel, Raised
+
+_STEPS_AT_ONCE: Final = 256
+"""After an event, bets on the rest of so many steps are read again, or made again."""
 
 WHOLE: Final = "whole"
 SEGMENTS: Final = "segments"
@@ -57,6 +62,10 @@ def group_of(segment: str) -> str:
     return CLASSES if segment.startswith(f"{CLASS}=") else SEGMENTS
 
 
+def _bet(detector: Detector, steps: Steps, *, held: bool) -> Bets:
+    return detector.bet(steps, held=held) if isinstance(detector, ChangeBets) else detector.bet(steps)
+
+
 @dataclass(slots=True)
 class VersionWatch:
     """Evidence and alarms on one version.
@@ -89,18 +98,42 @@ class VersionWatch:
         lines
             Detector -> evidence at which an alarm is raised.
         """
-        for name, line in lines.items():
-            watch = self._watches.setdefault(name, Watch(self.to_ms))
+        ends_ms = np.unique(np.concatenate([of_series.end_ms for of_series in steps.values()]))
+        for end_ms in [*ends_ms[_STEPS_AT_ONCE - 1 :: _STEPS_AT_ONCE].tolist(), int(ends_ms[-1])]:
+            part = {segment: of_series.until(end_ms).after(self.to_ms) for segment, of_series in steps.items()}
+            for name, line in lines.items():
+                self._follow(name, part, line)
+            self.to_ms = end_ms
+
+    def _follow(self, name: str, steps: Mapping[str, Steps], line: float) -> None:
+        """Add steps to the evidence of one detector."""
+        watch = self._watches.setdefault(name, Watch(self.to_ms))
+        while steps:
+            detectors = {segment: self._detector(name, segment) for segment in steps}
+            # What these bet depends on whether the alarm fires: once that changes, they go back to then.
+            earlier = {segment: copy(one) for segment, one in detectors.items() if isinstance(one, ChangeBets)}
+            fired = watch.firing
             bets: dict[str, dict[str, Bets]] = {}
-            for segment, of_series in steps.items():
-                bets.setdefault(group_of(segment), {})[segment] = self._detector(name, segment).bet(of_series)
-            for event in watch.update(bets, line):
-                if event.alarm is None:
-                    del self._raised[name]
-                else:
-                    raised, first = raised_by(event.alarm), self._raised.get(name)
-                    self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
-        self.to_ms = max(int(of_series.end_ms[-1]) for of_series in steps.values())
+            for segment, detector in detectors.items():
+                of_group = bets.setdefault(group_of(segment), {})
+                of_group[segment] = _bet(detector, steps[segment], held=fired)
+            rest: Mapping[str, Steps] = {}
+            while not rest and (event := watch.update_until_event(bets, line)) is not None:
+                self._note(name, event)
+                bets = after(bets, event.end_ms)
+                if earlier and watch.firing != fired:
+                    for segment, detector in earlier.items():
+                        detector.bet(steps[segment].until(event.end_ms), held=fired)
+                        self._series[name, segment] = detector
+                    rest = {segment: of_series.after(event.end_ms) for segment, of_series in steps.items()}
+            steps = rest
+
+    def _note(self, name: str, event: Event) -> None:
+        if event.alarm is None:
+            del self._raised[name]
+        else:
+            raised, first = raised_by(event.alarm), self._raised.get(name)
+            self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""
