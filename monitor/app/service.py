@@ -57,6 +57,7 @@ from monitor.http.server import ApiServer
 from monitor.http.services import Services
 from monitor.http.tls import Certificate
 from monitor.metrics.alerts import AlertFamilies
+from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Level, LevelSwitch
@@ -177,7 +178,8 @@ class Service:
                         make_known(panes, self.leases.held),
                         levels=levels,
                     ),
-                    AlertFamilies(lambda: self.alarms.states, self.leases.held, webhooks),
+                    EvidenceFamilies(self.snapshots.exported),
+                    AlertFamilies(lambda: self.alarms.current, self.leases.held, webhooks),
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
