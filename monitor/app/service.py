@@ -70,6 +70,7 @@ from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
+from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
 from monitor.windows.leases import BEAT_SECONDS, Leases
 from monitor.windows.panes import read_closings
@@ -191,6 +192,8 @@ class Service:
                     Services(
                         evaluator=self.evaluator,
                         history=History(self.store.database),
+                        evidence_history=EvidenceHistory(self.store.database),
+                        false_alarms_per_year=settings.alerts.false_alarms_per_year,
                         status=lambda: self.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,

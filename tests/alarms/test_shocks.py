@@ -1,5 +1,7 @@
 """The common shock of versions in the service: estimated from settled panes, once a period, and warned of once."""
 
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from structlog.testing import capture_logs
@@ -68,17 +70,17 @@ def test_it_is_that_of_the_whole_periods_that_are_kept(monkeypatch: pytest.Monke
     assert world.shock() is None  # one period alone
     world.close(1)
     assert world.shock() == Shock(*world.expected(0, 8), tolerance=0.05)
-    computed = []
-    monkeypatch.setattr(shocks, "common_shock", lambda *of: computed.append(1) or common_shock(*of))
+    computed = Mock(wraps=common_shock)
+    monkeypatch.setattr(shocks, "common_shock", computed)
     world.close(3)
     # The period is not over.
     assert world.shock() == Shock(*world.expected(0, 8), tolerance=0.05)
-    assert not computed
+    computed.assert_not_called()
     world.close(189)
     # Panes of a quarter of an hour are kept for forty hours; wider ones do not fit into a period.
     assert world.shock() == Shock(*world.expected(40, 200), tolerance=0.05)
     assert world.shock() is world.shock()
-    assert len(computed) == 1
+    computed.assert_called_once()
 
 
 def test_a_shock_that_the_tolerance_does_not_cover_is_logged_once() -> None:
