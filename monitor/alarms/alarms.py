@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from monitor.alarms.finding import Finding, Findings
 from monitor.alarms.lifecycle import advance, without_finding
 from monitor.store import alerts, audit
-from monitor.store.alerts import Alert, AlertState
+from monitor.store.alerts import Alert
 from monitor.store.database import Database
 
 Key = tuple[str, str, str]
@@ -26,14 +26,14 @@ class Alarms:
 
     Attributes
     ----------
-    states
-        (model, version, kind) -> state of its alert, None where there is none, as last saved; of every finding.
+    current
+        (model, version, kind) -> its alert, None where there is none, as last saved; of every finding.
     """
 
     def __init__(self, database: Database, findings: Findings) -> None:
         self._database = database
         self.findings = findings
-        self.states: Mapping[Key, AlertState | None] = {}
+        self.current: Mapping[Key, Alert | None] = {}
 
     def save(self, connection: sa.Connection, models: Collection[str]) -> None:
         """Save what becomes of the alerts of models whose lease is held in this transaction."""
@@ -62,7 +62,7 @@ class Alarms:
             audit.wait_for_turn(self._database, connection)
             taken = list(steps())
         alerts.save(self._database, connection, [step for step in taken if step[0] != step[1]], now_ms)
-        shown = {after.key: after.state for _, after in taken if after is not None}
+        shown = {after.key: after for _, after in taken if after is not None}
         none = {key: None for of_model in found.values() for key in of_model}
-        others = {key: state for key, state in self.states.items() if key[0] in models and key[0] not in found}
-        self.states = others | none | shown
+        others = {key: alert for key, alert in self.current.items() if key[0] in models and key[0] not in found}
+        self.current = others | none | shown

@@ -4,15 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from monitor.alarms.attribution import Attribution
+from monitor.alarms.lifecycle import PENDING_LOG10
 from monitor.events.model import SeriesKey
 from monitor.store.alerts import Finding, Kind
 from monitor.windows.snapshot import EvidenceLevel, VersionEvidence
 
 _KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {"calibration": ("calibration", "prevalence"), "change": ("change",)}
 """Kind of an alert -> the detectors that raise it."""
-
-_EXPLAINED_LOG10: Final = 1.0
-"""Evidence is explained from so far below its line on: from there an alert is pending."""
 
 _Key = tuple[str, str, Kind]
 
@@ -53,7 +51,7 @@ class Explainer:
         raised = level.raised
         summary, events = "", 0
         document: dict[str, Any] = {}
-        if raised is not None or level.log10_evidence >= level.log10_line - _EXPLAINED_LOG10:
+        if raised is not None or level.log10_evidence >= level.log10_line - PENDING_LOG10:
             prevalence = known.levels.get("prevalence")
             summary, events, document = self._attribution.explain(
                 SeriesKey(model, version, level.segment),

@@ -39,6 +39,8 @@ class Watcher:
         Model -> error of its logits up to which nothing is called a fault.
     explain
         Makes findings of the evidence on a model.
+    add_shocks
+        Adds the common shocks to the evidence on a model.
     """
 
     def __init__(
@@ -49,12 +51,14 @@ class Watcher:
         per_year: float,
         tolerance: Callable[[str], float],
         explain: Callable[[str, Mapping[str, VersionEvidence]], Sequence[Finding]] = lambda _, __: (),
+        add_shocks: Callable[[str, ModelEvidence], ModelEvidence] = lambda _, evidence: evidence,
     ) -> None:
         self._panes = panes
         self._store = store
         self._per_year = per_year
         self._tolerance = tolerance
         self._explain = explain
+        self._add_shocks = add_shocks
         self._models: dict[str, _Model] = {}
         self._findings: Mapping[str, Sequence[Finding]] = {}
         self._failures: dict[str, str] = {}
@@ -89,7 +93,7 @@ class Watcher:
         findings: dict[str, Sequence[Finding]] = {}
         for model in epochs:
             try:
-                found[model] = self._models[model].update(*self._steps(model), lines)
+                found[model] = self._add_shocks(model, self._models[model].update(*self._steps(model), lines))
                 findings[model] = self._explain(model, found[model].versions)
             except StoreUnavailable:
                 raise

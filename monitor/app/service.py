@@ -57,6 +57,7 @@ from monitor.http.server import ApiServer
 from monitor.http.services import Services
 from monitor.http.tls import Certificate
 from monitor.metrics.alerts import AlertFamilies
+from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Level, LevelSwitch
@@ -69,6 +70,7 @@ from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
+from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
 from monitor.windows.leases import BEAT_SECONDS, Leases
 from monitor.windows.panes import read_closings
@@ -177,7 +179,8 @@ class Service:
                         make_known(panes, self.leases.held),
                         levels=levels,
                     ),
-                    AlertFamilies(lambda: self.alarms.states, self.leases.held, webhooks),
+                    EvidenceFamilies(self.snapshots.exported),
+                    AlertFamilies(lambda: self.alarms.current, self.leases.held, webhooks),
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
@@ -189,6 +192,8 @@ class Service:
                     Services(
                         evaluator=self.evaluator,
                         history=History(self.store.database),
+                        evidence_history=EvidenceHistory(self.store.database),
+                        false_alarms_per_year=settings.alerts.false_alarms_per_year,
                         status=lambda: self.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,

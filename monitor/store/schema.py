@@ -389,3 +389,16 @@ EVIDENCE: Final = Table(
     *columns(LargeBinary, "state"),
 )
 """What the detectors of a version continue from."""
+
+EVIDENCE_HISTORY: Final = Table(
+    "evidence_history",
+    METADATA,
+    *keys(Name, "model", "version"),
+    *keys(BigInteger, "day_ms"),
+    *columns(BigInteger, "step_ms"),
+    *columns(LargeBinary, "peaks", "points"),
+    # A request about the fleet reads the peaks of the newest days of all versions.
+    Index("evidence_history_by_day", "day_ms"),
+)
+"""Points of one version within one day: see :mod:`monitor.store.evidence_history`. ``step_ms`` is how far apart they
+are at least; 0 as they were saved."""

@@ -1,5 +1,6 @@
 """The result of an evaluation of all windows: one immutable value, and its form in the store."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,6 +18,10 @@ from monitor.windows.maturity import AgeCohort
 
 FORMAT: Final = 1
 """Version of the stored form: raise it where a report of this version cannot be read by the one before."""
+
+
+LEAST_LOG10: Final = -308.0
+"""Stands for the decimal logarithm of evidence that is 0."""
 
 
 class Raised(NamedTuple):
@@ -37,7 +42,7 @@ class EvidenceLevel(NamedTuple):
     """The evidence of one detector on one version."""
 
     log10_evidence: float
-    """Since it was 0."""
+    """Since it was 0; LEAST_LOG10 while it is."""
     log10_line: float
     """At which an alarm is raised."""
     segment: str
@@ -48,6 +53,39 @@ class EvidenceLevel(NamedTuple):
     """While an alarm fires."""
 
 
+class Shock(NamedTuple):
+    """How much the logits of all events of a period of one horizon are off together, from period to period."""
+
+    deviation: float
+    """Standard deviation in logits, as the two that follow."""
+    lower: float
+    upper: float
+    """Ends of its 95% interval."""
+    periods: int
+    """Periods with outcomes."""
+    tolerance: float
+    """Of the model, in logits."""
+
+    @property
+    def covered(self) -> bool:
+        """Whether the tolerance may cover it: False where twice the deviation is surely larger."""
+        return 2.0 * self.lower <= self.tolerance
+
+    @property
+    def sentence(self) -> str:
+        """What it means for alarms, and what to do."""
+        size = f"{self.deviation:.2f} logits ({self.lower:.2f} to {self.upper:.2f}, {self.periods} periods)"
+        if self.covered:
+            return f"The common shock of a horizon is {size}: the tolerance of {self.tolerance:g} may cover it."
+        enough = math.ceil(200.0 * self.deviation) / 100.0
+        return (
+            f"The common shock of a horizon is {size}, which the tolerance of {self.tolerance:g} does not cover: there "
+            "may be more false alarms than the budget allows. A drift, or an offset that moved, counts as a shock, "
+            f"too: correct that first. Otherwise set the model's tolerance to {enough:g}, or its dependence to "
+            "within_horizon."
+        )
+
+
 class VersionEvidence(NamedTuple):
     """The evidence on one version."""
 
@@ -55,6 +93,8 @@ class VersionEvidence(NamedTuple):
     """Predictions before this time are in it."""
     levels: Mapping[str, EvidenceLevel]
     """By detector."""
+    shock: Shock | None = None
+    """None while there are too few periods, or outcomes of one kind alone."""
 
 
 class ModelEvidence(NamedTuple):

@@ -104,7 +104,7 @@ def checkpoint(epoch: int, offset: int, *, partition: int = 0, **changes: Any) -
 
 UNDONE: Final = {
     *("closings", "unsettled", "history", "replicas", "evaluations", "evaluated_reports"),
-    *("alerts", "alert_changes", "webhooks", "evidence"),
+    *("alerts", "alert_changes", "webhooks", "evidence", "evidence_history"),
 }
 """Tables that :func:`undo_closings` drops."""
 
