@@ -1,6 +1,7 @@
 """What an alarm is about: what is wrong, since when, for whom, compared with before, and what to do."""
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
@@ -127,7 +128,7 @@ class Attribution:
         after = self._span(series, change.at_ms, to_ms, tolerance)
         before = self._span(series, after.from_ms - max(to_ms - after.from_ms, 0), after.from_ms, tolerance)
         label = NOT_WORSE if changed and after.is_no_worse_than(before) else _label(after.diagnosis, robust=robust)
-        remedy = _remedy(label, after.diagnosis)
+        remedy = _remedy(label, after.diagnosis, where="" if series.segment == ALL else " there")
         document = {
             "label": label,
             "segment": None if series.segment == ALL else series.segment,
@@ -310,13 +311,13 @@ def _region(scores: ScoreTable, label: str) -> dict[str, Any] | None:
     return {"from": worst.first, "to": worst.last, "predicted": worst.predicted, "came_true": worst.happened}
 
 
-def _remedy(label: str, diagnosis: Diagnosis | None) -> str:
+def _remedy(label: str, diagnosis: Diagnosis | None, *, where: str) -> str:
     if label == NOT_WORSE:
         return "Nothing has to be done."
     if label == PRIOR_SHIFT and diagnosis is not None and diagnosis.offset is not None:
         ends = _interval(offset_interval(diagnosis))
         sure = "" if ends is None else f" ({ends[0]:.2f} to {ends[1]:.2f})"
-        return f"The prior has shifted: add {diagnosis.offset:.2f} to the logit{sure}."
+        return f"The prior has shifted{where}: add {diagnosis.offset:.2f} to the logit{sure}."
     return "Refit on the events since then."
 
 
@@ -324,9 +325,11 @@ def _command(label: str, series: SeriesKey, since_ms: int, to_ms: int) -> str | 
     """The command that does what the remedy says."""
     if label == NOT_WORSE:
         return None
-    method = " --method offset" if label == PRIOR_SHIFT else ""
+    # An offset of all predictions would be wrong for the other segments.
+    method = " --method offset" if label == PRIOR_SHIFT and series.segment == ALL else ""
     window = format_duration(timedelta(milliseconds=-(-(to_ms - since_ms) // _MINUTE_MS) * _MINUTE_MS))
-    return f"monitor recalibrate {series.model} --version {series.version}{method} --window {window}"
+    model, version = shlex.quote(series.model), shlex.quote(series.version)
+    return f"monitor recalibrate {model} --version {version}{method} --window {window}"
 
 
 def minute(at_ms: int) -> str:
