@@ -1,14 +1,11 @@
 """The life of an alert: pending, firing, acknowledged, resolved."""
 
 from dataclasses import replace
-from typing import Final
 
 import xxhash
 
 from monitor.store.alerts import OPEN, Alert, AlertState, Finding, Resolution
-
-PENDING_LOG10: Final = 1.0
-"""An alert is pending from so far below the line on: a factor of ten."""
+from monitor.windows.snapshot import PENDING_LOG10
 
 
 def advance(alert: Alert | None, finding: Finding, now_ms: int) -> Alert | None:

@@ -49,10 +49,20 @@ def raised_by(alarm: Alarm) -> Raised:
     """What an alarm says."""
     series = [(one.score, group, name) for group, members in alarm.groups.items() for name, one in members.items()]
     _, group, segment = max(series)
-    members = alarm.groups[group]
-    named = name_series({name: one.evidence for name, one in members.items()}, 1.0 / alarm.threshold)
-    blamed = [] if group == WHOLE else named
-    return Raised(alarm.end_ms, math.log10(alarm.evidence), segment, members[segment].since_ms, blamed)
+    parts = {name: one.evidence for of, members in alarm.groups.items() if of != WHOLE for name, one in members.items()}
+    named = name_series(parts, 1.0 / alarm.threshold)
+    since_ms = alarm.groups[group][segment].since_ms
+    evidence = [math.log10(parts[name]) for name in named]
+    return Raised(alarm.end_ms, math.log10(alarm.evidence), segment, since_ms, named, evidence)
+
+
+def restore_detector(state: Mapping[str, Any], name: str, segment: str) -> Detector | None:
+    """The detector of a series, from the state of its version: to bet with it on panes that it has read before."""
+    for of, series, one in state["series"]:
+        if (of, series) == (name, segment) and name in DETECTORS:
+            # Events that wait for the rest of their block are of later panes.
+            return DETECTORS[name].restore({**one, "waiting": np.zeros(0, np.int64)} if "waiting" in one else one)
+    return None
 
 
 def group_of(segment: str) -> str:

@@ -38,7 +38,7 @@ class Watcher:
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
     explain
-        Makes findings of the evidence on a model.
+        Makes findings of the evidence on a model, and adds what it amounts to.
     add_shocks
         Adds the common shocks to the evidence on a model.
     """
@@ -50,7 +50,7 @@ class Watcher:
         *,
         per_year: float,
         tolerance: Callable[[str], float],
-        explain: Callable[[str, Mapping[str, VersionEvidence]], Sequence[Finding]] = lambda _, __: (),
+        explain: Callable[[str, ModelEvidence], tuple[Sequence[Finding], ModelEvidence]] = lambda _, known: ((), known),
         add_shocks: Callable[[str, ModelEvidence], ModelEvidence] = lambda _, evidence: evidence,
     ) -> None:
         self._panes = panes
@@ -93,8 +93,8 @@ class Watcher:
         findings: dict[str, Sequence[Finding]] = {}
         for model in epochs:
             try:
-                found[model] = self._add_shocks(model, self._models[model].update(*self._steps(model), lines))
-                findings[model] = self._explain(model, found[model].versions)
+                known = self._add_shocks(model, self._models[model].update(*self._steps(model), lines))
+                findings[model], found[model] = self._explain(model, known)
             except StoreUnavailable:
                 raise
             except Exception as error:  # noqa: BLE001 - one model never stops the others
@@ -160,6 +160,7 @@ class _Model:
         """Continue from what was stored of a version."""
         state = evidence.decode(stored.state)
         self._watches[stored.version] = VersionWatch.from_state(stored.model, stored.version, stored.to_ms, state)
+        self._states[stored.version] = stored
         self.to_ms = max(self.to_ms, stored.to_ms)
 
     def update(

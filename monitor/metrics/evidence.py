@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from monitor.alarms.lifecycle import PENDING_LOG10
 from monitor.metrics.series import VERSION_LABELS, Family, Series, read_families
 from monitor.windows.snapshot import LEAST_LOG10, EvidenceLevel, Shock, Snapshot, VersionEvidence
 
@@ -11,8 +10,7 @@ DETECTOR_LABELS: Final = (*VERSION_LABELS, "detector")
 
 
 def _change_point(level: EvidenceLevel) -> float | None:
-    near = level.raised is not None or level.log10_evidence >= level.log10_line - PENDING_LOG10
-    return level.since_ms / 1000 if near else None
+    return level.since_ms / 1000 if level.is_pending else None
 
 
 DETECTORS: Final[tuple[Series[EvidenceLevel], ...]] = (

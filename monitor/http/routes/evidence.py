@@ -224,11 +224,7 @@ def _budget(per_year: float) -> str:
 
 
 def _row(model: str, version: str, found: VersionEvidence) -> dict[str, Any]:
-    def strength(name: str) -> tuple[bool, float]:
-        level = found.levels[name]
-        return level.raised is not None, level.log10_evidence - level.log10_line
-
-    name = max(found.levels, key=strength)
+    name = max(found.levels, key=lambda name: found.levels[name].strength)
     level = found.levels[name]
     return {
         "model": model,
