@@ -12,16 +12,26 @@ from tests.alarms_benchmark import page, results
 from tests.alarms_benchmark.methods import Always, Method, Never
 from tests.alarms_benchmark.ours import IN_BLOCKS, OURS, SERIES
 from tests.alarms_benchmark.peers import CHARTS, WINDOWS
-from tests.alarms_benchmark.river_peers import KSWIN, KSWIN_EVENTS, RIVER
+from tests.alarms_benchmark.river_peers import HDDM, KSWIN, KSWIN_EVENTS, RIVER
 from tests.alarms_benchmark.scenarios import SCENARIOS
 from tests.alarms_benchmark.streams import EVENTS, PREVALENCES
 from tests.alarms_benchmark.trial import Result, run
 from tests.alarms_benchmark.tune import save, settings, tune
 
 GROUPS: Final = MappingProxyType(
-    {"ours": SERIES, "blocks": IN_BLOCKS, "charts": CHARTS, "windows": WINDOWS, "river": RIVER, "kswin": KSWIN}
+    {
+        "ours": SERIES,
+        "blocks": IN_BLOCKS,
+        "charts": CHARTS,
+        "windows": WINDOWS,
+        "river": RIVER,
+        "hddm": HDDM,
+        "kswin": KSWIN,
+    }
 )
-SEEDS: Final = MappingProxyType({"ours": 200, "blocks": 20, "charts": 200, "windows": 20, "river": 1, "kswin": 1})
+SEEDS: Final = MappingProxyType(
+    {"ours": 200, "blocks": 20, "charts": 200, "windows": 20, "river": 20, "hddm": 1, "kswin": 1}
+)
 """Streams of each scenario and prevalence: fewer for the slower groups."""
 
 
