@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tests.alarms_benchmark import ours
-from tests.alarms_benchmark.methods import EVENTS_PER_YEAR, RUN_LENGTH
+from tests.alarms_benchmark.methods import EVENTS_PER_YEAR, RUN_LENGTH, TUNED
 from tests.alarms_benchmark.results import ROOT, SUMMARY, Summary, load
 from tests.alarms_benchmark.scenarios import CHANGES, QUIET
 from tests.alarms_benchmark.streams import PREVALENCES
@@ -24,9 +24,6 @@ BOUNDED: Final = MappingProxyType(
     }
 )
 """Where the null hypothesis of a detector holds, and with it the bound on its false alarms."""
-
-TUNED: Final = ", tuned"
-"""End of the names of variants that have the same number of false alarms."""
 
 Table = dict[tuple[str, str, str], Summary]
 """By scenario, prevalence and variant."""

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from monitor.sequential.steps import Steps
 from tests.alarms_benchmark import ours, page, results
-from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Always, Clock, Method, Never
+from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Always, Change, Clock, Method, Never
 from tests.alarms_benchmark.peer_loops import CELLS, cusum, rank_transforms
 from tests.alarms_benchmark.peers import PEERS, Window
 from tests.alarms_benchmark.scenarios import CHANGES, QUIET
@@ -144,7 +145,7 @@ class Scripted:
 
     def __init__(self, *events: int) -> None:
         self._alarms = [
-            Alarm("scripted", event, since, np.array([[since - 10, since + 10]]))
+            Alarm("scripted", event, partial(Change, since, np.array([[since - 10, since + 10]])))
             for event, since in zip(events, (90_000, 99_995, 7), strict=False)
         ]
         self._read = 0
