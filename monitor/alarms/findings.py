@@ -4,11 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from monitor.alarms.attribution import Attribution
+from monitor.alarms.serving import SERVING_MAP, ServedMaps
 from monitor.events.model import SeriesKey
 from monitor.store.alerts import Finding, Kind
 from monitor.windows.snapshot import EvidenceLevel, VersionEvidence
 
-_KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {"calibration": ("calibration", "prevalence"), "change": ("change",)}
+_KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "calibration": ("calibration", "prevalence"),
+    "change": ("change",),
+    "map": (SERVING_MAP,),
+}
 """Kind of an alert -> the detectors that raise it."""
 
 _EXPLAINED_LOG10: Final = 1.0
@@ -23,13 +28,16 @@ class Explainer:
     Parameters
     ----------
     attribution
-        Explains alarms.
+        Explains alarms about predictions.
+    maps
+        Explain alarms about the map that serves.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
     """
 
-    def __init__(self, attribution: Attribution, tolerance: Callable[[str], float]) -> None:
+    def __init__(self, attribution: Attribution, maps: ServedMaps, tolerance: Callable[[str], float]) -> None:
         self._attribution = attribution
+        self._maps = maps
         self._tolerance = tolerance
         self._known: dict[_Key, Finding] = {}
 
@@ -53,7 +61,11 @@ class Explainer:
         raised = level.raised
         summary, events = "", 0
         document: dict[str, Any] = {}
-        if raised is not None or level.log10_evidence >= level.log10_line - _EXPLAINED_LOG10:
+        if raised is None and level.log10_evidence < level.log10_line - _EXPLAINED_LOG10:
+            pass
+        elif kind == "map":
+            summary, events, document = self._maps.explain(model, version, level.since_ms, known.to_ms)
+        else:
             prevalence = known.levels.get("prevalence")
             summary, events, document = self._attribution.explain(
                 SeriesKey(model, version, level.segment),

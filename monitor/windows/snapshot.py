@@ -55,6 +55,8 @@ class VersionEvidence(NamedTuple):
     """Predictions before this time are in it."""
     levels: Mapping[str, EvidenceLevel]
     """By detector."""
+    resting: str = ""
+    """Why detectors that judge predictions have no evidence; empty where they have."""
 
 
 class ModelEvidence(NamedTuple):
