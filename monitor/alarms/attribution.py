@@ -2,10 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from monitor.durations import format_duration
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slope_interval
@@ -14,7 +12,6 @@ from monitor.scores import ScoreTable
 from monitor.windows.panes import ClosedPanes
 
 _DRAWS: Final = 199
-_MINUTE_MS: Final = 60_000
 
 PRIOR_SHIFT: Final = "prior_shift"
 SHAPE: Final = "shape"
@@ -63,8 +60,7 @@ class Attribution:
         label = NOT_WORSE if changed and not after.is_worse_than(before) else _label(after.diagnosis, robust=robust)
         remedy = _remedy(label, after.diagnosis)
         since = f"since {format_time(since_ms)}"
-        window = format_duration(timedelta(milliseconds=-(-(to_ms - since_ms) // _MINUTE_MS) * _MINUTE_MS))
-        command = f"monitor recalibrate {series.model} --version {series.version} --window {window}"
+        command = f"monitor recalibrate {series.model} --version {series.version} --since {format_time(since_ms)}"
         document = {
             "label": label,
             "segment": None if series.segment == ALL else series.segment,
