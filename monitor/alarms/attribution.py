@@ -2,11 +2,10 @@
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from monitor.durations import format_duration
+from monitor.alarms.serving import Served
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.inference.cox import fit_cox
@@ -17,6 +16,8 @@ from monitor.reports.formatting import pair, plain
 from monitor.scores import ScoreTable
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Detector
+from monitor.sequential.recalibrated import recalibrate_steps
+from monitor.sequential.steps import Steps
 from monitor.windows.panes import ClosedPanes
 
 _DRAWS: Final = 199
@@ -64,11 +65,19 @@ class Attribution:
         Of all partitions.
     widths_ms
         The widths that panes are kept in, ascending.
+    served
+        Model and version -> the map that its detectors see predictions through; None: they see them as they are.
     """
 
-    def __init__(self, panes: ClosedPanes, widths_ms: Sequence[int]) -> None:
+    def __init__(
+        self,
+        panes: ClosedPanes,
+        widths_ms: Sequence[int],
+        served: Callable[[str, str], Served | None] = lambda _, __: None,
+    ) -> None:
         self._panes = panes
         self._widths_ms = sorted(widths_ms)
+        self._served = served
 
     def change_set(self, series: SeriesKey, detector: Detector, since_ms: int, until_ms: int) -> ChangeSet:
         """Estimate when a change came, from the bets on the panes that are kept.
@@ -84,10 +93,11 @@ class Attribution:
         """
         # As far before the change as the alarm came after it, or as far as there are panes.
         width_ms = self._width_ms(series, since_ms - (until_ms - since_ms))
-        steps = self._panes.settled_steps(series, width_ms, 0, until_ms)
+        served = self._served(series.model, series.version)
+        steps = self._panes.settled_steps(series, width_ms, 0 if served is None else served.from_ms, until_ms)
         if steps.end_ms.size == 0:
             return ChangeSet(since_ms, since_ms, since_ms, is_open=True)
-        bets = detector.bet(steps)
+        bets = detector.bet(steps if served is None else recalibrate_steps(steps, served.recalibrate))
         if bets.end_ms.size == 0:
             return ChangeSet.at(since_ms)
         start_ms = int(steps.end_ms[0]) - width_ms
@@ -145,7 +155,7 @@ class Attribution:
             ],
             "after": after.to_json(),
             "before": before.to_json(),
-            "remedy": {"text": remedy, "command": _command(label, series, change.at_ms, to_ms)},
+            "remedy": {"text": remedy, "command": _command(label, series, change.at_ms)},
         }
         return f"{_sentence(series, label, change, after, changed=changed)} {remedy}", after.labelled, document
 
@@ -182,10 +192,14 @@ class Attribution:
     def _table(self, series: SeriesKey, from_ms: int, to_ms: int) -> "_Span":
         """The settled predictions of a span, as far back as panes are kept."""
         width_ms = self._width_ms(series, from_ms)
-        begin_ms = -(-max(from_ms, self._panes.kept_from_ms(series, width_ms)) // width_ms) * width_ms
+        served = self._served(series.model, series.version)
+        first_ms = max(from_ms, self._panes.kept_from_ms(series, width_ms), 0 if served is None else served.from_ms)
+        begin_ms = -(-first_ms // width_ms) * width_ms
         table = self._panes.sum(series, width_ms, begin_ms, to_ms)
         if self._panes.policy(series.model).implied_negative:
             table = table.with_implied_negatives()
+        if served is not None:
+            (table,) = recalibrate_steps(Steps.of([(to_ms, table)]), served.recalibrate).tables()
         return _Span(begin_ms, to_ms, table.predictions, table.to_scores(), None)
 
     def _width_ms(self, series: SeriesKey, from_ms: int) -> int:
@@ -321,15 +335,14 @@ def _remedy(label: str, diagnosis: Diagnosis | None, *, where: str) -> str:
     return "Refit on the events since then."
 
 
-def _command(label: str, series: SeriesKey, since_ms: int, to_ms: int) -> str | None:
+def _command(label: str, series: SeriesKey, since_ms: int) -> str | None:
     """The command that does what the remedy says."""
     if label == NOT_WORSE:
         return None
     # An offset of all predictions would be wrong for the other segments.
     method = " --method offset" if label == PRIOR_SHIFT and series.segment == ALL else ""
-    window = format_duration(timedelta(milliseconds=-(-(to_ms - since_ms) // _MINUTE_MS) * _MINUTE_MS))
     model, version = shlex.quote(series.model), shlex.quote(series.version)
-    return f"monitor recalibrate {model} --version {version}{method} --window {window}"
+    return f"monitor recalibrate {model} --version {version}{method} --since {format_time(since_ms)}"
 
 
 def minute(at_ms: int) -> str:

@@ -4,13 +4,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from monitor.alarms.attribution import Attribution, ChangeSet
+from monitor.alarms.serving import SERVING_MAP
 from monitor.alarms.watch import restore_detector
 from monitor.events.model import SeriesKey
 from monitor.store import evidence
 from monitor.store.alerts import Finding, Kind
 from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence
 
-_KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {"calibration": ("calibration", "prevalence"), "change": ("change",)}
+_KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "calibration": ("calibration", "prevalence"),
+    "change": ("change",),
+    "map": (SERVING_MAP,),
+}
 """Kind of an alert -> the detectors that raise it. Of several that do, the first says since when."""
 
 _SETS: Final = frozenset({"calibration", "prevalence"})
@@ -32,14 +37,22 @@ class Explainer:
     Parameters
     ----------
     attribution
-        Explains alarms.
+        Explains alarms about predictions.
+    maps
+        Explain alarms about the map that serves.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
     """
 
-    def __init__(self, attribution: Attribution, tolerance: Callable[[str], float]) -> None:
+    def __init__(
+        self,
+        attribution: Attribution,
+        tolerance: Callable[[str], float],
+        explain_map: Callable[[str, str, int, int], tuple[str, int, dict[str, Any]]],
+    ) -> None:
         self._attribution = attribution
         self._tolerance = tolerance
+        self._explain_map = explain_map
         self._known: dict[_Key, _Explained] = {}
 
     def findings(self, model: str, of_model: ModelEvidence) -> tuple[Sequence[Finding], ModelEvidence]:
@@ -70,7 +83,9 @@ class Explainer:
         raised = level.raised
         change, summary, events = None, "", 0
         document: dict[str, Any] = {}
-        if level.is_pending:
+        if level.is_pending and kind == "map":
+            summary, events, document = self._explain_map(model, version, level.since_ms, to_ms)
+        elif level.is_pending:
             series = SeriesKey(model, version, level.segment)
             kept = _kept(before, level)
             change = kept or self._change(series, name, level.since_ms, state, raised.end_ms if raised else to_ms)

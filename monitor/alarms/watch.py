@@ -65,6 +65,19 @@ def restore_detector(state: Mapping[str, Any], name: str, segment: str) -> Detec
     return None
 
 
+def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
+    """The evidence of one detector now, and what it was raised for if an alarm fires."""
+    evidence = watch.evidence
+    series = [
+        (one.score, segment, one.since_ms) for members in evidence.groups().values() for segment, one in members.items()
+    ]
+    _, segment, since_ms = max(series, default=(0.0, ALL, evidence.position_ms))
+    if raised is not None:
+        segment, since_ms = raised.segment, raised.since_ms
+    value = math.log10(evidence.value) if evidence.value > 0.0 else LEAST_LOG10
+    return EvidenceLevel(value, math.log10(max(evidence.threshold, line)), segment, since_ms, raised)
+
+
 def group_of(segment: str) -> str:
     """The group of a series: groups have equal weights in the evidence of a version."""
     if segment == ALL:
@@ -147,25 +160,11 @@ class VersionWatch:
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""
-        result = {}
-        for name, watch in self._watches.items():
-            evidence = watch.evidence
-            series = [
-                (one.score, segment, one.since_ms)
-                for members in evidence.groups().values()
-                for segment, one in members.items()
-            ]
-            _, segment, since_ms = max(series, default=(0.0, ALL, evidence.position_ms))
-            raised = self._raised.get(name)
-            if raised is not None:
-                segment, since_ms = raised.segment, raised.since_ms
-            line = max(evidence.threshold, lines[name])
-            value = math.log10(evidence.value) if evidence.value > 0.0 else LEAST_LOG10
-            result[name] = EvidenceLevel(value, math.log10(line), segment, since_ms, raised)
-        return result
+        return {name: level_of(watch, self._raised.get(name), lines[name]) for name, watch in self._watches.items()}
 
-    def restart(self) -> None:
-        """Let all evidence start again at 0, about what predictions and outcomes are from now on."""
+    def restart(self, from_ms: int) -> None:
+        """Let all evidence start again at 0, about predictions from this time on."""
+        self.to_ms = max(self.to_ms, from_ms)
         self._watches.clear()
         self._raised.clear()
         self._series.clear()

@@ -42,7 +42,7 @@ from monitor.app.parts import (
     make_windows,
     open_store,
 )
-from monitor.app.recalibration import Recalibration, make_known
+from monitor.app.recalibration import Recalibration, make_known, make_plan
 from monitor.app.settings import Settings
 from monitor.app.settings.values import hide_password
 from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
@@ -124,7 +124,10 @@ class Service:
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
             self.watcher = make_watcher(settings, panes, self.store)
-            self.alarms = Alarms(self.store.database, findings=self.watcher.findings)
+            plan = make_plan(settings.models)
+            self.alarms = Alarms(
+                self.store.database, self.watcher.findings, rolls_back=lambda model: plan(model).automatic
+            )
             self.snapshots = SharedSnapshots(
                 evaluations,
                 self.leases,

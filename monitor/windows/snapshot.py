@@ -120,6 +120,8 @@ class VersionEvidence(NamedTuple):
     """None while there are too few periods, or outcomes of one kind alone."""
     explanations: Mapping[str, Explanation] = {}
     """By kind of alert, of those that are pending or firing."""
+    resting: str = ""
+    """Why detectors that judge predictions have no evidence; empty where they have."""
 
 
 class ModelEvidence(NamedTuple):

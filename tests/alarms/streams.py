@@ -1,7 +1,7 @@
 """Streams of settled panes that a test draws, and what the evidence says of them."""
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,11 @@ Truth = Callable[[int, str, Floats], Floats]
 """(minute, segment, logits of the predictions) -> true logits."""
 
 
+def no_map(*_: object) -> tuple[str, int, dict[str, Any]]:
+    """What is said of a map where none serves."""
+    raise AssertionError("no map serves")
+
+
 class Stream(NamedTuple):
     """The panes of a model "churn" of version "7", one a minute."""
 
@@ -39,7 +44,7 @@ class Stream(NamedTuple):
 
     def explain(self, explainer: Explainer | None = None) -> tuple[dict[str, Finding], VersionEvidence]:
         """The findings by kind, and the evidence."""
-        explainer = explainer or Explainer(Attribution(self.panes, [MINUTE_MS, WIDE_MS]), lambda _: 0.05)
+        explainer = explainer or Explainer(Attribution(self.panes, [MINUTE_MS, WIDE_MS]), lambda _: 0.05, no_map)
         state = evidence.encode(self.watch.state())
         versions = {"7": VersionEvidence(self.watch.to_ms, self.watch.levels(self.lines))}
         known = ModelEvidence(versions, [StoredEvidence("churn", "7", self.watch.to_ms, state)])

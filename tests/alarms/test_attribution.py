@@ -8,7 +8,7 @@ from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.arrays import Floats
 from monitor.store.alerts import Finding
-from tests.alarms.streams import FOR_EVER_MS, LINES, MINUTE_MS, START_MS, WIDE_MS, Stream, Truth, stream
+from tests.alarms.streams import FOR_EVER_MS, LINES, MINUTE_MS, START_MS, WIDE_MS, Stream, Truth, no_map, stream
 
 CHANGE = 150
 CHANGE_MS = START_MS + CHANGE * MINUTE_MS
@@ -134,7 +134,7 @@ def test_the_set_of_an_alarm_stays_though_its_panes_are_gone() -> None:
     drawn = stream(moved(offset=0.5, after=60), minutes=100, kept_ms=kept, lines=ALONE)
     later = stream(moved(offset=0.5, after=60), minutes=400, kept_ms=kept, lines=ALONE)
     panes = Attribution(later.panes, sorted(kept))
-    explainer = Explainer(Attribution(drawn.panes, sorted(kept)), lambda _: 0.05)
+    explainer = Explainer(Attribution(drawn.panes, sorted(kept)), lambda _: 0.05, no_map)
     first = drawn.explain(explainer)[0]["calibration"]
     explainer._attribution = panes
     second = later.explain(explainer)[0]["calibration"]

@@ -120,6 +120,8 @@ def undo_closings(url: str) -> None:
             "ALTER TABLE models DROP COLUMN closed_to_ms",
             "ALTER TABLE models DROP COLUMN awaits_outcomes",
             "ALTER TABLE models DROP COLUMN saved_ms",
+            "ALTER TABLE servings DROP COLUMN from_ms",
+            "ALTER TABLE refits DROP COLUMN since_ms",
             "ALTER TABLE partitions DROP COLUMN read_to_ms",
             "ALTER TABLE partitions DROP COLUMN saved_ms",
             "ALTER TABLE models ADD COLUMN evicted_before_ms BIGINT NOT NULL DEFAULT -1",
