@@ -49,7 +49,7 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
     assert document["since"] == {"predictions": 9120, "labelled": 9120, "hours": 2.53}
     assert finding.events == sum(one["labelled"] for one in document["after"]["bins"]) == 9120
     assert document["before"]["verdict"] == "calibrated"
-    assert document["remedy"]["command"] == "monitor recalibrate churn --version 7 --method offset --window 152m"
+    assert document["remedy"]["command"] == "monitor recalibrate churn --version 7 --method offset --since 2026-09-21T16:43:00.000Z"
 
 
 def test_a_shape_is_told_from_a_prior_with_its_slope_and_the_range_that_misses_most() -> None:
