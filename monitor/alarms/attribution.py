@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from monitor.alarms.serving import Served
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.inference.cox import fit_cox
@@ -16,7 +15,6 @@ from monitor.reports.formatting import pair, plain
 from monitor.scores import ScoreTable
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Detector
-from monitor.sequential.recalibrated import recalibrate_steps
 from monitor.sequential.steps import Steps
 from monitor.windows.panes import ClosedPanes
 
@@ -65,19 +63,19 @@ class Attribution:
         Of all partitions.
     widths_ms
         The widths that panes are kept in, ascending.
-    served
-        Model and version -> the map that its detectors see predictions through; None: they see them as they are.
+    serve
+        Steps of a series -> as the map makes them that serves it.
     """
 
     def __init__(
         self,
         panes: ClosedPanes,
         widths_ms: Sequence[int],
-        served: Callable[[str, str], Served | None] = lambda _, __: None,
+        serve: Callable[[SeriesKey, Steps], Steps] = lambda _, steps: steps,
     ) -> None:
         self._panes = panes
         self._widths_ms = sorted(widths_ms)
-        self._served = served
+        self._serve = serve
 
     def change_set(self, series: SeriesKey, detector: Detector, since_ms: int, until_ms: int) -> ChangeSet:
         """Estimate when a change came, from the bets on the panes that are kept.
@@ -93,11 +91,10 @@ class Attribution:
         """
         # As far before the change as the alarm came after it, or as far as there are panes.
         width_ms = self._width_ms(series, since_ms - (until_ms - since_ms))
-        served = self._served(series.model, series.version)
-        steps = self._panes.settled_steps(series, width_ms, 0 if served is None else served.from_ms, until_ms)
+        steps = self._serve(series, self._panes.settled_steps(series, width_ms, 0, until_ms))
         if steps.end_ms.size == 0:
             return ChangeSet(since_ms, since_ms, since_ms, is_open=True)
-        bets = detector.bet(steps if served is None else recalibrate_steps(steps, served.recalibrate))
+        bets = detector.bet(steps)
         if bets.end_ms.size == 0:
             return ChangeSet.at(since_ms)
         start_ms = int(steps.end_ms[0]) - width_ms
@@ -192,14 +189,11 @@ class Attribution:
     def _table(self, series: SeriesKey, from_ms: int, to_ms: int) -> "_Span":
         """The settled predictions of a span, as far back as panes are kept."""
         width_ms = self._width_ms(series, from_ms)
-        served = self._served(series.model, series.version)
-        first_ms = max(from_ms, self._panes.kept_from_ms(series, width_ms), 0 if served is None else served.from_ms)
-        begin_ms = -(-first_ms // width_ms) * width_ms
-        table = self._panes.sum(series, width_ms, begin_ms, to_ms)
+        begin_ms = -(-max(from_ms, self._panes.kept_from_ms(series, width_ms)) // width_ms) * width_ms
+        steps = Steps.of([(to_ms, self._panes.sum(series, width_ms, begin_ms, to_ms))])
+        (table,) = self._serve(series, steps).tables()
         if self._panes.policy(series.model).implied_negative:
             table = table.with_implied_negatives()
-        if served is not None:
-            (table,) = recalibrate_steps(Steps.of([(to_ms, table)]), served.recalibrate).tables()
         return _Span(begin_ms, to_ms, table.predictions, table.to_scores(), None)
 
     def _width_ms(self, series: SeriesKey, from_ms: int) -> int:

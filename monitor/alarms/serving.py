@@ -8,7 +8,7 @@ When another map serves, or none, all evidence starts again at 0, at the first p
 prediction had been read at that time, or later.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -39,14 +39,6 @@ SERVING_MAP: Final = "serving_map"
 """The detector of a map that does harm: only versions with a map have it."""
 
 _NORMAL_975: Final = 1.959963984540054
-
-
-class Served(NamedTuple):
-    """What a map makes of the predictions of a version."""
-
-    from_ms: int
-    """Of predictions before this time it makes nothing."""
-    recalibrate: Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True)
@@ -140,14 +132,6 @@ class ServedMaps:
                 return LoadedMap(None, f"the map that serves cannot be read: {error}")
             self._loaded[map_id] = loaded
         return self._loaded[map_id]
-
-    def served(self, model: str, version: str) -> Served | None:
-        """The map that closings can be moved through; None where none serves, or not of predictions alone."""
-        serving = self._servings.get((model, version))
-        if serving is None or serving.map_id is None:
-            return None
-        loaded = self.load(serving.map_id)
-        return None if loaded.resting else Served(serving.from_ms, loaded.recalibrate)
 
     def bet_on_samples(self, serving: Serving, loaded: LoadedMap, from_ms: int, to_ms: int) -> Bets:
         """Bet that a map does harm, on the sampled events of each span that ends in (from, to].

@@ -189,7 +189,7 @@ def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Wat
         store,
         per_year=settings.alerts.false_alarms_per_year,
         tolerance=tolerance,
-        explain=Explainer(Attribution(panes, widths_ms, maps.served), tolerance, maps.explain).findings,
+        explain=Explainer(Attribution(panes, widths_ms, maps.serve), tolerance, maps.explain).findings,
         add_shocks=Shocks(panes, widths_ms, tolerance).add,
         maps=maps,
     )
