@@ -1,5 +1,6 @@
 """Alarms while a map serves: on what it makes of predictions, on the harm that it does, and anew when it changes."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +9,13 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from monitor.alarms.serving import SERVING_MAP
+from monitor.alarms.serving import SERVING_MAP, LoadedMap
 from monitor.arrays import Floats, Ints
 from monitor.clock import ManualClock
 from monitor.errors import Conflict
 from monitor.maps import METHODS, LabelledEvents, RecalibrationMap, fit_map
+from monitor.sequential import CalibrationBets, Evidence, recalibrate_steps
+from monitor.sequential.evidence import YEAR_MS
 from monitor.store import audit, evidence, servings
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState
@@ -20,7 +23,10 @@ from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.alarms.findings import NOW_MS
 from tests.alarms.streams import KEPT_MS, MODEL, PANE_EVENTS, POLICY, VERSION, Replica, Stream, promote, watcher
+from tests.maps_of_refits import fitted as of_groups
+from tests.maps_of_refits import of_classes
 from tests.patience import PATIENCE_SECONDS
+from tests.sequential.streams import steps_of
 from tests.store.refits import LEASE_MS, queued
 
 TOO_SURE = 1.8
@@ -283,3 +289,32 @@ def test_a_model_that_is_off_as_it_always_was_has_not_changed(
     stream.publish(expit(logit(p) + 0.6), y)
     replica.evaluate()
     assert ("change", "firing", None) in replica.listed()
+
+
+@pytest.mark.parametrize(
+    ("served", "needs"),
+    [
+        (of_classes(), "the probabilities of all classes"),
+        (of_groups("group_wise_platt"), "the segment 'region'"),
+        (of_groups("beta"), ""),
+        (of_groups("isotonic"), ""),
+    ],
+)
+def test_predictions_rest_where_a_map_needs_more_than_them(served: RecalibrationMap, needs: str) -> None:
+    assert needs in LoadedMap.of(served).resting
+    assert bool(LoadedMap.of(served).resting) == bool(needs)
+
+
+def test_evidence_on_a_map_that_is_right_stays_within_the_time_that_passed() -> None:
+    # True probabilities are what the map makes of predictions, some of which come again and again.
+    served = of_groups("isotonic")
+    rng = np.random.default_rng(5)
+    final = []
+    for _ in range(300):
+        p = np.where(rng.random(1200) < 0.5, rng.random(1200), rng.choice([0.2, 0.5, 1 / 3], 1200))
+        y = (rng.random(1200) < served.apply(p)).astype(np.float64)
+        steps = recalibrate_steps(steps_of(p, y, 60, 60_000), served.apply)
+        watched = Evidence(0)
+        watched.update({"": {"": CalibrationBets(0.0).bet(steps)}}, math.inf)
+        final.append(watched.value * YEAR_MS / (20 * 60_000))
+    assert 0.3 < np.mean(final) < 1.0 + 3.0 * np.std(final) / 300**0.5
