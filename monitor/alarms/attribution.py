@@ -1,7 +1,7 @@
 """What an alarm is about: what is wrong, since when, compared with before, and what to do."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from monitor.events.model import ALL, SeriesKey
@@ -9,6 +9,7 @@ from monitor.events.times import format_time
 from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slope_interval
 from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
 from monitor.scores import ScoreTable
+from monitor.sequential.steps import Steps
 from monitor.windows.panes import ClosedPanes
 
 _DRAWS: Final = 199
@@ -33,10 +34,18 @@ class Attribution:
         Of all partitions.
     widths_ms
         The widths that panes are kept in, ascending.
+    serve
+        Steps of a series -> as the map makes them that serves it.
     """
 
-    def __init__(self, panes: ClosedPanes, widths_ms: Sequence[int]) -> None:
+    def __init__(
+        self,
+        panes: ClosedPanes,
+        widths_ms: Sequence[int],
+        serve: Callable[[SeriesKey, Steps], Steps] = lambda _, steps: steps,
+    ) -> None:
         self._panes = panes
+        self._serve = serve
         self._widths_ms = sorted(widths_ms)
 
     def explain(
@@ -80,7 +89,8 @@ class Attribution:
         if width_ms is None:
             width_ms = min(self._widths_ms, key=kept.__getitem__)
         begin_ms = -(-max(from_ms, kept[width_ms]) // width_ms) * width_ms
-        table = self._panes.sum(series, width_ms, begin_ms, to_ms)
+        steps = Steps.of([(to_ms, self._panes.sum(series, width_ms, begin_ms, to_ms))])
+        table = self._serve(series, steps).tables()[0]
         if self._panes.policy(series.model).implied_negative:
             table = table.with_implied_negatives()
         scores = table.to_scores()

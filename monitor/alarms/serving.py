@@ -140,6 +140,14 @@ class ServedMaps:
             self._loaded[map_id] = loaded
         return self._loaded[map_id]
 
+    def serve(self, series: SeriesKey, steps: Steps) -> Steps:
+        """The steps of a series as the map makes them that serves its version; as they are where none can."""
+        serving = self._servings.get((series.model, series.version))
+        if serving is None or serving.map_id is None:
+            return steps
+        loaded = self.load(serving.map_id)
+        return steps if loaded.resting else recalibrate_steps(steps, loaded.recalibrate)
+
     def bet_on_samples(self, serving: Serving, loaded: LoadedMap, from_ms: int, to_ms: int) -> Bets:
         """Bet that a map does harm, on the sampled events of each span that ends in (from, to].
 

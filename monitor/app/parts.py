@@ -188,7 +188,7 @@ def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Wat
         store,
         per_year=settings.alerts.false_alarms_per_year,
         tolerance=tolerance,
-        explain=Explainer(Attribution(panes, widths_ms), maps, tolerance).findings,
+        explain=Explainer(Attribution(panes, widths_ms, maps.serve), maps, tolerance).findings,
         maps=maps,
     )
 

@@ -87,9 +87,6 @@ def show_alert(
     ]
     for line in lines:
         console.print(line, markup=False)
-    if "remedy" in shown["document"]:
-        remedy = shown["document"]["remedy"]
-        console.print(printable(f"{remedy['text']}: {remedy['command']}"), markup=False)
     if shown["document"]:
         console.print(printable(json.dumps(shown["document"])), markup=False)
 

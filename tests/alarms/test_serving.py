@@ -22,7 +22,7 @@ from monitor.store.recalibrations import JobState
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.alarms.findings import NOW_MS
-from tests.alarms.streams import KEPT_MS, MODEL, PANE_EVENTS, POLICY, VERSION, Replica, Stream, promote, watcher
+from tests.alarms.served import KEPT_MS, MODEL, PANE_EVENTS, POLICY, VERSION, Replica, Stream, promote, watcher
 from tests.maps_of_refits import fitted as of_groups
 from tests.maps_of_refits import of_classes
 from tests.patience import PATIENCE_SECONDS
@@ -118,6 +118,11 @@ def test_a_map_that_turns_harmful_raises_an_alert_that_names_it(
     assert 0.0 < lower < document["after"]["brier_difference"] < upper
     assert document["before"]["brier_difference"] < 0.0
     assert document["after"]["labelled"] == found.events
+    # What is served is not sure enough; the model's own predictions are right.
+    (alert,) = (alert for alert in replica.alerts.alerts() if alert.finding.kind == "calibration")
+    document = replica.alerts.alert(alert.id).finding.document
+    assert document["label"] == "shape"
+    assert document["after"]["slope"] == pytest.approx(TOO_SURE, abs=0.1)
     # A person decides.
     (serving,) = RecalibrationStore(stream.store.database).champions()
     assert serving == champion
