@@ -20,8 +20,9 @@ from monitor.arrays import Floats, Ints
 from monitor.errors import CorruptMap, InputError, UnknownRecalibration
 from monitor.events.model import ALL, CLASS, SeriesKey
 from monitor.events.times import format_time
-from monitor.maps import RecalibrationMap, apply_map
+from monitor.maps import LabelledEvents, RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
+from monitor.scores import ScoreTable
 from monitor.sequential.detector import Bets
 from monitor.sequential.recalibrated import recalibrate_steps
 from monitor.sequential.serving_map import SHARES, ServingMapBets, bet_on_events, gains
@@ -37,6 +38,8 @@ from monitor.windows.snapshot import EvidenceLevel, Raised
 
 SERVING_MAP: Final = "serving_map"
 """The detector of a map that does harm: only versions with a map have it."""
+
+_CLASSES: Final = "the probabilities of all classes"
 
 _NORMAL_975: Final = 1.959963984540054
 
@@ -64,10 +67,10 @@ class LoadedMap:
         elif chosen.segment_key is not None:
             needs = f"the segment {chosen.segment_key!r}"
         elif chosen.classes > 2:
-            needs = "the probabilities of all classes"
+            needs = _CLASSES
         else:
             return cls(chosen)
-        return cls(chosen, f"the map that serves needs {needs} of each event, which closings do not hold")
+        return cls(chosen, _needs(needs))
 
     def recalibrate(self, prediction: Floats) -> Floats:
         """What it makes of predictions, float64, shape (n,). Only where nothing rests."""
@@ -78,15 +81,19 @@ class LoadedMap:
         """The bets that it does harm. Only where nothing rests."""
         return ServingMapBets(self.recalibrate)
 
-    def apply(self, sample: Any) -> Floats:
+    def apply(self, events: LabelledEvents) -> Floats:
         """What it makes of labelled events. Raises InputError where they lack what it needs."""
-        return apply_map(self._map, sample.prediction, features=sample.features, segments=sample.segments)
+        return apply_map(self._map, events.prediction, features=events.features, segments=events.segments)
 
     @property
     def _map(self) -> RecalibrationMap:
         if self.map is None:
             raise InputError(self.resting)
         return self.map
+
+
+def _needs(what: str) -> str:
+    return f"the map that serves needs {what} of each event, which closings do not hold"
 
 
 class ServedMaps:
@@ -132,6 +139,14 @@ class ServedMaps:
                 return LoadedMap(None, f"the map that serves cannot be read: {error}")
             self._loaded[map_id] = loaded
         return self._loaded[map_id]
+
+    def serve(self, series: SeriesKey, steps: Steps) -> Steps:
+        """The steps of a series as the map makes them that serves its version; as they are where none can."""
+        serving = self._servings.get((series.model, series.version))
+        if serving is None or serving.map_id is None:
+            return steps
+        loaded = self.load(serving.map_id)
+        return steps if loaded.resting else recalibrate_steps(steps, loaded.recalibrate)
 
     def bet_on_samples(self, serving: Serving, loaded: LoadedMap, from_ms: int, to_ms: int) -> Bets:
         """Bet that a map does harm, on the sampled events of each span that ends in (from, to].
@@ -188,7 +203,7 @@ class ServedMaps:
         held = count > 0
         return Harm.of((from_ms, to_ms), p[held], loaded.recalibrate(p[held]), y[held], count[held].astype(np.int64))
 
-    def _table(self, series: SeriesKey, from_ms: int, to_ms: int) -> Any:
+    def _table(self, series: SeriesKey, from_ms: int, to_ms: int) -> ScoreTable:
         """The labelled predictions of a span, as far back as panes are kept."""
         kept = {width: self._panes.kept_from_ms(series, width) for width in self._widths_ms}
         width_ms = next((width for width in self._widths_ms if kept[width] <= from_ms), self._widths_ms[-1])
@@ -326,7 +341,7 @@ class ServedVersion:
         loaded = maps.load(serving.map_id)
         self.resting = loaded.resting
         if not loaded.resting and any(segment.startswith(f"{CLASS}=") for segment in steps):
-            self.resting = "the map that serves is one of two classes, and events have more"
+            self.resting = _needs(_CLASSES)
         if not self.resting:
             if steps:
                 moved = {segment: recalibrate_steps(one, loaded.recalibrate) for segment, one in steps.items()}

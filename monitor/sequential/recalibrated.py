@@ -1,7 +1,7 @@
 """Steps as a map serves them."""
 
 from collections.abc import Callable
-from typing import Final
+from functools import cache
 
 import numpy as np
 
@@ -9,8 +9,6 @@ from monitor.arrays import Floats
 from monitor.scores import grid
 from monitor.scores.grid_table import POSITIVE_SUM
 from monitor.sequential.steps import Steps
-
-_COUNTS: Final = POSITIVE_SUM
 
 
 def recalibrate_steps(steps: Steps, recalibrate: Callable[[Floats], Floats]) -> Steps:
@@ -26,18 +24,27 @@ def recalibrate_steps(steps: Steps, recalibrate: Callable[[Floats], Floats]) -> 
     """
     if steps.cell.size == 0:
         return steps
-    lower, upper = grid.edges()[steps.cell], grid.upper_edges()[steps.cell]
-    count = steps.values[:, :_COUNTS]
-    above = steps.values[:, _COUNTS:].sum(axis=1) / (count.sum(axis=1) * grid.UNITS)
-    mean = grid.anchors()[steps.cell] / grid.UNITS + above
+    lower, upper, anchor = _ends()
+    count = steps.values[:, :POSITIVE_SUM]
+    total, above = (columns[0] + columns[1] + columns[2] for columns in np.split(steps.values.T, 2))
+    mean = anchor[steps.cell] + above / (total * grid.UNITS)
     # Sums of rounded predictions may pass an edge by half a unit.
-    served = recalibrate(np.clip(mean, lower, np.maximum(lower, np.nextafter(upper, 0.0))))
+    served = recalibrate(np.minimum(np.maximum(mean, lower[steps.cell]), upper[steps.cell]))
     cell = grid.locate(served)
     units = grid.to_units(served) - grid.anchors()[cell]
     values = np.column_stack([count, count * units[:, None]])
-    step = np.repeat(np.arange(steps.end_ms.size), np.diff(steps.first))
-    order = np.lexsort((cell, step))
-    step, cell = step[order], cell[order]
-    begins = np.flatnonzero((np.diff(step, prepend=-1) != 0) | (np.diff(cell, prepend=-1) != 0))
-    first = np.searchsorted(step[begins], np.arange(steps.end_ms.size + 1))
-    return Steps(steps.end_ms, first, cell[begins], np.add.reduceat(values[order], begins, axis=0))
+    # Maps that do not fall leave rows in their order, and a stable sort of those takes little time.
+    key = np.repeat(np.arange(steps.end_ms.size), np.diff(steps.first)) * grid.cell_count() + cell
+    order = np.argsort(key, kind="stable")
+    begins = np.flatnonzero(np.diff(key[order], prepend=-1))
+    key = key[order[begins]]
+    first = np.searchsorted(key, np.arange(steps.end_ms.size + 1) * grid.cell_count())
+    return Steps(steps.end_ms, first, key % grid.cell_count(), np.add.reduceat(values[order], begins, axis=0))
+
+
+@cache
+def _ends() -> tuple[Floats, Floats, Floats]:
+    """The least and the largest prediction of each cell, and its anchor."""
+    lower = grid.edges()
+    upper = np.maximum(lower, np.nextafter(grid.upper_edges(), 0.0))
+    return lower, upper, grid.anchors() / grid.UNITS

@@ -25,10 +25,7 @@ def finding(
         "to_ms": NOW_MS - 50 * MINUTE_MS,
         "events": 1000 + settled_minute,
         "summary": f"{model} {version} is too sure of itself",
-        "document": {
-            "slope": 1.3,
-            "remedy": {"text": "refit", "command": "monitor recalibrate churn --since 2026-09-21T12:13:20.000Z"},
-        },
+        "document": {"slope": 1.3},
     }
     return Finding(model=model, version=version, log10_evidence=log10_evidence, **fields | more)
 

@@ -3,12 +3,12 @@
 import msgspec
 import numpy as np
 import pytest
+from tests.alarms.streams import FOR_EVER_MS, LINES, MINUTE_MS, START_MS, WIDE_MS, Stream, Truth, no_map, stream
 
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.arrays import Floats
 from monitor.store.alerts import Finding
-from tests.alarms.streams import FOR_EVER_MS, LINES, MINUTE_MS, START_MS, WIDE_MS, Stream, Truth, no_map, stream
 
 CHANGE = 150
 CHANGE_MS = START_MS + CHANGE * MINUTE_MS
@@ -49,7 +49,10 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
     assert document["since"] == {"predictions": 9120, "labelled": 9120, "hours": 2.53}
     assert finding.events == sum(one["labelled"] for one in document["after"]["bins"]) == 9120
     assert document["before"]["verdict"] == "calibrated"
-    assert document["remedy"]["command"] == "monitor recalibrate churn --version 7 --method offset --since 2026-09-21T16:43:00.000Z"
+    assert (
+        document["remedy"]["command"]
+        == "monitor recalibrate churn --version 7 --method offset --since 2026-09-21T16:43:00Z"
+    )
 
 
 def test_a_shape_is_told_from_a_prior_with_its_slope_and_the_range_that_misses_most() -> None:
