@@ -17,7 +17,7 @@ from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Watch
-from monitor.windows.snapshot import EvidenceLevel, Raised
+from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Raised
 
 WHOLE: Final = "whole"
 SEGMENTS: Final = "segments"
@@ -128,7 +128,7 @@ class VersionWatch:
             if raised is not None:
                 segment, since_ms = raised.segment, raised.since_ms
             line = max(evidence.threshold, lines[name])
-            value = math.log10(evidence.value) if evidence.value > 0.0 else _LEAST
+            value = math.log10(evidence.value) if evidence.value > 0.0 else NO_EVIDENCE
             result[name] = EvidenceLevel(value, math.log10(line), segment, since_ms, raised)
         return result
 
@@ -171,6 +171,3 @@ class VersionWatch:
             seed = xxhash.xxh3_64_intdigest(f"{self.model}\0{self.version}\0{segment}".encode()) >> 1
             self._series[key] = DETECTORS[name].make(self.tolerance, seed)
         return self._series[key]
-
-
-_LEAST: Final = -308.0

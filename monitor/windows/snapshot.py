@@ -15,6 +15,8 @@ from monitor.store.evidence import StoredEvidence
 from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
 
+NO_EVIDENCE: Final = -308.0
+"""Logarithm of evidence that is 0."""
 PENDING_LOG10: Final = 1.0
 """Evidence is pending from so far below its line on: a factor of ten."""
 
@@ -69,6 +71,8 @@ class Explanation(NamedTuple):
     label: str
     """Such as ``prior_shift``: see :mod:`monitor.alarms.attribution`."""
     sentence: str
+    is_firing: bool
+    """Or pending."""
 
 
 class VersionEvidence(NamedTuple):
