@@ -2,7 +2,7 @@
 
 import pytest
 
-from monitor.windows.evidence_state import WAITING, evidence_state
+from monitor.windows.evidence_state import WAITING, EvidenceState, evidence_state
 from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Explanation, Raised, VersionEvidence
 
 SINCE_MS = 1_790_000_100_000
@@ -38,17 +38,8 @@ def test_within_a_factor_of_ten_of_the_line_it_is_pending() -> None:
 def test_what_fires_is_said_though_evidence_has_started_again() -> None:
     levels = {"prevalence": level(3.0), "calibration": level(NO_EVIDENCE, RAISED)}
     state = evidence_state(VersionEvidence(5, levels, {"calibration": SHAPE}))
-    assert state == (
-        "firing",
-        "firing: shape",
-        f"{SHAPE.sentence} Evidence 10^7.2; an alert fires at 10^5.1.",
-        "shape",
-        "calibration",
-        7.24,
-        5.1,
-        SINCE_MS,
-        5,
-    )
+    said = f"{SHAPE.sentence} Evidence 10^7.2; an alert fires at 10^5.1."
+    assert state == EvidenceState("firing", "firing: shape", said, "shape", "calibration", 7.24, 5.1, SINCE_MS, 5)
     assert state.style == "bold red"
 
 
