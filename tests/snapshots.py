@@ -35,6 +35,20 @@ NOW_MS = 1_800_000_000_000
 WINDOWS = ("1h", "24h", "7d")
 
 
+NO_EVIDENCE = {
+    "state": "waiting",
+    "words": "no evidence yet",
+    "sentence": "No labelled prediction is settled yet.",
+    "label": None,
+    "detector": None,
+    "log10_evidence": None,
+    "log10_line": None,
+    "since": None,
+    "settled_to": None,
+}
+"""Of a version, over REST."""
+
+
 def measure(name: str, unit: str, rank: int) -> Measure:
     return Measure(
         name=name,
@@ -136,7 +150,7 @@ def evidence_level(log10_evidence: float = 2.5, *, raised: bool = False, segment
 
 def evidence(shock: Shock | None = None, /, **levels: EvidenceLevel) -> VersionEvidence:
     """The evidence on one version, up to an hour ago."""
-    return VersionEvidence(NOW_MS - HOUR_MS, levels, shock)
+    return VersionEvidence(NOW_MS - HOUR_MS, levels, shock=shock)
 
 
 def with_evidence(of: Snapshot, versions: Mapping[tuple[str, str], VersionEvidence]) -> Snapshot:

@@ -11,8 +11,8 @@ from monitor.inference.cox import fit_cox
 from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slope_interval
 from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
-from monitor.reports.formatting import pair, plain
-from monitor.scores import ScoreTable
+from monitor.reports.formatting import minute_text, pair, plain
+from monitor.scores import GridTable, ScoreTable
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Detector
 from monitor.sequential.steps import Steps
@@ -190,8 +190,12 @@ class Attribution:
         """The settled predictions of a span, as far back as panes are kept."""
         width_ms = self._width_ms(series, from_ms)
         begin_ms = -(-max(from_ms, self._panes.kept_from_ms(series, width_ms)) // width_ms) * width_ms
-        steps = Steps.of([(to_ms, self._panes.sum(series, width_ms, begin_ms, to_ms))])
-        (table,) = self._serve(series, steps).tables()
+        # The end of the span from the narrowest panes: the last wide one holds predictions that are not settled.
+        narrow_ms, whole_ms = self._widths_ms[0], max(begin_ms, to_ms - to_ms % width_ms)
+        parts = [self._panes.sum(series, width_ms, begin_ms, whole_ms)]
+        if whole_ms < to_ms:
+            parts.append(self._panes.sum(series, narrow_ms, whole_ms, to_ms))
+        (table,) = self._serve(series, Steps.of([(to_ms, GridTable.sum(parts))])).tables()
         if self._panes.policy(series.model).implied_negative:
             table = table.with_implied_negatives()
         return _Span(begin_ms, to_ms, table.predictions, table.to_scores(), None)
@@ -264,7 +268,7 @@ def _sentence(series: SeriesKey, label: str, change: ChangeSet, after: _Span, *,
     """What is wrong, and since when."""
     name = f"{plain(series.model)} {plain(series.version)}"
     name += "" if series.segment == ALL else f" for {plain(series.segment)}"
-    since = f"since {minute(change.at_ms)}{' or earlier' if change.is_open else ''}"
+    since = f"since {minute_text(change.at_ms)}{' or earlier' if change.is_open else ''}"
     if label == NOT_WORSE:
         return f"Outcomes of {name} have changed {since}; its predictions fit them as well as before, or better."
     found = after.diagnosis
@@ -337,11 +341,6 @@ def _command(label: str, series: SeriesKey, since_ms: int) -> str | None:
     method = " --method offset" if label == PRIOR_SHIFT and series.segment == ALL else ""
     model, version = shlex.quote(series.model), shlex.quote(series.version)
     return f"monitor recalibrate {model} --version {version}{method} --since {format_time(since_ms)[:19]}Z"
-
-
-def minute(at_ms: int) -> str:
-    """A time to the minute, for a sentence."""
-    return f"{format_time(at_ms)[:16].replace('T', ' ')} UTC"
 
 
 def _interval(interval: tuple[float, float] | None) -> list[float] | None:

@@ -68,7 +68,9 @@ class Explainer:
                     one = self._explained((model, version, kind), levels, known.to_ms, states.get(version))
                     explained[model, version, kind] = one
                     if one.finding.summary:
-                        short[kind] = Explanation(one.finding.document["label"], one.finding.summary)
+                        short[kind] = Explanation(
+                            one.finding.document["label"], one.finding.summary, one.finding.raised_ms is not None
+                        )
             versions[version] = known._replace(explanations=short)
         self._known = {key: one for key, one in self._known.items() if key[0] != model} | explained
         return [one.finding for one in explained.values()], of_model._replace(versions=versions)

@@ -8,6 +8,7 @@ When another map serves, or none, all evidence starts again at 0, at the first p
 prediction had been read at that time, or later.
 """
 
+import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,6 +23,7 @@ from monitor.events.model import ALL, CLASS, SeriesKey
 from monitor.events.times import format_time
 from monitor.maps import LabelledEvents, RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
+from monitor.reports.formatting import minute_text, plain
 from monitor.scores import ScoreTable
 from monitor.sequential.detector import Bets
 from monitor.sequential.recalibrated import recalibrate_steps
@@ -174,17 +176,18 @@ class ServedMaps:
             return "", 0, {}
         after = self._harm(serving, since_ms, to_ms)
         before = self._harm(serving, serving.from_ms, since_ms)
-        command = f"monitor rollback {model} --version {version}"
+        command = f"monitor rollback {shlex.quote(model)} --version {shlex.quote(version)}"
         document = {
             "label": "harm",
             "map": serving.map_id,
             "revision": serving.revision,
-            "since": format_time(since_ms),
+            "change_point": {"at": format_time(since_ms)},
             "after": after.to_json(),
             "before": before.to_json(),
-            "remedy": {"text": "roll the map back", "command": command},
+            "remedy": {"text": "Roll the map back.", "command": command},
         }
-        summary = f"the map {serving.map_id} does harm since {format_time(since_ms)}: {after}; {command}"
+        name = f"{plain(model)} {plain(version)}"
+        summary = f"The map {serving.map_id} of {name} does harm since {minute_text(since_ms)}: {after}. Roll it back."
         return summary, after.n, document
 
     def _harm(self, serving: Serving, from_ms: int, to_ms: int) -> "Harm":
@@ -248,7 +251,9 @@ class Harm(NamedTuple):
         if self.n == 0:
             return "its events are not kept any more"
         lower, upper = self.difference - self.half_width, self.difference + self.half_width
-        return f"Brier score {self.difference:+.2g} ({lower:+.2g} to {upper:+.2g}) on {self.n:,} events"
+        return (
+            f"it adds {self.difference:.2g} ({lower:.2g} to {upper:.2g}) to the Brier score of {self.n:,} predictions"
+        )
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Event, Watch
-from monitor.windows.snapshot import LEAST_LOG10, EvidenceLevel, Raised
+from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Raised
 
 _STEPS_AT_ONCE: Final = 256
 """After an event, bets on the rest of so many steps are read again, or made again."""
@@ -74,7 +74,7 @@ def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
     _, segment, since_ms = max(series, default=(0.0, ALL, evidence.position_ms))
     if raised is not None:
         segment, since_ms = raised.segment, raised.since_ms
-    value = math.log10(evidence.value) if evidence.value > 0.0 else LEAST_LOG10
+    value = math.log10(evidence.value) if evidence.value > 0.0 else NO_EVIDENCE
     return EvidenceLevel(value, math.log10(max(evidence.threshold, line)), segment, since_ms, raised)
 
 

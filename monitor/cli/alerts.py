@@ -1,6 +1,7 @@
 """`monitor alerts list|show|ack`: alerts about the models of a running service."""
 
 import json
+import textwrap
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import quote
@@ -8,7 +9,6 @@ from urllib.parse import quote
 import typer
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -65,7 +65,8 @@ def list_alerts(
         return
     for alert in page["alerts"]:
         console.print(_head(alert), soft_wrap=True)
-        console.print(Padding(Text(printable(alert["summary"])), (0, 0, 1, 2), expand=False))
+        summary = textwrap.fill(printable(alert["summary"]), console.width - 2)
+        console.print(Text(f"{textwrap.indent(summary, '  ')}\n"), soft_wrap=True)
     if page["next_cursor"] is not None:
         console.print(f"there are more than these {len(page['alerts'])}: set --limit", style="dim")
 

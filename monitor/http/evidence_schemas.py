@@ -62,6 +62,9 @@ class VersionEvidenceBody(Body):
     version: str = field("7")
     settled_to: str = field("2026-11-20T17:40:00.000Z", "predictions before this time are in it; RFC 3339")
     detectors: list[DetectorBody] = field([DetectorBody.example()])
+    resting: str | None = field(
+        None, "why detectors of predictions have no evidence: the map that serves cannot be applied to closings"
+    )
     shock: ShockBody | None = field(
         ShockBody.example(), "null while there are fewer than two settled periods with outcomes of both kinds"
     )

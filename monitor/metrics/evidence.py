@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from monitor.metrics.series import VERSION_LABELS, Family, Series, read_families
-from monitor.windows.snapshot import LEAST_LOG10, EvidenceLevel, Shock, Snapshot, VersionEvidence
+from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Shock, Snapshot, VersionEvidence
 
 DETECTOR_LABELS: Final = (*VERSION_LABELS, "detector")
 
@@ -18,7 +18,7 @@ DETECTORS: Final[tuple[Series[EvidenceLevel], ...]] = (
         "calibration_evidence",
         "Decimal logarithm of the evidence of a detector: 7.2 is evidence of 10^7.2. After an alarm it starts again at "
         "0, whose logarithm is absent.",
-        lambda level: level.log10_evidence if level.log10_evidence > LEAST_LOG10 else None,
+        lambda level: level.log10_evidence if level.log10_evidence > NO_EVIDENCE else None,
         DETECTOR_LABELS,
     ),
     Series(

@@ -10,7 +10,7 @@ from monitor.store import evidence_history
 from monitor.store.database import Database
 from monitor.store.evidence_history import DETECTORS, PEAK_MS, POINT, STEP_MS, Points
 from monitor.windows.history import STEPS_MS
-from monitor.windows.snapshot import LEAST_LOG10, ModelEvidence, VersionEvidence
+from monitor.windows.snapshot import NO_EVIDENCE, ModelEvidence, VersionEvidence
 
 _PLACE: Final = {name: at for at, name in enumerate(DETECTORS)}
 
@@ -35,7 +35,7 @@ def _point(evidence: VersionEvidence) -> Points:
     point["to_ms"], point["log10_evidence"], point["log10_line"] = evidence.to_ms, np.nan, np.nan
     for name, level in evidence.levels.items():
         at = _PLACE[name]
-        if level.log10_evidence > LEAST_LOG10:
+        if level.log10_evidence > NO_EVIDENCE:
             point["log10_evidence"][0, at] = level.log10_evidence
         point["log10_line"][0, at] = level.log10_line
         point["firing"][0, at] = level.raised is not None

@@ -16,15 +16,13 @@ from monitor.store.evidence import StoredEvidence
 from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
 
+NO_EVIDENCE: Final = -308.0
+"""Stands for the decimal logarithm of evidence that is 0."""
 PENDING_LOG10: Final = 1.0
 """Evidence is pending from so far below its line on: a factor of ten."""
 
 FORMAT: Final = 1
 """Version of the stored form: raise it where a report of this version cannot be read by the one before."""
-
-
-LEAST_LOG10: Final = -308.0
-"""Stands for the decimal logarithm of evidence that is 0."""
 
 
 class Raised(NamedTuple):
@@ -47,7 +45,7 @@ class EvidenceLevel(NamedTuple):
     """The evidence of one detector on one version."""
 
     log10_evidence: float
-    """Since it was 0; LEAST_LOG10 while it is."""
+    """Since it was 0; NO_EVIDENCE while it is."""
     log10_line: float
     """At which an alarm is raised."""
     segment: str
@@ -74,6 +72,8 @@ class Explanation(NamedTuple):
     label: str
     """Such as ``prior_shift``: see :mod:`monitor.alarms.attribution`."""
     sentence: str
+    is_firing: bool
+    """Or pending."""
 
 
 class Shock(NamedTuple):
@@ -116,10 +116,10 @@ class VersionEvidence(NamedTuple):
     """Predictions before this time are in it."""
     levels: Mapping[str, EvidenceLevel]
     """By detector."""
-    shock: Shock | None = None
-    """None while there are too few periods, or outcomes of one kind alone."""
     explanations: Mapping[str, Explanation] = {}
     """By kind of alert, of those that are pending or firing."""
+    shock: Shock | None = None
+    """None while there are too few periods, or outcomes of one kind alone."""
     resting: str = ""
     """Why detectors that judge predictions have no evidence; empty where they have."""
 

@@ -3,12 +3,14 @@
 import msgspec
 import numpy as np
 import pytest
-from tests.alarms.streams import FOR_EVER_MS, LINES, MINUTE_MS, START_MS, WIDE_MS, Stream, Truth, no_map, stream
 
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.arrays import Floats
+from monitor.events.model import SeriesKey
 from monitor.store.alerts import Finding
+from monitor.store.closing import Cells, Panes
+from tests.alarms.streams import FOR_EVER_MS, LINES, MINUTE_MS, START_MS, WIDE_MS, Stream, Truth, no_map, stream
 
 CHANGE = 150
 CHANGE_MS = START_MS + CHANGE * MINUTE_MS
@@ -121,7 +123,13 @@ def test_where_panes_are_gone_the_set_is_open_at_its_beginning() -> None:
         kept_ms={MINUTE_MS: 60 * MINUTE_MS, WIDE_MS: FOR_EVER_MS},
         lines=ALONE,
     )
+    # What is not settled is summed up without its predictions, and is no part of it.
+    row = Cells(np.zeros(1, np.int64), np.full(1, drawn.watch.to_ms), np.zeros(1, np.int64), np.full((1, 6), 10**6))
+    drawn.panes.show_unsettled(0, Panes([SeriesKey("churn", "7", "all")], row))
     finding = calibration(drawn)
+    assert finding.document["after"]["slope"] == pytest.approx(1.0, abs=0.1)
+    # From the first whole wide pane after the change to the last minute.
+    assert finding.events == 60 * (drawn.watch.to_ms - START_MS - 30 * MINUTE_MS) // MINUTE_MS
     assert not finding.document["change_point"]["open"]
     assert finding.from_ms <= START_MS + 20 * MINUTE_MS <= finding.to_ms
 

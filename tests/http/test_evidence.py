@@ -14,7 +14,7 @@ from monitor.store import evidence_history as stored
 from monitor.store.evidence_history import DETECTORS, POINT, Points
 from monitor.store.sql import SqlStore
 from monitor.windows.evidence_history import EvidenceHistory, evidence_points
-from monitor.windows.snapshot import LEAST_LOG10, ModelEvidence, Shock
+from monitor.windows.snapshot import NO_EVIDENCE, ModelEvidence, Shock
 from tests.http.keys import Keys
 from tests.http.service import Service, assert_problem
 from tests.snapshots import HOUR_MS, NOW_MS, evidence, evidence_level, report, snapshot, with_evidence
@@ -41,7 +41,7 @@ def service(store: SqlStore) -> Service:
     seven = evidence(
         Shock(0.08, 0.03, 0.15, 14, 0.05),
         calibration=evidence_level(-1.0, raised=True, segment="region=eu"),
-        change=evidence_level(LEAST_LOG10),
+        change=evidence_level(NO_EVIDENCE),
     )
     versions = {
         ("churn", "7"): seven,
@@ -183,7 +183,7 @@ def test_the_fleet_is_shown_in_one_answer(service: Service) -> None:
 
 
 def test_a_point_is_saved_when_a_step_is_over_or_an_alarm_changes() -> None:
-    before = evidence(calibration=evidence_level(1.0), change=evidence_level(LEAST_LOG10))
+    before = evidence(calibration=evidence_level(1.0), change=evidence_level(NO_EVIDENCE))
     new = evidence_points(ModelEvidence({"7": before}), ModelEvidence())
     (point,) = new["7"].tolist()
     assert point[0] == SETTLED_MS
@@ -195,7 +195,7 @@ def test_a_point_is_saved_when_a_step_is_over_or_an_alarm_changes() -> None:
     assert evidence_points(ModelEvidence({"7": before}), ModelEvidence({"7": same})) == {}
     earlier = before._replace(to_ms=SETTLED_MS - 10 * MINUTE_MS)
     assert evidence_points(ModelEvidence({"7": before}), ModelEvidence({"7": earlier})).keys() == {"7"}
-    firing = evidence(calibration=evidence_level(1.0, raised=True), change=evidence_level(LEAST_LOG10))
+    firing = evidence(calibration=evidence_level(1.0, raised=True), change=evidence_level(NO_EVIDENCE))
     (point,) = evidence_points(ModelEvidence({"7": firing}), ModelEvidence({"7": same}))["7"].tolist()
     assert point[3].tolist() == [True, False, False, False]
     # Every detector of the service has a column.

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
-from monitor.windows.snapshot import LEAST_LOG10, Shock, Snapshot
+from monitor.windows.snapshot import NO_EVIDENCE, Shock, Snapshot
 from tests.metrics.library import ExpositionCollector
 from tests.real.promtool import check_metrics
 from tests.snapshots import (
@@ -42,7 +42,7 @@ def test_evidence_its_line_and_its_change_point_are_exported() -> None:
         calibration=evidence_level(-1.0, raised=True),
         prevalence=evidence_level(3.0),
         change=evidence_level(2.9),
-        serving_map=evidence_level(LEAST_LOG10),
+        serving_map=evidence_level(NO_EVIDENCE),
     )
     churn = with_evidence(snapshot([report()]), {("churn", "7"): of_seven, ("churn", "8"): evidence()})
     settled, change = (NOW_MS - HOUR_MS) / 1000, (NOW_MS - 5 * HOUR_MS) / 1000

@@ -23,7 +23,7 @@ from monitor.store.evidence_history import DETECTORS, NO_POINTS, PEAK_MS, STEP_M
 from monitor.store.history import DAY_MS
 from monitor.windows.evidence_history import fitting_step
 from monitor.windows.lookup import check_model, listed
-from monitor.windows.snapshot import LEAST_LOG10, EvidenceLevel, Shock, VersionEvidence
+from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Shock, VersionEvidence
 
 router: Final = APIRouter(tags=["evidence"])
 
@@ -177,6 +177,7 @@ def _version(services: Services, version: str, found: VersionEvidence) -> dict[s
         "version": version,
         "settled_to": format_time(found.to_ms),
         "detectors": [_detector(services, *one) for one in found.levels.items()],
+        "resting": found.resting or None,
         "shock": None if found.shock is None else _shock(found.shock),
         "history": None,
     }
@@ -203,7 +204,7 @@ def _detector(services: Services, name: str, level: EvidenceLevel) -> dict[str, 
 
 def _level(level: EvidenceLevel) -> dict[str, Any]:
     return {
-        "log10_evidence": level.log10_evidence if level.log10_evidence > LEAST_LOG10 else None,
+        "log10_evidence": level.log10_evidence if level.log10_evidence > NO_EVIDENCE else None,
         "log10_line": level.log10_line,
         "segment": level.segment,
         "since": format_time(level.since_ms),
@@ -216,7 +217,7 @@ def _shock(shock: Shock) -> dict[str, Any]:
 
 
 def _power(log10: float) -> str:
-    return f"10^{log10:.1f}" if log10 > LEAST_LOG10 else "0"
+    return f"10^{log10:.1f}" if log10 > NO_EVIDENCE else "0"
 
 
 def _budget(per_year: float) -> str:
@@ -237,7 +238,7 @@ def _row(model: str, version: str, found: VersionEvidence) -> dict[str, Any]:
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    value = LEAST_LOG10 if row["log10_evidence"] is None else row["log10_evidence"]
+    value = NO_EVIDENCE if row["log10_evidence"] is None else row["log10_evidence"]
     return not row["firing"], row["log10_line"] - value, row["model"], row["version"]
 
 
