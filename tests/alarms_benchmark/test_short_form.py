@@ -252,5 +252,38 @@ def test_results_are_kept_summarised_and_go_on(tmp_path: Path, monkeypatch: pyte
     assert [row.scenario for row in results.load()] == ["slope 1.3", "slope 1.5"]
 
 
+def row(scenario: str, variant: str, false_alarms: int, delay: float = math.inf, streams: int = 20) -> results.Summary:
+    return results.Summary(
+        scenario, "5%", variant, streams, 1_000_000 * streams, false_alarms, 0.0, delay, delay, math.nan, math.nan
+    )
+
+
+def test_the_page_says_where_a_bound_is_missed_and_where_nothing_is_promised() -> None:
+    kept = [row("stationary", "D1, 1e5", 200), row("shocks .1", "D1, 1e5", 5_000), row("shocks .1", "D1, a year", 26)]
+    text = page.text(kept)
+    assert "Within the bound: yes, in 1 of 1 cases." in text
+    assert "| D1, 1e5 | 20 | 10.00 (8.66-11.49) |  |  | 250.00 |" in text
+    assert "| D1, 1e5 |  |  | 25.0 |" in text
+    assert "| D1, a year |  |  | 98.0 |" in text
+    text = page.text([*kept, row("moving", "D3, 1e5", 240)])
+    assert "Within the bound: no, in 1 of 2 cases." in text
+    assert "- D3, 1e5: moving, 5%: 240 false alarms in 20 streams, where 200.0 are the bound" in text
+    assert "12.00 (10.53-13.62) **over**" in text
+
+
+def test_the_page_says_who_is_first() -> None:
+    rows = [
+        row("slope 1.3", "D1, tuned", 200, 1_000.0),
+        row("slope 1.3", "D1, 1e5", 200, 10.0),
+        row("slope 1.3", "CUSUM on log odds, tuned", 200, 900.0),
+        row("slope 1.3", "ADWIN on y - p, tuned", 30, 700.0, streams=3),
+        row("slope 1.3", "window ECE, tuned", 2_000, 100.0),
+    ]
+    assert (
+        "| 5%, slope 1.3 | D1 1,000, of 20 | **CUSUM on log odds 900, of 20** | ADWIN on y - p 700, of 3 |"
+        in page.text(rows)
+    )
+
+
 def test_the_page_is_that_of_the_summary() -> None:
     assert page.PAGE.read_text() == page.text(results.load())
