@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from monitor.version import VERSION
 
 if TYPE_CHECKING:
-    from monitor.functions import apply, compare, evaluate, recalibrate, refit
+    from monitor.functions import apply, compare, evaluate, recalibrate, refit, simulate_alarms
     from monitor.reports.evaluation.local import evaluate_local
     from monitor.scores import ScoreTable
 
@@ -21,6 +21,7 @@ __all__ = [
     "evaluate_local",
     "recalibrate",
     "refit",
+    "simulate_alarms",
 ]
 
 _MODULES: Final = {
@@ -31,6 +32,7 @@ _MODULES: Final = {
     "evaluate_local": "monitor.reports.evaluation.local",
     "recalibrate": "monitor.functions",
     "refit": "monitor.functions",
+    "simulate_alarms": "monitor.functions",
 }
 
 

@@ -20,11 +20,33 @@ from monitor.reports.evaluation.report import (
 from monitor.store.settled import Hold, Reason
 from monitor.stream.status import PipelineStatus
 from monitor.windows.maturity import COHORTS, AgeCohort
-from monitor.windows.snapshot import ModelSnapshot, Snapshot
+from monitor.windows.snapshot import (
+    EvidenceLevel,
+    ModelEvidence,
+    ModelSnapshot,
+    Raised,
+    Shock,
+    Snapshot,
+    VersionEvidence,
+)
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000
 WINDOWS = ("1h", "24h", "7d")
+
+
+NO_EVIDENCE = {
+    "state": "waiting",
+    "words": "no evidence yet",
+    "sentence": "No labelled prediction is settled yet.",
+    "label": None,
+    "detector": None,
+    "log10_evidence": None,
+    "log10_line": None,
+    "since": None,
+    "settled_to": None,
+}
+"""Of a version, over REST."""
 
 
 def measure(name: str, unit: str, rank: int) -> Measure:
@@ -118,6 +140,28 @@ def diagnosis(offset: float = 0.3) -> Diagnosis:
 def cohorts(answered: float = 1.0) -> tuple[AgeCohort, ...]:
     """A version's coverage by age: more and more are answered, up to this share."""
     return tuple(AgeCohort(name, 400, int(80 * (at + 1) * answered)) for at, name in enumerate(COHORTS))
+
+
+def evidence_level(log10_evidence: float = 2.5, *, raised: bool = False, segment: str = ALL) -> EvidenceLevel:
+    """Evidence of one detector whose line is 10^4."""
+    alarm = Raised(NOW_MS - 2 * HOUR_MS, 4.5, segment, NOW_MS - 5 * HOUR_MS, [segment]) if raised else None
+    return EvidenceLevel(log10_evidence, 4.0, segment, NOW_MS - 5 * HOUR_MS, alarm)
+
+
+def evidence(shock: Shock | None = None, /, **levels: EvidenceLevel) -> VersionEvidence:
+    """The evidence on one version, up to an hour ago."""
+    return VersionEvidence(NOW_MS - HOUR_MS, levels, shock=shock)
+
+
+def with_evidence(of: Snapshot, versions: Mapping[tuple[str, str], VersionEvidence]) -> Snapshot:
+    """The snapshot with the evidence on versions of its models."""
+    models = {
+        model: replace(
+            part, evidence=ModelEvidence({version: one for (name, version), one in versions.items() if name == model})
+        )
+        for model, part in of.models.items()
+    }
+    return replace(of, models=models)
 
 
 def snapshot(

@@ -37,6 +37,7 @@ HEAVY: Final = (
 )
 ROOMS: Final = (
     "access",
+    "alarm_simulation",
     "app",
     "cli",
     "events",

@@ -342,6 +342,7 @@ def _observation() -> dict[str, Schema]:
         ),
         "rules": section(
             enabled=BOOLEAN,
+            windows=BOOLEAN,
             labels=LABELS,
             annotations=ANNOTATIONS,
             alertLabels={

@@ -23,7 +23,7 @@ from deploy.dashboards.panels import (
     rows,
     words,
 )
-from deploy.dashboards.promql import BY_VERSION, BY_WINDOW, faults, largest, share, summed
+from deploy.dashboards.promql import BY_VERSION, BY_WINDOW, above_line, alarms, faults, largest, share, summed
 
 _CHOSEN: Final = 'namespace=~"$namespace",model=~"$model"'
 _WHOLE: Final = f'{_CHOSEN},segment="all",window=~"$window"'
@@ -40,8 +40,14 @@ _AGE: Final = f"time() - max by (model) (calibration_watermark_timestamp_seconds
 _VERSIONS: Final = summed("calibration_window_predictions", _WHOLE, BY_VERSION)
 _OF_VERDICT: Final = f"max by (model, version, window, verdict) (calibration_verdict{{{_WHOLE}}}) == 1"
 
+EVIDENCE_COLOURS: Final = ((None, GREEN), (-1.0, YELLOW), (0.0, RED))
+"""Decimal logarithm over the line: an alert is pending from a tenth of it on."""
+
+STATES: Final = {"0": ("", "text"), "1": ("pending", YELLOW), "2": ("firing", RED), "3": ("acknowledged", ORANGE)}
+"""Values of calibration_alert_state."""
+
 FAULT_COLOURS: Final = ((None, GREEN), (0.1, YELLOW), (0.2, ORANGE), (0.4, RED))
-"""0.2 changes odds by 22%, 0.4 by 49%: what the alerts begin at."""
+"""0.2 changes odds by 22%, 0.4 by 49%."""
 
 _MODEL_LINK: Final = (
     f"/d/{UIDS['model']}?${{datasource:queryparam}}&${{namespace:queryparam}}"
@@ -55,7 +61,8 @@ def fleet() -> Dashboard:
     return board(
         "fleet",
         "Calibration: all models",
-        "Which models need me: each with its verdict, by how much it is off, and how far its outcomes have come in.",
+        "Which models need me: each with its evidence, since when and by how much it is off, and how far its outcomes "
+        "have come in.",
         [
             namespaces(),
             choice("model", "Model", 'calibration_window_predictions{namespace=~"$namespace"}', several=True),
@@ -77,16 +84,15 @@ def _now() -> Iterator[stat.Panel]:
         Query(f"count(count by (model) (calibration_window_predictions{{{_CHOSEN}}}))"),
     )
     yield number(
-        "Versions at fault",
-        "Versions of models of which at least one window is found to be off beyond chance: its prior, its shape, "
-        "or both. Look at the table below for which, and by how much.",
-        Query(f"count(max by {BY_VERSION} ({faults(_WHOLE)}) > 0) or vector(0)"),
+        "Versions with an alarm",
+        "Versions of models about which the service has an alert that fires: sequential evidence has reached the line "
+        "that the budget of false alarms draws. The table below says which, since when, and by how much they are off.",
+        Query(f"count({alarms(_CHOSEN)}) or vector(0)"),
         colours=((None, GREEN), (1, ORANGE)),
     )
     yield number(
         "Alerts firing",
-        "Alerts of the calibration monitor that fire now, of models and of the service itself. They want evidence "
-        "and size together, for a while, so there can be fewer than versions at fault.",
+        "Alerts of the calibration monitor that fire now in Prometheus, of models and of the service itself.",
         Query(f"count({_FIRING}) or vector(0)"),
         colours=((None, GREEN), (1, RED)),
     )
@@ -123,26 +129,33 @@ def _now() -> Iterator[stat.Panel]:
 
 def _table() -> table.Panel:
     return rows(
-        "Versions, the furthest off first",
-        "One row a version, of all its events, in the window in which it is furthest off. 'Off by' is the root mean "
-        "square by which its logits are off, offset and shape together, and 0 where that may be chance: 0.2 changes "
-        "odds by a fifth. A shifted prior (offset) is mended by an update of the intercept; a wrong shape needs a "
-        "refit. A click on a model opens it.",
-        Query(f"topk by {BY_VERSION} (1, {_FAULT})", kind="table"),
+        "Versions, the strongest evidence first",
+        "One row a version. 'Evidence' is its decimal logarithm over the budget's line: an alert fires from 0 on, and "
+        "within 1 below it is pending; 'since' is the change that it speaks for then. The rest is of all its events, "
+        "in the window in which it is furthest off: 'off by' is the root mean square by which its logits are off, "
+        "offset and shape together, and 0 where that may be chance; 0.2 changes odds by a fifth. A click on a model "
+        "opens it.",
+        Query(above_line(_CHOSEN), kind="table"),
         Query(f"{_OF_VERDICT} {_IN_WORST}", kind="table"),
         Query(_in_worst(largest("calibration_offset_logit", _WHOLE, BY_WINDOW)), kind="table"),
         Query(_in_worst(largest("calibration_logit_error_after_offset", _WHOLE, BY_WINDOW)), kind="table"),
         Query(_in_worst(summed("calibration_window_labelled", _WHOLE, BY_WINDOW)), kind="table"),
         Query(_COVERAGE, kind="table"),
         Query(f"0 * {_VERSIONS} + on (model) group_left () ({_AGE})", kind="table"),
+        Query(f"topk by {BY_VERSION} (1, {_FAULT})", kind="table"),
+        Query(f"1000 * min by {BY_VERSION} (calibration_change_point_timestamp_seconds{{{_CHOSEN}}})", kind="table"),
+        Query(largest("calibration_alert_state", _CHOSEN, BY_VERSION), kind="table"),
         unit="short",
         size=(16, 11),
         transformations=merged(
             {
                 "model": "model",
                 "version": "version",
+                "Value #J": "alert",
+                "Value #A": "evidence",
+                "Value #I": "since",
                 "verdict": "verdict",
-                "Value #A": "off by",
+                "Value #H": "off by",
                 "Value #C": "offset",
                 "Value #D": "shape",
                 "window": "window",
@@ -152,10 +165,13 @@ def _table() -> table.Panel:
             },
             hidden=["Time", "Value #B"],
         ),
-        sort_by="off by",
+        sort_by="evidence",
         fields={
             "model": [("links", [{"title": "Open ${__data.fields.model}", "url": _MODEL_LINK}])],
             "verdict": [("mappings", words(VERDICTS)), ("custom.cellOptions", {"type": "color-text"})],
+            "alert": [("mappings", words(STATES)), ("custom.cellOptions", {"type": "color-text"})],
+            "evidence": [("decimals", 1), *by_value(EVIDENCE_COLOURS)],
+            "since": [("unit", "dateTimeAsIso")],
             "off by": [("decimals", 2), *by_value(FAULT_COLOURS)],
             "offset": [("decimals", 2)],
             "shape": [("decimals", 2)],
@@ -200,9 +216,18 @@ def _alerts() -> table.Panel:
 
 def _over_time() -> Iterator[timeseries.Panel]:
     yield lines(
+        "Evidence above the line of the budget",
+        "Decimal logarithm of each version's evidence over the line at which an alert fires: 0, dashed. Within 1 below "
+        "it is pending. It is at least 0 while an alert fires, though evidence starts again then.",
+        Query(above_line(_CHOSEN), "{{model}} {{version}}"),
+        size=(24, 8),
+        least=None,
+        colours=((None, "transparent"), (0.0, RED)),
+    )
+    yield lines(
         "Off by, in the worst window",
         "Root mean square by which a version's logits are off, offset and shape together, in its worst window; 0 "
-        "where that may be chance. Dashed: where alerts begin, and where one window alone is enough for them.",
+        "where that may be chance. Dashed: 0.2 and 0.4, which change odds by a fifth and a half.",
         Query(f"max by {BY_VERSION} ({faults(_WHOLE)})", "{{model}} {{version}}"),
         size=(12, 8),
         colours=((None, GREEN), (0.2, ORANGE), (0.4, RED)),

@@ -22,7 +22,7 @@ from deploy.dashboards.panels import (
     lines,
     number,
 )
-from deploy.dashboards.promql import largest, share, summed
+from deploy.dashboards.promql import BY_VERSION, alarms, largest, share, summed
 from deploy.dashboards.reliability import reliability_diagram, reliability_volume
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
@@ -37,6 +37,9 @@ _DASHED: Final[Property] = ("custom.lineStyle", {"fill": "dash", "dash": [8, 6]}
 _INVISIBLE: Final[Property] = ("custom.lineWidth", 0)
 _LOWER, _UPPER = "95% interval, lower end", "95% interval, upper end"
 _CHANCE: Final = "95% of calibrated models are below"
+
+_LINE: Final = "line of the budget"
+_DETECTORS: Final = {"calibration": BLUE, "prevalence": ORANGE, "change": GREY, "serving_map": PURPLE}
 
 _MAPS: Final = {"none": ("raw", GREY), "champion": ("champion", GREEN), "candidate": ("candidate", PURPLE)}
 
@@ -57,6 +60,7 @@ def model() -> Dashboard:
         ],
         [
             ("Now", _now()),
+            ("Evidence, with the budget's line", _evidence()),
             ("Is it the prior or the shape?", _prior_or_shape()),
             ("Measures, with their intervals and what chance alone does", _measures()),
             ("Outcomes and volume", _outcomes()),
@@ -87,7 +91,7 @@ def _now() -> Iterator[stat.Panel]:
     yield number(
         "Shape error",
         "Root mean square by which logits are off after the best offset. The tolerance of the model, 0.05 unless set, "
-        "is no fault; alerts begin at 0.2.",
+        "is no fault.",
         Query(largest("calibration_logit_error_after_offset", _WINDOW)),
         decimals=2,
         colours=((None, GREEN), (0.2, ORANGE), (0.4, RED)),
@@ -111,6 +115,36 @@ def _now() -> Iterator[stat.Panel]:
         "How long ago the newest event of the model was. Windows end one horizon before it, and stand still with it.",
         Query(f"time() - max(calibration_watermark_timestamp_seconds{{{_MODEL}}})"),
         unit="s",
+    )
+
+
+def _evidence() -> Iterator[timeseries.Panel]:
+    yield lines(
+        "Evidence",
+        "How much there is against the version, by detector, and the line at which the budget of false alarms lets an "
+        "alert fire. It may be looked at as often as one likes. calibration: predictions are wrong; prevalence: no "
+        "offset explains it; change: outcomes are not what they were in the reference. After an alarm it starts "
+        "again at 0. Red marks in all panels are change points of alerts that fire.",
+        Query(f"10 ^ {largest('calibration_evidence', _VERSION, '(detector)')}", "{{detector}}"),
+        Query(f"10 ^ {largest('calibration_evidence_line', _VERSION)}", _LINE),
+        unit="sci",
+        size=(16, 8),
+        least=None,
+        logarithmic=True,
+        fields={
+            **{name: [coloured(colour)] for name, colour in _DETECTORS.items()},
+            _LINE: [coloured(RED), _DASHED],
+        },
+    )
+    yield lines(
+        "Common shock of a horizon",
+        "Standard deviation in logits by which all predictions of one horizon are off together, with its 95% interval. "
+        "Where twice the lower end is more than the tolerance of the model, alarms may be false more often than the "
+        "budget allows; a drift counts as a shock, too.",
+        Query(largest("calibration_shock_logit", _VERSION), "common shock"),
+        Query(largest("calibration_shock_logit_upper", _VERSION), _UPPER),
+        Query(largest("calibration_shock_logit_lower", _VERSION), _LOWER),
+        fields={"common shock": [coloured(BLUE), ("custom.lineWidth", 2)], **_band()},
     )
 
 
@@ -147,7 +181,7 @@ def _prior_or_shape() -> Iterator[AnyPanel]:
     yield lines(
         "Evidence",
         "p-values, on a logarithmic scale: that the model is calibrated, and that a shifted prior is all there is. "
-        "They are of one window, and no guard against many looks: alerts want size as well.",
+        "They are of one window, and no guard against many looks: alerts go by evidence.",
         Query(_at_least(largest("calibration_p_value", _WINDOW)), "calibrated"),
         Query(_at_least(largest("calibration_prior_shift_p_value", _WINDOW)), "a shifted prior is all"),
         least=None,
@@ -291,6 +325,14 @@ def _repairs() -> Iterator[AnyPanel]:
 
 def _notes() -> list[Noted]:
     return [
+        Noted(
+            "Change points",
+            f"1000 * max by (model, version, detector) (calibration_change_point_timestamp_seconds{{{_VERSION}}})"
+            f" and on {BY_VERSION} {alarms(_VERSION)}",
+            title="{{model}} {{version}} changed",
+            text="by the evidence of the detector {{detector}}",
+            colour=RED,
+        ),
         Noted(
             "Refits",
             f"1000 * max by (model, result) (calibration_refit_timestamp_seconds{{{_MODEL}}})",

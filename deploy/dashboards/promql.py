@@ -27,6 +27,21 @@ def share(part: str, whole: str, selector: str, by: str = "") -> str:
     return f"{summed(part, selector, by)} / ({summed(whole, selector, by)} > 0)"
 
 
+def above_line(selector: str) -> str:
+    """Decimal logarithm of evidence over the budget's line, by version: of the strongest detector.
+
+    After an alarm evidence starts again at 0: while one fires, it is at least at the line.
+    """
+    nearest = f"max by {BY_VERSION} (calibration_evidence{{{selector}}} - calibration_evidence_line{{{selector}}})"
+    firing = alarms(selector)
+    return f"(clamp_min({nearest}, 0) and {firing}) or {nearest} or 0 * {firing}"
+
+
+def alarms(selector: str) -> str:
+    """The versions about which an alert fires, by version: 2, or 3 where it is acknowledged."""
+    return f"(max by {BY_VERSION} (calibration_alert_state{{{selector}}}) >= 2)"
+
+
 def faults(selector: str) -> str:
     """By how much the logits of each window are off, offset and shape together; 0 where its verdict finds no fault.
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
-from monitor.metrics import alerts, refits, service, windows
+from monitor.metrics import alerts, evidence, refits, service, windows
 from monitor.metrics.exposition import BUILD_INFO
 from monitor.metrics.measures import CANONICAL, map_series, measure_series
 from monitor.metrics.series import Series
@@ -56,7 +56,8 @@ def sections(measures: Iterable[Measure]) -> Mapping[str, tuple[Series[Any], ...
         "Evaluation and exposition": windows.EVALUATION,
         "Recalibration": (*refits.CHAMPIONS, *refits.MAPS, *refits.EVALUATION, *refits.REFITS),
         "Measures of raw and recalibrated scores": map_series(measures),
-        "Alerts": (*alerts.ALERTS, *alerts.WEBHOOKS),
+        "Sequential evidence": evidence.EVIDENCE,
+        "Alerts": (*alerts.ALERTS, *alerts.OPEN_ALERTS, *alerts.WEBHOOKS),
         "Pipeline": (*service.PIPELINE, *service.BACKLOG),
         "HTTP": service.HTTP,
         "Replica": (service.ROLE,),

@@ -7,6 +7,7 @@ import numpy as np
 import structlog
 
 from monitor.alarms.finding import Finding
+from monitor.alarms.serving import SERVING_MAP, ServedMaps, ServedVersion
 from monitor.alarms.watch import DETECTORS, VersionWatch
 from monitor.errors import StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
@@ -15,11 +16,15 @@ from monitor.sequential.steps import Steps
 from monitor.store import evidence
 from monitor.store.closing import Cells
 from monitor.store.evidence import StoredEvidence
+from monitor.store.servings import Serving
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, steps_of
 from monitor.windows.snapshot import ModelEvidence, VersionEvidence
 
 _NEVER: Final = -1
+
+Unit = tuple[str, str]
+"""Model and version."""
 
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +43,11 @@ class Watcher:
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
     explain
-        Makes findings of the evidence on a model.
+        Makes findings of the evidence on a model, and adds what it amounts to.
+    add_shocks
+        Adds the common shocks to the evidence on a model.
+    maps
+        The maps that serve.
     """
 
     def __init__(
@@ -48,13 +57,17 @@ class Watcher:
         *,
         per_year: float,
         tolerance: Callable[[str], float],
-        explain: Callable[[str, Mapping[str, VersionEvidence]], Sequence[Finding]] = lambda _, __: (),
+        explain: Callable[[str, ModelEvidence], tuple[Sequence[Finding], ModelEvidence]] = lambda _, known: ((), known),
+        add_shocks: Callable[[str, ModelEvidence], ModelEvidence] = lambda _, evidence: evidence,
+        maps: ServedMaps | None = None,
     ) -> None:
         self._panes = panes
         self._store = store
         self._per_year = per_year
         self._tolerance = tolerance
         self._explain = explain
+        self._add_shocks = add_shocks
+        self._maps = maps or ServedMaps(panes, store)
         self._models: dict[str, _Model] = {}
         self._findings: Mapping[str, Sequence[Finding]] = {}
         self._failures: dict[str, str] = {}
@@ -81,22 +94,39 @@ class Watcher:
         new = [model for model, epoch in epochs.items() if self._epoch(model) != epoch]
         self._models.update(self._load(new, epochs))
         wholes = {(key.model, key.version): 1.0 for key in self._panes.series() if key.segment == ALL}
-        shares = share_budget(self._per_year, wholes, dict.fromkeys(DETECTORS, 1.0)) if wholes else {}
-        lines: dict[tuple[str, str], dict[str, float]] = {unit: {} for unit in wholes}
-        for (unit, name), share in shares.items():
-            lines[unit][name] = 1.0 / share
+        servings = self._maps.refresh(epochs)
+        lines = self._lines(wholes, {unit for unit, serving in servings.items() if serving.map_id is not None})
         found: dict[str, ModelEvidence] = {}
         findings: dict[str, Sequence[Finding]] = {}
         for model in epochs:
             try:
-                found[model] = self._models[model].update(*self._steps(model), lines)
-                findings[model] = self._explain(model, found[model].versions)
+                steps, to_ms = self._steps(model)
+                known = self._models[model].update(steps, to_ms, lines, servings, self._panes.narrowest_ms)
+                findings[model], found[model] = self._explain(model, self._add_shocks(model, known))
             except StoreUnavailable:
+                del self._models[model]  # what was added in part is added again, to what the store holds
                 raise
             except Exception as error:  # noqa: BLE001 - one model never stops the others
+                del self._models[model]
                 self._note_failure(model, error)
         self._findings = findings
         return found
+
+    def _lines(self, wholes: Mapping[Unit, float], with_map: Collection[Unit]) -> dict[Unit, dict[str, float]]:
+        """The evidence at which each detector of a version raises an alarm.
+
+        What is its share is divided among the detectors that it has. They become more at a promotion and fewer at a
+        rollback, where its evidence starts again at 0.
+        """
+        lines: dict[Unit, dict[str, float]] = {}
+        for names, units in (
+            ([*DETECTORS], wholes.keys() - with_map),
+            ([*DETECTORS, SERVING_MAP], wholes.keys() & with_map),
+        ):
+            if units:
+                shares = share_budget(self._per_year, wholes, dict.fromkeys(names, 1.0))
+                lines |= {unit: {name: 1.0 / shares[unit, name] for name in names} for unit in units}
+        return lines
 
     def _note_failure(self, model: str, error: Exception) -> None:
         reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
@@ -109,7 +139,7 @@ class Watcher:
         return _NEVER if known is None else known.epoch
 
     def _load(self, models: Collection[str], epochs: Mapping[str, int]) -> dict[str, "_Model"]:
-        loaded = {model: _Model(model, epochs[model], self._tolerance(model)) for model in models}
+        loaded = {model: _Model(model, epochs[model], self._tolerance(model), self._maps) for model in models}
         for stored in evidence.read(self._store.database, models):
             loaded[stored.model].add(stored)
         return loaded
@@ -144,39 +174,51 @@ class Watcher:
 class _Model:
     """The evidence on the versions of a model."""
 
-    def __init__(self, name: str, epoch: int, tolerance: float) -> None:
+    def __init__(self, name: str, epoch: int, tolerance: float, maps: ServedMaps) -> None:
         self.name = name
         self.epoch = epoch
         self.to_ms = 0
         self._tolerance = tolerance
-        self._watches: dict[str, VersionWatch] = {}
+        self._maps = maps
+        self._watches: dict[str, ServedVersion] = {}
         self._states: dict[str, StoredEvidence] = {}
 
     def add(self, stored: StoredEvidence) -> None:
         """Continue from what was stored of a version."""
         state = evidence.decode(stored.state)
-        self._watches[stored.version] = VersionWatch.from_state(stored.model, stored.version, stored.to_ms, state)
+        self._watches[stored.version] = ServedVersion.from_state(stored.model, stored.version, stored.to_ms, state)
+        self._states[stored.version] = stored
         self.to_ms = max(self.to_ms, stored.to_ms)
 
     def update(
-        self, steps: Mapping[SeriesKey, Steps], to_ms: int, lines: Mapping[tuple[str, str], Mapping[str, float]]
+        self,
+        steps: Mapping[SeriesKey, Steps],
+        to_ms: int,
+        lines: Mapping[Unit, Mapping[str, float]],
+        servings: Mapping[Unit, Serving],
+        pane_ms: int,
     ) -> ModelEvidence:
-        """Add steps of the times up to ``to_ms``."""
+        """Add steps of the times up to ``to_ms``, on what serves now."""
+        to_ms = max(self.to_ms, to_ms)
         by_version: dict[str, dict[str, Steps]] = {}
         for key, of_series in steps.items():
             by_version.setdefault(key.version, {})[key.segment] = of_series
         for version, of_version in by_version.items():
-            watch = self._watches.get(version)
-            if watch is None:
+            if version not in self._watches:
                 begin_ms = min(int(of_series.end_ms[0]) for of_series in of_version.values()) - 1
-                watch = self._watches[version] = VersionWatch(self.name, version, self._tolerance, begin_ms)
-            watch.update(of_version, lines[self.name, version])
-            state = evidence.encode(watch.state())
-            self._states[version] = StoredEvidence(self.name, version, watch.to_ms, state)
-        self.to_ms = max(self.to_ms, to_ms)
+                self._watches[version] = ServedVersion(VersionWatch(self.name, version, self._tolerance, begin_ms))
+        for version, watch in self._watches.items():
+            serving = servings.get((self.name, version))
+            restarts, new = serving is not None and watch.serve(serving), by_version.get(version)
+            if new is not None:
+                watch.update(new, to_ms, lines[self.name, version], pane_ms=pane_ms, serving=serving, maps=self._maps)
+            if restarts or new is not None:
+                state = evidence.encode(watch.state())
+                self._states[version] = StoredEvidence(self.name, version, min(watch.to_ms, to_ms), state)
+        self.to_ms = to_ms
         # Of a version whose panes are gone, evidence waits for more.
         known = {
-            version: VersionEvidence(watch.to_ms, watch.levels(lines[self.name, version]))
+            version: VersionEvidence(watch.to_ms, watch.levels(lines[self.name, version]), resting=watch.resting)
             for version, watch in self._watches.items()
             if (self.name, version) in lines
         }

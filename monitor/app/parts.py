@@ -9,6 +9,8 @@ from pydantic import SecretStr
 
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
+from monitor.alarms.serving import ServedMaps
+from monitor.alarms.shocks import Shocks
 from monitor.alarms.watcher import Watcher
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
@@ -180,13 +182,16 @@ def make_evaluator(
 def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Watcher:
     """The evidence on all versions, and what it amounts to."""
     tolerance = settings.models.tolerance
-    attribution = Attribution(panes, sorted(make_kept_ms(settings)))
+    widths_ms = sorted(make_kept_ms(settings))
+    maps = ServedMaps(panes, store, widths_ms)
     return Watcher(
         panes,
         store,
         per_year=settings.alerts.false_alarms_per_year,
         tolerance=tolerance,
-        explain=Explainer(attribution, tolerance).findings,
+        explain=Explainer(Attribution(panes, widths_ms, maps.serve), tolerance, maps.explain).findings,
+        add_shocks=Shocks(panes, widths_ms, tolerance).add,
+        maps=maps,
     )
 
 

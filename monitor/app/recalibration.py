@@ -37,6 +37,9 @@ _REFITS_PER_WINDOW: Final = 4
 _EVALUATIONS_PER_ROUND: Final = 6
 """Live maps are measured once per this many evaluations, because their events arrive one span at a time."""
 
+_SHAPE: Final = "prevalence"
+"""The detector that no shift of the prior alone moves."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -197,10 +200,10 @@ def make_known(panes: ClosedPanes, held: Callable[[], Collection[str]]) -> Calla
 def make_finding(
     panes: ClosedPanes, window: Window, latest: Callable[[], Snapshot], serving: Serving, live: Live
 ) -> Callable[[str], Finding | None]:
-    """Return a function: model -> the verdict on what its current version serves, or None if there is no verdict.
+    """Return a function: model -> what is found about what its current version serves, or None if nothing is.
 
-    If a map serves and can be applied, it is the live document's verdict on that map; otherwise the latest evaluation's
-    verdict on the window.
+    Where there is evidence on the shape of served predictions, it decides. Otherwise, if a map serves and can be
+    applied, it is the live document's verdict on that map, and else the latest evaluation's verdict on the window.
     """
 
     def find(model: str) -> Finding | None:
@@ -208,6 +211,13 @@ def make_finding(
         version = snapshot.current_version(model)
         if version is None:
             return None
+        # Later events are not in the sample: their outcome can still change.
+        newest_ms = snapshot.models[model].watermark_ms - panes.policy(model).retention_ms
+        evidence = snapshot.models[model].evidence.versions.get(version)
+        if evidence is not None and _SHAPE in evidence.levels:
+            raised = evidence.levels[_SHAPE].raised
+            since_ms = None if raised is None else raised.since_ms
+            return Finding(version, miscalibrated=raised is not None, newest_ms=newest_ms, since_ms=since_ms)
         map_id, document = serving.champion(model, version).map_id, live(model, version)
         champion = None if document is None else document["maps"]["champion"]
         verdict = None
@@ -220,12 +230,7 @@ def make_finding(
             verdict = Verdict(champion["verdict"]["verdict"])
         if verdict is None:
             return None
-        return Finding(
-            version=version,
-            miscalibrated=verdict in {Verdict.SHAPE, Verdict.BOTH},
-            # Later events are not in the sample: their outcome can still change.
-            newest_ms=snapshot.models[model].watermark_ms - panes.policy(model).retention_ms,
-        )
+        return Finding(version, miscalibrated=verdict in {Verdict.SHAPE, Verdict.BOTH}, newest_ms=newest_ms)
 
     return find
 

@@ -42,7 +42,7 @@ from monitor.app.parts import (
     make_windows,
     open_store,
 )
-from monitor.app.recalibration import Recalibration, make_known
+from monitor.app.recalibration import Recalibration, make_known, make_plan
 from monitor.app.settings import Settings
 from monitor.app.settings.values import hide_password
 from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
@@ -57,6 +57,7 @@ from monitor.http.server import ApiServer
 from monitor.http.services import Services
 from monitor.http.tls import Certificate
 from monitor.metrics.alerts import AlertFamilies
+from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Level, LevelSwitch
@@ -69,6 +70,7 @@ from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.version import VERSION
+from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
 from monitor.windows.leases import BEAT_SECONDS, Leases
 from monitor.windows.panes import read_closings
@@ -122,7 +124,10 @@ class Service:
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
             self.watcher = make_watcher(settings, panes, self.store)
-            self.alarms = Alarms(self.store.database, findings=self.watcher.findings)
+            plan = make_plan(settings.models)
+            self.alarms = Alarms(
+                self.store.database, self.watcher.findings, rolls_back=lambda model: plan(model).automatic
+            )
             self.snapshots = SharedSnapshots(
                 evaluations,
                 self.leases,
@@ -177,7 +182,8 @@ class Service:
                         make_known(panes, self.leases.held),
                         levels=levels,
                     ),
-                    AlertFamilies(lambda: self.alarms.states, self.leases.held, webhooks),
+                    EvidenceFamilies(self.snapshots.exported),
+                    AlertFamilies(lambda: self.alarms.current, self.leases.held, webhooks),
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
@@ -189,6 +195,8 @@ class Service:
                     Services(
                         evaluator=self.evaluator,
                         history=History(self.store.database),
+                        evidence_history=EvidenceHistory(self.store.database),
+                        false_alarms_per_year=settings.alerts.false_alarms_per_year,
                         status=lambda: self.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,

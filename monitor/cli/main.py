@@ -25,6 +25,8 @@ COMMANDS: Final = {
     "apply": "Recalibrate the predictions of a file by a map.",
     "replay": "Write the events of a file into the configured source: the embedded log or Kafka.",
     "simulate": "Write the events of the demo's models into the configured source: the embedded log or Kafka.",
+    "simulate-alarms": "Simulate false alarms and the delay of alarms, to choose a tolerance and a budget before an "
+    "incident.",
     "dead-letters": "List messages that were no valid events, and send them back to their topic after the cause is "
     "fixed.",
     "recalibrate": "Fit recalibration maps, on a file or in a running service, and see on later data whether one is "

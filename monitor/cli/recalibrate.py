@@ -147,6 +147,14 @@ def recalibrate(
     window: Annotated[
         str | None, _model_option(metavar="LENGTH", help="How far back events are used, such as 7d or 12h.")
     ] = None,
+    since: Annotated[
+        str | None,
+        _model_option(metavar="TIME", help="Only events predicted then or later are used, such as since a change."),
+    ] = None,
+    alert: Annotated[
+        str | None,
+        _model_option(metavar="ID", help="Refit the version that this alert is about, since its change point."),
+    ] = None,
     promote: Annotated[
         bool | None,
         _model_option("--promote/--no-promote", help="Let the map serve at once if it passes the guard, or not."),
@@ -206,6 +214,8 @@ def recalibrate(
         "options": method_options(option) or None,
         "version": model_version,
         "window": window,
+        "since": since,
+        "alert": alert,
         "promote": promote,
     }
     _recalibrate_model(target, request, wait=wait, timeout=timeout, as_json=as_json, url=url, key_file=key_file)

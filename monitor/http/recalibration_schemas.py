@@ -101,6 +101,12 @@ class RefitRequestBody(Body):
         ),
         None,
     )
+    since: str | None = field(
+        "2026-11-21T14:05:00Z", "only events predicted then or later are taken, such as since a change", None
+    )
+    alert: str | None = field(
+        "al_5e2c8f0b7d1a4936", "an alert about the model: its version, and since its change point", None
+    )
     promote: bool | None = Field(None, description="whether the map is promoted at once if it passes the guard")
 
 
@@ -128,6 +134,7 @@ class RefitSummaryBody(Body):
     method: str = field("beta")
     options: dict[str, OptionValue] = field({})
     window: str | None = field("7d", "null: since the last change of calibration, or all there are")
+    since: str | None = field(None, "only events predicted then or later; null: as far back as the window says")
     promote: bool = field(False, "whether the map is promoted at once if it passes the guard")
     trigger: str = field("request", "request, schedule or verdict")
     actor: str = field("anonymous", "who requested it")
@@ -155,6 +162,7 @@ class RefitSummaryBody(Body):
         return cls.of_attributes(
             job,
             window=_window(job),
+            since=_time(job.since_ms),
             requested_at=format_time(job.requested_ms),
             started_at=_time(job.started_ms),
             finished_at=_time(job.finished_ms),

@@ -6,12 +6,14 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Annotated, Final, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from monitor.durations import format_duration, parse_duration, to_ms
 from monitor.errors import InputError
 from monitor.events.fields import Rejected
 from monitor.events.times import read_time
@@ -133,6 +135,18 @@ def parse_body(body: bytes, read: Callable[[bytes], T], example: str) -> T:
         return read(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"the body must be JSON like {example}: {error}") from None
+
+
+def parse_step(text: str, least_ms: int) -> int:
+    """The step between points of a history, in milliseconds. Raises Problem (422) if it is none, or too short."""
+    try:
+        step_ms = to_ms(parse_duration(text))
+    except ValueError as error:
+        raise Problem(422, "invalid-parameter", f"step {error}, got {text[:80]!r}") from None
+    if step_ms < least_ms:
+        least = format_duration(timedelta(milliseconds=least_ms))
+        raise Problem(422, "invalid-parameter", f"step must be at least {least}, got {text}: no more is kept")
+    return step_ms
 
 
 def parse_time(text: str, name: str) -> int:

@@ -23,6 +23,7 @@ from monitor.store.alerts import AlertStore
 from monitor.store.evaluations import Replica
 from monitor.stream.status import PipelineStatus
 from monitor.windows.evaluator import Evaluator
+from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
 
 
@@ -34,8 +35,10 @@ class Services:
     ----------
     evaluator
         Has the latest snapshot, and computes reports of earlier times.
-    history
+    history, evidence_history
         What earlier evaluations published.
+    false_alarms_per_year
+        The budget of all models together.
     status
         The status of the pipeline.
     policy
@@ -77,6 +80,7 @@ class Services:
 
     evaluator: Evaluator
     history: History
+    evidence_history: EvidenceHistory
     status: Callable[[], PipelineStatus]
     policy: Callable[[str], ModelPolicy | None]
     writer: Writer
@@ -85,6 +89,7 @@ class Services:
     recalibrations: Recalibrations
     alerts: AlertStore
     evaluate: Callable[..., Report | ClassReport] = evaluate
+    false_alarms_per_year: float = 1.0
     declared: Sequence[str] = ()
     decoder: Callable[[], Decoder] = Decoder
     clock: Clock = field(default_factory=SystemClock)

@@ -1,22 +1,60 @@
 """The series of alerts and webhooks."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from monitor.alarms.alarms import Key
+from monitor.alarms.attribution import UNCLEAR
 from monitor.alarms.webhooks import Webhook
+from monitor.events.model import ALL
 from monitor.metrics.series import Family, Series, read_families
-from monitor.store.alerts import AlertState
+from monitor.store.alerts import Alert, AlertState
 
 _NUMBERS: Final = {AlertState.PENDING: 1, AlertState.FIRING: 2, AlertState.ACKNOWLEDGED: 3}
 
-ALERTS: Final[tuple[Series[AlertState | None], ...]] = (
+_LABELS: Final = ("model", "version", "kind")
+
+
+def _after(alert: Alert, name: str) -> float | None:
+    """A number about the events since the change."""
+    after: Mapping[str, Any] = alert.finding.document.get("after", {})
+    return after.get(name)
+
+
+ALERTS: Final[tuple[Series[Alert | None], ...]] = (
     Series(
         "calibration_alert_state",
         "State of the alert that is raised by sequential evidence: 0 none, 1 pending (within a factor of ten of the "
         "line), 2 firing, 3 firing and acknowledged. Absent where there is no evidence.",
-        lambda state: 0 if state is None else _NUMBERS.get(state, 0),
-        ("model", "version", "kind"),
+        lambda alert: 0 if alert is None else _NUMBERS.get(alert.state, 0),
+        _LABELS,
+    ),
+)
+
+OPEN_ALERTS: Final[tuple[Series[Alert], ...]] = (
+    Series(
+        "calibration_alert_info",
+        "What the alert says, while calibration_alert_state is not 0: label `prior_shift`, `shape`, `both`, `unclear` "
+        "(too little is kept of the time since the change), or `not_worse` of a change; and the segment whose evidence "
+        "is largest. Always 1.",
+        lambda alert: [
+            ((alert.finding.document.get("label", UNCLEAR), alert.finding.document.get("segment") or ALL), 1)
+        ],
+        (*_LABELS, "label", "segment"),
+    ),
+    Series(
+        "calibration_alert_offset_logit",
+        "What has to be added to every logit since the change that the alert is about, while calibration_alert_state "
+        "is not 0. Absent when the data is insufficient.",
+        lambda alert: _after(alert, "offset"),
+        _LABELS,
+    ),
+    Series(
+        "calibration_alert_slope",
+        "Slope of the true logits over the predicted ones since the change that the alert is about, as "
+        "calibration_alert_offset_logit.",
+        lambda alert: _after(alert, "slope"),
+        _LABELS,
     ),
 )
 
@@ -42,8 +80,8 @@ class AlertFamilies:
 
     Parameters
     ----------
-    states
-        State of the alert of every model, version and kind, as last saved.
+    alerts
+        The alert of every model, version and kind, as last saved; None where there is none.
     held
         Models whose lease this process has.
     webhooks
@@ -52,16 +90,19 @@ class AlertFamilies:
 
     def __init__(
         self,
-        states: Callable[[], Mapping[Key, AlertState | None]],
+        alerts: Callable[[], Mapping[Key, Alert | None]],
         held: Callable[[], Collection[str]],
         webhooks: Sequence[Webhook],
     ) -> None:
-        self._states = states
+        self._alerts = alerts
         self._held = held
         self._webhooks = webhooks
 
     def __call__(self) -> Iterator[Family]:
         """Read the last state."""
         held = frozenset(self._held())
-        yield from read_families(ALERTS, [(key, state) for key, state in self._states().items() if key[0] in held])
+        alerts = [(key, alert) for key, alert in self._alerts().items() if key[0] in held]
+        yield from read_families(ALERTS, alerts)
+        current = [(key, alert) for key, alert in alerts if alert is not None and alert.state in _NUMBERS]
+        yield from read_families(OPEN_ALERTS, current)
         yield from read_families(WEBHOOKS, [((webhook.target.name,), webhook) for webhook in self._webhooks])

@@ -24,7 +24,7 @@ STATISTICS: Final = {
 """Field of a measure's result -> the meaning of its series."""
 
 _ALERTED: Final = frozenset({(measure, end) for measure in ("kce", "smce") for end in ("lower", "null_q95")})
-"""(measure, statistic) that the alert CalibrationDegraded reads: an interval above the level under calibration."""
+"""(measure, statistic) that the rules in helm/rules/windows read: an interval above the level under calibration."""
 
 _ESTIMATED_BOUND: Final = (
     "estimate of how far it can lie from that of the raw predictions, which are kept in cells; the raw predictions may "

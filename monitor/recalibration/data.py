@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from monitor.errors import NotEnoughData
+from monitor.events.times import format_time
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import Change, last_change
@@ -62,6 +63,7 @@ def refit_data(
     events: LabelledEvents,
     *,
     window_ms: int | None = None,
+    since_ms: int | None = None,
     held_out: float = HELD_OUT,
     seed: int = 0,
 ) -> RefitData:
@@ -74,6 +76,8 @@ def refit_data(
     window_ms
         How far back from the newest event others are used, above 0. If left out: since the last change of calibration
         that is followed by enough events, or all.
+    since_ms
+        Only events of this time or later are used: those since a change that is known.
     held_out
         Share of the latest events that are held out, above 0 and below 1.
     seed
@@ -86,9 +90,12 @@ def refit_data(
     """
     if len(events) == 0:
         raise NotEnoughData("there is no labelled event whose outcome can change no more")
-    if window_ms is not None:
-        since = int(events.time_ms[-1]) - window_ms
-        return RefitData(*_split(events.select(events.time_ms > since), held_out, "of the window"))
+    if window_ms is not None or since_ms is not None:
+        first_ms = int(events.time_ms[0]) if since_ms is None else since_ms
+        if window_ms is not None:
+            first_ms = max(first_ms, int(events.time_ms[-1]) - window_ms + 1)
+        where = "of the window" if since_ms is None else f"since {format_time(since_ms)}"
+        return RefitData(*_split(events.select(events.time_ms >= first_ms), held_out, where))
     passed_over, too_few = None, ""
     change = last_change(events, seed=seed)
     while change is not None:

@@ -3,15 +3,17 @@
 By schedule, each slot of a model's schedule is handled once, however many replicas run. Slots that passed while no
 replica ran, or while another refit of the model was under way, are made up for by one refit.
 
-By verdict, a refit is requested when the shape of the model's current version is miscalibrated, unless
+By verdict, a refit is requested when the shape of the model's current version is miscalibrated: sequential evidence
+says so or, where there is none, the verdict of the longest window. Not if
 
 - another refit of the model is under way,
 - a candidate waits for its promotion,
 - less than a quarter of the longest window has passed since the last refit of the version was requested, or the newest
   event is less than that newer than the events of the last refit, which would be used again.
 
-The verdict is about what is served: the original predictions if no map serves, otherwise the map's predictions of live
-events (monitor/recalibration/live.py). So a promotion that recalibrates a model ends its refits.
+Both are about what is served: the original predictions if no map serves, otherwise the map's, and the verdict then on
+live events (monitor/recalibration/live.py). So a promotion that recalibrates a model ends its refits. By evidence, a
+refit uses the events since the change.
 """
 
 from collections.abc import Callable, Collection
@@ -45,6 +47,8 @@ class Finding(NamedTuple):
     """Whether its shape is miscalibrated: a shift of the prior alone triggers no refit."""
     newest_ms: int
     """Time of the newest event that a refit could use, milliseconds since the epoch."""
+    since_ms: int | None = None
+    """Since when its shape is miscalibrated, as far as evidence says so: a refit uses the events since then."""
 
 
 class Scheduler:
@@ -146,7 +150,7 @@ class Scheduler:
         if last is not None and not self._is_cool(last, finding):
             return
         job, is_new = self._service.request_once(
-            self._service.make_request(model, finding.version, trigger=VERDICT),
+            self._service.make_request(model, finding.version, trigger=VERDICT, since_ms=finding.since_ms),
             actor=VERDICT,
             # Only one refit can follow the last one, whichever replica requests it.
             occasion=f"{finding.version} after {'none' if last is None else last.id}",

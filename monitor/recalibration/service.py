@@ -69,6 +69,7 @@ class Recalibrations:
         method: str | None = None,
         options: Mapping[str, Any] | None = None,
         window_ms: int | None = None,
+        since_ms: int | None = None,
         promote: bool | None = None,
         trigger: str = "request",
     ) -> RefitRequest:
@@ -95,6 +96,7 @@ class Recalibrations:
             window_ms=plan.window_ms if window_ms is None else window_ms,
             promote=plan.automatic if promote is None else promote,
             trigger=trigger,
+            since_ms=since_ms,
         )
 
     def request(

@@ -84,7 +84,7 @@ def refit(task: RefitTask, sample: Sample, *, draws: int = DRAWS, progress: Stag
         map_id = stored.about.get("id")
         champion = Contender(map_id if isinstance(map_id, str) else None, stored.map)
     progress("choosing the events", 0.0)
-    data = refit_data(sample.events, window_ms=job.window_ms, held_out=task.held_out)
+    data = refit_data(sample.events, window_ms=job.window_ms, since_ms=job.since_ms, held_out=task.held_out)
     progress(f"fitting {method.title}", 0.1)
     fitted = fit_map(method, data.fit, options)
     comparison = compare(

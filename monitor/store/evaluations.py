@@ -17,9 +17,10 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.events.model import SeriesKey
-from monitor.store import alerts, evidence, history
+from monitor.store import alerts, evidence, evidence_history, history
 from monitor.store.database import Database
 from monitor.store.evidence import StoredEvidence
+from monitor.store.evidence_history import Points as EvidencePoints
 from monitor.store.history import Points
 from monitor.store.schema import EVALUATED_REPORTS, EVALUATIONS, REPLICAS
 
@@ -67,6 +68,8 @@ class Evaluation(NamedTuple):
     """Series -> what is added to its history."""
     evidence: Sequence[StoredEvidence] = ()
     """What the detectors of its versions continue from, of those where that changed."""
+    evidence_points: Mapping[str, EvidencePoints] = MappingProxyType({})
+    """Version -> what is added to the history of its evidence."""
 
 
 class EvaluationState(NamedTuple):
@@ -221,6 +224,13 @@ class EvaluationStore:
             history.append(connection, points)
             states = [state for one in evaluations if one.model in held for state in one.evidence]
             evidence.save(connection, self._database, states)
+            of_evidence = {
+                (one.model, version): new
+                for one in evaluations
+                if one.model in held
+                for version, new in one.evidence_points.items()
+            }
+            evidence_history.append(connection, self._database, of_evidence)
             for at_ms in sorted(set(same.values())):
                 for part in _parts(sorted(model for model in same if same[model] == at_ms and model in held)):
                     connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))

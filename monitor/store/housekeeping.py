@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.errors import StoreUnavailable
-from monitor.store import alerts, history
+from monitor.store import alerts, evidence_history, history
 from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.database import Database
 from monitor.store.schema import DEAD_LETTERS as LETTERS
@@ -35,7 +35,7 @@ class Swept(NamedTuple):
     free_bytes: int = 0
     """Returned to the disk."""
     history: int = 0
-    """Days of series whose history was older than its retention."""
+    """Days of series, and of the evidence on versions, whose history was older than its retention."""
     alerts: int = 0
     """Alerts that were resolved longer ago than that."""
 
@@ -68,7 +68,8 @@ def sweep(database: Database, letter_retention_ms: int | None, history_retention
         free_bytes = _shrink(database)
         _empty_log(database)
     old_alerts = alerts.remove_old(database, database.clock.now_ms() - history_retention_ms)
-    return Swept(letters, free_bytes, history.compact(database, history_retention_ms), old_alerts)
+    days = history.compact(database, history_retention_ms) + evidence_history.compact(database, history_retention_ms)
+    return Swept(letters, free_bytes, days, old_alerts)
 
 
 def _remove_letters(database: Database, before_ms: int) -> int:

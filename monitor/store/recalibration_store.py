@@ -16,7 +16,7 @@ from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFIT_SCHEDU
 _ENDS: Final = (JobState.FAILED, JobState.REJECTED, JobState.CANDIDATE)
 
 
-_REQUESTED: Final = ("method", "options", "window_ms", "promote", "trigger")
+_REQUESTED: Final = ("method", "options", "window_ms", "since_ms", "promote", "trigger")
 
 
 class RecalibrationStore:

@@ -47,6 +47,8 @@ class RefitRequest:
         Whether the map is promoted at once if it passes the guard.
     trigger
         ``request``, ``schedule`` or ``verdict``.
+    since_ms
+        Only events predicted then or later are used; None: all that ``window_ms`` says.
     """
 
     model: str
@@ -56,6 +58,7 @@ class RefitRequest:
     window_ms: int | None = None
     promote: bool = False
     trigger: str = "request"
+    since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

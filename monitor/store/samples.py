@@ -119,6 +119,15 @@ def read_sample(
         return merge(_whole_spans(result), from_ms=from_ms, to_ms=to_ms, limit=limit)
 
 
+def span_ends(database: Database, model: str, version: str, *, from_ms: int, to_ms: int) -> list[int]:
+    """Return when the sampled spans of a version end that do so after ``from_ms`` and by ``to_ms``."""
+    columns = CLOSED_SAMPLES.c
+    end_ms = columns.start_ms + columns.slide_ms
+    of = columns.model == model, columns.version == version, end_ms > from_ms, end_ms <= to_ms
+    with database.reading() as connection:
+        return list(connection.execute(sa.select(end_ms).where(*of).distinct().order_by(end_ms)).scalars())
+
+
 def _whole_spans(parts: Iterable[Any]) -> Iterator[ClosedSample]:
     """Yield the sum of each span's parts, which are consecutive rows."""
     for _, span_parts in itertools.groupby(parts, key=lambda row: tuple(row[:-1])):

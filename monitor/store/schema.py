@@ -212,7 +212,7 @@ REFITS: Final = Table(
     *columns(Name, "model", "version"),
     *columns(Text, "method"),
     *columns(Text, "options"),  # JSON
-    *columns(BigInteger, "window_ms", nullable=True),
+    *columns(BigInteger, "window_ms", "since_ms", nullable=True),
     *columns(Integer, "promote"),
     *columns(Text, "triggered_by", "state"),
     *columns(BigInteger, "requested_ms"),
@@ -260,6 +260,8 @@ SERVINGS: Final = Table(
     *columns(BigInteger, "since_ms"),
     # The second is the revision that a rollback restores; null: predictions as they are.
     *columns(BigInteger, "until_ms", "goes_back_to", nullable=True),
+    # Event time: of the newest prediction that had been read.
+    Column("from_ms", BigInteger, nullable=False, server_default="0"),
     Index("servings_now", "model", "version", unique=True, sqlite_where=_SERVES, postgresql_where=_SERVES),
 )
 
@@ -389,3 +391,16 @@ EVIDENCE: Final = Table(
     *columns(LargeBinary, "state"),
 )
 """What the detectors of a version continue from."""
+
+EVIDENCE_HISTORY: Final = Table(
+    "evidence_history",
+    METADATA,
+    *keys(Name, "model", "version"),
+    *keys(BigInteger, "day_ms"),
+    *columns(BigInteger, "step_ms"),
+    *columns(LargeBinary, "peaks", "points"),
+    # A request about the fleet reads the peaks of the newest days of all versions.
+    Index("evidence_history_by_day", "day_ms"),
+)
+"""Points of one version within one day: see :mod:`monitor.store.evidence_history`. ``step_ms`` is how far apart they
+are at least; 0 as they were saved."""

@@ -4,7 +4,8 @@ Each promotion and each rollback is a row with the next revision. A row stores t
 to, so that rollbacks walk back through the maps that served before, and never to a map that was rolled back.
 """
 
-from typing import Any, Final
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -12,7 +13,7 @@ from monitor.errors import Conflict
 from monitor.events.times import format_time
 from monitor.store import audit, refits
 from monitor.store.recalibrations import AuditEntry, Candidate, Champion, Job, JobState
-from monitor.store.schema import REFITS, SERVINGS
+from monitor.store.schema import MODELS, REFITS, SERVINGS
 
 _WHY_NOT_PROMOTABLE: Final = {
     JobState.QUEUED: "it is waiting in the queue",
@@ -23,6 +24,25 @@ _WHY_NOT_PROMOTABLE: Final = {
     JobState.RETIRED: "its map served before and was replaced: refit, or roll back to it",
     JobState.ROLLED_BACK: "its map was rolled back: refit",
 }
+
+
+class Serving(NamedTuple):
+    """What serves a version, and from which predictions on."""
+
+    model: str
+    version: str
+    map_id: str | None
+    """None: predictions stay as they are."""
+    revision: int
+    from_ms: int
+    """Event time of the newest prediction that had been read; the wall-clock time where none had."""
+
+
+def read(connection: sa.Connection, models: Collection[str]) -> list[Serving]:
+    """Return what serves the versions of these models that ever had a map."""
+    columns = [SERVINGS.c[name] for name in Serving._fields]
+    rows = connection.execute(sa.select(*columns).where(SERVINGS.c.until_ms.is_(None)))
+    return [serving for row in rows if (serving := Serving(*row)).model in models]
 
 
 def current(connection: sa.Connection, model: str, version: str) -> "sa.Row[Any] | None":
@@ -139,8 +159,18 @@ def _serve(connection: sa.Connection, champion: Champion, *, goes_back_to: int |
         )
         .values(until_ms=champion.since_ms)
     )
-    connection.execute(sa.insert(SERVINGS).values(**champion._asdict(), goes_back_to=goes_back_to))
+    from_ms = _newest_prediction_ms(connection, champion.model)
+    values = {"goes_back_to": goes_back_to, "from_ms": champion.since_ms if from_ms is None else from_ms}
+    connection.execute(sa.insert(SERVINGS).values(**champion._asdict(), **values))
     return champion
+
+
+def _newest_prediction_ms(connection: sa.Connection, model: str) -> int | None:
+    """Return the time of the newest prediction that was read of a model; None if none was."""
+    newest = sa.select(sa.func.max(MODELS.c.prediction_watermark_ms))
+    newest = newest.where(MODELS.c.name == model, MODELS.c.prediction_watermark_ms >= 0)
+    from_ms: int | None = connection.execute(newest).scalar_one()
+    return from_ms
 
 
 def _rollback_target(connection: sa.Connection, serving: "sa.Row[Any]") -> tuple[str | None, int | None, list[str]]:

@@ -96,12 +96,16 @@ def no_window(name: str, windows: Collection[str]) -> UnknownSeries:
 
 
 def _of_model(series: Collection[SeriesKey], model: str) -> list[SeriesKey]:
-    if not series:
+    check_model({key.model for key in series}, model)
+    return [key for key in series if key.model == model]
+
+
+def check_model(models: Collection[str], model: str) -> None:
+    """Raise UnknownModel unless the model is among those. The message names them."""
+    if not models:
         raise UnknownModel(f"no model {model!r}, and no other either yet: /readyz says whether events are read")
-    of_model = [key for key in series if key.model == model]
-    if not of_model:
-        raise UnknownModel(f"no model {model!r}; models are {listed({key.model for key in series})}")
-    return of_model
+    if model not in models:
+        raise UnknownModel(f"no model {model!r}; models are {listed(models)}")
 
 
 def listed(names: Collection[str]) -> str:

@@ -386,6 +386,22 @@ class ClosedPanes:
             names = {number: key for key, number in known.series.items()}
         return steps_of(Cells.joined(parts), names, slide_ms, implied_negatives=self.policy(model).implied_negative)
 
+    def settled_steps(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> Steps:
+        """The settled panes of one series and width that start in [from, to), as far as they are kept.
+
+        Predictions without an outcome count as negatives where the model's policy says so.
+        """
+        known = self._models.get(series.model)
+        if known is None or series not in known.series:
+            return Steps.of([])
+        with self._lock:
+            edge_ms = min(to_ms, known.edge_ms - known.edge_ms % slide_ms)
+            number = known.series[series]
+            parts = [cells.of_series(number) for cells in known.levels[slide_ms].cells(slide_ms, from_ms, edge_ms)]
+        implied = self.policy(series.model).implied_negative
+        found = steps_of(Cells.joined(parts), {number: series}, slide_ms, implied_negatives=implied)
+        return found.get(series) or Steps.of([])
+
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
         """Start of the oldest panes of this width that are kept."""
         known = self._models.get(series.model)

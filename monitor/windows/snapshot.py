@@ -1,5 +1,6 @@
 """The result of an evaluation of all windows: one immutable value, and its form in the store."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +15,11 @@ from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, 
 from monitor.store.evidence import StoredEvidence
 from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
+
+NO_EVIDENCE: Final = -308.0
+"""Stands for the decimal logarithm of evidence that is 0."""
+PENDING_LOG10: Final = 1.0
+"""Evidence is pending from so far below its line on: a factor of ten."""
 
 FORMAT: Final = 1
 """Version of the stored form: raise it where a report of this version cannot be read by the one before."""
@@ -30,14 +36,16 @@ class Raised(NamedTuple):
     since_ms: int
     """When the change was."""
     segments: Sequence[str]
-    """All series of the same group to blame, the strongest first; few of them wrongly."""
+    """All segments and classes to blame, the strongest first; few of them wrongly."""
+    segments_log10: Sequence[float] = ()
+    """Their evidence."""
 
 
 class EvidenceLevel(NamedTuple):
     """The evidence of one detector on one version."""
 
     log10_evidence: float
-    """Since it was 0."""
+    """Since it was 0; NO_EVIDENCE while it is."""
     log10_line: float
     """At which an alarm is raised."""
     segment: str
@@ -47,6 +55,59 @@ class EvidenceLevel(NamedTuple):
     raised: Raised | None
     """While an alarm fires."""
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is about to raise an alarm, or has."""
+        return self.raised is not None or self.log10_evidence >= self.log10_line - PENDING_LOG10
+
+    @property
+    def strength(self) -> tuple[bool, float]:
+        """The larger, the more it says: of alarms that fire all are alike, as evidence starts again at 0."""
+        return self.raised is not None, 0.0 if self.raised is not None else self.log10_evidence - self.log10_line
+
+
+class Explanation(NamedTuple):
+    """What evidence amounts to, in short."""
+
+    label: str
+    """Such as ``prior_shift``: see :mod:`monitor.alarms.attribution`."""
+    sentence: str
+    is_firing: bool
+    """Or pending."""
+
+
+class Shock(NamedTuple):
+    """How much the logits of all events of a period of one horizon are off together, from period to period."""
+
+    deviation: float
+    """Standard deviation in logits, as the two that follow."""
+    lower: float
+    upper: float
+    """Ends of its 95% interval."""
+    periods: int
+    """Periods with outcomes."""
+    tolerance: float
+    """Of the model, in logits."""
+
+    @property
+    def covered(self) -> bool:
+        """Whether the tolerance may cover it: False where twice the deviation is surely larger."""
+        return 2.0 * self.lower <= self.tolerance
+
+    @property
+    def sentence(self) -> str:
+        """What it means for alarms, and what to do."""
+        size = f"{self.deviation:.2f} logits ({self.lower:.2f} to {self.upper:.2f}, {self.periods} periods)"
+        if self.covered:
+            return f"The common shock of a horizon is {size}: the tolerance of {self.tolerance:g} may cover it."
+        enough = math.ceil(200.0 * self.deviation) / 100.0
+        return (
+            f"The common shock of a horizon is {size}, which the tolerance of {self.tolerance:g} does not cover: there "
+            "may be more false alarms than the budget allows. A drift, or an offset that moved, counts as a shock, "
+            f"too: correct that first. Otherwise set the model's tolerance to {enough:g}, or its dependence to "
+            "within_horizon."
+        )
+
 
 class VersionEvidence(NamedTuple):
     """The evidence on one version."""
@@ -55,6 +116,12 @@ class VersionEvidence(NamedTuple):
     """Predictions before this time are in it."""
     levels: Mapping[str, EvidenceLevel]
     """By detector."""
+    explanations: Mapping[str, Explanation] = {}
+    """By kind of alert, of those that are pending or firing."""
+    shock: Shock | None = None
+    """None while there are too few periods, or outcomes of one kind alone."""
+    resting: str = ""
+    """Why detectors that judge predictions have no evidence; empty where they have."""
 
 
 class ModelEvidence(NamedTuple):

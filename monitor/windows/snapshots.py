@@ -11,9 +11,11 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import IncompatibleStore, StoreUnavailable
 from monitor.outage_log import Outage
 from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore, SaveMore
+from monitor.windows.evidence_history import evidence_points
 from monitor.windows.history import points_of
 from monitor.windows.leases import Leases
 from monitor.windows.snapshot import (
+    ModelEvidence,
     ModelSnapshot,
     Snapshot,
     decode_reports,
@@ -162,7 +164,10 @@ class SharedSnapshots(Snapshots):
             ]
             reports = None if same_reports else encode_reports(part.reports.values())
             states = [one for one in part.evidence.states if known is None or one not in known.evidence.states]
-            changed.append(Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new), states))
+            evidence = evidence_points(part.evidence, ModelEvidence() if known is None else known.evidence)
+            changed.append(
+                Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new), states, evidence)
+            )
         epochs = {model: part.epoch for model, part in own.models.items()}
         lost = self._store.save(self._leases.replica, epochs, changed, same, self._save_more)
         self._saved = own

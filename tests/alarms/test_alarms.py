@@ -62,7 +62,7 @@ def test_an_alert_is_saved_with_its_history(store: SqlStore, clock: ManualClock)
     replica, alerts = Replica(store, "a", clock, "churn"), AlertStore(store.database)
     replica.save(finding(1.0))
     assert states(store) == []
-    assert replica.alarms.states == {("churn", "7", "calibration"): None}
+    assert replica.alarms.current == {("churn", "7", "calibration"): None}
     replica.save(finding(4.2, settled_minute=1))
     (pending,) = alerts.alerts()
     assert pending.state is AlertState.PENDING
@@ -77,7 +77,9 @@ def test_an_alert_is_saved_with_its_history(store: SqlStore, clock: ManualClock)
     replica.save(finding(6.5, settled_minute=3))
     whole = alerts.alert(pending.id)
     assert whole.finding == finding(6.5, settled_minute=3, raised_ms=None)
-    assert replica.alarms.states == {("churn", "7", "calibration"): AlertState.ACKNOWLEDGED}
+    (shown,) = replica.alarms.current.values()
+    assert shown is not None
+    assert shown.state is AlertState.ACKNOWLEDGED
     clock.advance(5)
     replica.save(finding(0.0, settled_minute=4, raised_ms=None))
     changes = alerts.changes_of(pending.id)

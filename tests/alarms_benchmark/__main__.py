@@ -10,16 +10,25 @@ from typing import Final
 
 from tests.alarms_benchmark import page, results
 from tests.alarms_benchmark.methods import Always, Method, Never
-from tests.alarms_benchmark.ours import OURS
-from tests.alarms_benchmark.peers import PEERS
-from tests.alarms_benchmark.river_peers import KSWIN, KSWIN_EVENTS, RIVER
+from tests.alarms_benchmark.ours import IN_BLOCKS, OURS, SERIES
+from tests.alarms_benchmark.peers import CHARTS, WINDOWS
+from tests.alarms_benchmark.river_peers import HDDM, KSWIN, KSWIN_EVENTS, RIVER
 from tests.alarms_benchmark.scenarios import SCENARIOS
 from tests.alarms_benchmark.streams import EVENTS, PREVALENCES
 from tests.alarms_benchmark.trial import Result, run
 from tests.alarms_benchmark.tune import save, settings, tune
 
-GROUPS: Final = MappingProxyType({"ours": OURS, "peers": PEERS, "river": RIVER, "kswin": KSWIN})
-SEEDS: Final = MappingProxyType({"ours": 200, "peers": 200, "river": 20, "kswin": 1})
+GROUPS: Final = MappingProxyType(
+    {
+        "fast": {**SERIES, **CHARTS},
+        "blocks": IN_BLOCKS,
+        "windows": WINDOWS,
+        "river": RIVER,
+        "hddm": HDDM,
+        "kswin": KSWIN,
+    }
+)
+SEEDS: Final = MappingProxyType({"fast": 200, "blocks": 20, "windows": 20, "river": 20, "hddm": 1, "kswin": 1})
 """Streams of each scenario and prevalence: fewer for the slower groups."""
 
 
@@ -78,9 +87,11 @@ def _run(given: argparse.Namespace, pool: ProcessPoolExecutor) -> None:
     """Run what has no results yet."""
     known = results.done()
     jobs = [
-        pool.submit(_run_one, group, *stream, known[stream])
+        pool.submit(_run_one, group, scenario, prevalence, seed, known[scenario, prevalence, seed])
         for group in given.of
-        for stream in product(given.scenarios, given.prevalences, range(given.seeds or SEEDS[group]))
+        for seed, prevalence, scenario in product(
+            range(given.seeds or SEEDS[group]), given.prevalences, given.scenarios
+        )
     ]
     for at, job in enumerate(as_completed(jobs), 1):
         results.add(job.result())
@@ -99,15 +110,15 @@ def _run_one(group: str, scenario: str, prevalence: str, seed: int, known: set[s
 
 
 def _methods(group: str, scenario: str, prevalence: str, seed: int) -> Iterator[Method]:
-    if group == "peers":
+    if group == "windows":
         yield from (Always(), Never())
     tuned = settings().get(prevalence, {})
     for name, peer in GROUPS[group].items():
         if not scenario.startswith(peer.only):
             continue
-        yield peer.make(prevalence, seed, None)
-        if name in tuned:
-            yield peer.make(prevalence, seed, tuned[name])
+        yield peer.make(prevalence, seed, tuned.get(name))
+        if name in tuned and name not in OURS:
+            yield peer.make(prevalence, seed, None)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What is compared on the streams: whatever reads them part by part and raises alarms."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -15,7 +16,19 @@ from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, HOUR_MS, Part
 RUN_LENGTH: Final = 1e5
 """Events to a false alarm that methods are tuned to."""
 
+TUNED: Final = ", tuned"
+"""End of the names of variants that have the same number of false alarms."""
+
 EVENTS_PER_YEAR: Final = EVENTS_PER_HOUR * YEAR_MS / HOUR_MS
+
+
+class Change(NamedTuple):
+    """When a method says that a change was."""
+
+    since: int
+    """After how many events."""
+    possible: Ints
+    """Spans of events, shape (spans, 2), one of which holds the change if the method is right."""
 
 
 class Alarm(NamedTuple):
@@ -24,10 +37,8 @@ class Alarm(NamedTuple):
     variant: str
     event: int
     """Events that it took, from the beginning of the stream."""
-    since: int | None = None
-    """After how many events the change was, as the method estimates it."""
-    possible: Ints | None = None
-    """Spans of events, shape (spans, 2), one of which holds the change if the method is right."""
+    change: Callable[[], Change] | None = None
+    """Estimates when the change was; None where the method does not."""
 
 
 class Method(Protocol):
@@ -111,19 +122,23 @@ class _Budget:
         for alarm in self._evidence.update({"whole": {"all": bets}}, self._threshold):
             end = int(np.searchsorted(bets.end_ms, alarm.end_ms, side="right"))
             self._bets.append(Bets(bets.end_ms[:end], bets.log_bets[:end]))
-            since = Bets(*(np.concatenate(columns) for columns in zip(*self._bets, strict=True)))
-            change = find_change(since, self._start_ms)
-            spans = np.concatenate([[self._start_ms], since.end_ms])
-            possible = np.array(
-                [
-                    [clock.events_before(time_ms) for time_ms in spans[at : at + 2].tolist()]
-                    for at in np.searchsorted(spans, change.begins_ms).tolist()
-                ]
-            )
-            yield Alarm(variant, clock.events_before(alarm.end_ms), clock.events_before(change.begin_ms), possible)
+            yield Alarm(variant, clock.events_before(alarm.end_ms), partial(_change, self._bets, self._start_ms, clock))
             self._start_ms, self._bets = alarm.end_ms, []
             bets = Bets(bets.end_ms[end:], bets.log_bets[end:])
         self._bets.append(bets)
+
+
+def _change(parts: list[Bets], start_ms: int, clock: Clock) -> Change:
+    bets = Bets(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    change = find_change(bets, start_ms)
+    spans = np.concatenate([[start_ms], bets.end_ms])
+    possible = np.array(
+        [
+            [clock.events_before(time_ms) for time_ms in spans[at : at + 2].tolist()]
+            for at in np.searchsorted(spans, change.begins_ms).tolist()
+        ]
+    )
+    return Change(clock.events_before(change.begin_ms), possible)
 
 
 class Together:

@@ -45,7 +45,7 @@ def _recalibrate(mean: float, prediction: Floats) -> Floats:
 
 
 def _budgets(setting: float | None) -> Mapping[str, float]:
-    return RUN_LENGTHS if setting is None else {"tuned": setting}
+    return RUN_LENGTHS if setting is None else {**RUN_LENGTHS, "tuned": setting}
 
 
 def _peer(name: str) -> Peer:
@@ -61,7 +61,7 @@ def _in_blocks(prevalence: str, seed: int, setting: float | None) -> Method:
     return Together(*(Sequential(BLOCKS, BlockBets(HORIZON_MS, parity), budgets) for parity in range(2)))
 
 
-OURS: Final[Mapping[str, Peer]] = MappingProxyType(
-    {**{name: _peer(name) for name in DETECTORS}, BLOCKS: Peer(_in_blocks, 1e-2, 1e6)}
-)
-"""By name; the setting is the run length that the bound is set to."""
+SERIES: Final[Mapping[str, Peer]] = MappingProxyType({name: _peer(name) for name in DETECTORS})
+IN_BLOCKS: Final[Mapping[str, Peer]] = MappingProxyType({BLOCKS: Peer(_in_blocks, 1e-2, 1e6)})
+OURS: Final[Mapping[str, Peer]] = MappingProxyType({**SERIES, **IN_BLOCKS})
+"""By name; the setting is the run length that the bound is set to, besides those of the budgets."""

@@ -153,13 +153,16 @@ def _window(measure: str) -> Callable[[str, int, float | None], Method]:
     return lambda prevalence, seed, setting: Window(measure, setting)
 
 
-PEERS: Final[Mapping[str, Peer]] = MappingProxyType(
+WINDOWS: Final[Mapping[str, Peer]] = MappingProxyType(
+    {f"window {measure}": Peer(_window(measure), 1e-5, 1.0) for measure in MEASURES}
+)
+CHARTS: Final[Mapping[str, Peer]] = MappingProxyType(
     {
-        **{f"window {measure}": Peer(_window(measure), 1e-5, 1.0) for measure in MEASURES},
         "CUSUM on log odds": Peer(
             lambda prevalence, seed, setting: LinearLogOddsCusum(PREVALENCES[prevalence], setting), 1.0, 20.0
         ),
         "PITMonitor": Peer(lambda prevalence, seed, setting: PitMonitor(seed, setting), 10.0, 1e8),
     }
 )
+PEERS: Final[Mapping[str, Peer]] = MappingProxyType({**WINDOWS, **CHARTS})
 """By the name that their variants begin with."""

@@ -176,7 +176,9 @@ def steps_of(part: Part, pane_ms: int = PANE_MS) -> Steps:
         return Steps.of([])
     pane, cells = time_ms // pane_ms, grid.cell_count()
     begin, end = int(pane[0]), int(pane[-1]) + 1
-    cell = grid.locate(prediction)
+    order = np.argsort(prediction)  # the cells of ascending predictions are found sooner
+    cell = np.empty(order.size, np.int64)
+    cell[order] = grid.locate(prediction[order])
     key, row = np.unique((pane - begin) * cells + cell, return_inverse=True)
     above = grid.to_units(prediction) - grid.anchors()[cell]
     values = np.zeros((key.size, COLUMNS), np.int64)

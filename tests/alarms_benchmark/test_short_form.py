@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from monitor.sequential.steps import Steps
 from tests.alarms_benchmark import ours, page, results
-from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Always, Clock, Method, Never
+from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Always, Change, Clock, Method, Never
 from tests.alarms_benchmark.peer_loops import CELLS, cusum, rank_transforms
 from tests.alarms_benchmark.peers import PEERS, Window
 from tests.alarms_benchmark.scenarios import CHANGES, QUIET
@@ -144,7 +145,7 @@ class Scripted:
 
     def __init__(self, *events: int) -> None:
         self._alarms = [
-            Alarm("scripted", event, since, np.array([[since - 10, since + 10]]))
+            Alarm("scripted", event, partial(Change, since, np.array([[since - 10, since + 10]])))
             for event, since in zip(events, (90_000, 99_995, 7), strict=False)
         ]
         self._read = 0
@@ -249,6 +250,39 @@ def test_results_are_kept_summarised_and_go_on(tmp_path: Path, monkeypatch: pyte
     results.add([Result("slope 1.5", "5%", 0, "never", 100_000, 0, None, None, None)])
     results.summarise()
     assert [row.scenario for row in results.load()] == ["slope 1.3", "slope 1.5"]
+
+
+def row(scenario: str, variant: str, false_alarms: int, delay: float = math.inf, streams: int = 20) -> results.Summary:
+    return results.Summary(
+        scenario, "5%", variant, streams, 1_000_000 * streams, false_alarms, 0.0, delay, delay, math.nan, math.nan
+    )
+
+
+def test_the_page_says_where_a_bound_is_missed_and_where_nothing_is_promised() -> None:
+    kept = [row("stationary", "D1, 1e5", 200), row("shocks .1", "D1, 1e5", 5_000), row("shocks .1", "D1, a year", 26)]
+    text = page.text(kept)
+    assert "Within the bound: yes, in 1 of 1 cases." in text
+    assert "| D1, 1e5 | 20 | 10.00 (8.66-11.49) |  |  | 250.00 |" in text
+    assert "| D1, 1e5 |  |  | 25.0 |" in text
+    assert "| D1, a year |  |  | 98.0 |" in text
+    text = page.text([*kept, row("moving", "D3, 1e5", 240)])
+    assert "Within the bound: no, in 1 of 2 cases." in text
+    assert "- D3, 1e5: moving, 5%: 240 false alarms in 20 streams, where 200.0 are the bound" in text
+    assert "12.00 (10.53-13.62) **over**" in text
+
+
+def test_the_page_says_who_is_first() -> None:
+    rows = [
+        row("slope 1.3", "D1, tuned", 200, 1_000.0),
+        row("slope 1.3", "D1, 1e5", 200, 10.0),
+        row("slope 1.3", "CUSUM on log odds, tuned", 200, 900.0),
+        row("slope 1.3", "ADWIN on y - p, tuned", 30, 700.0, streams=3),
+        row("slope 1.3", "window ECE, tuned", 2_000, 100.0),
+    ]
+    assert (
+        "| 5%, slope 1.3 | D1 1,000, of 20 | **CUSUM on log odds 900, of 20** | ADWIN on y - p 700, of 3 |"
+        in page.text(rows)
+    )
 
 
 def test_the_page_is_that_of_the_summary() -> None:

@@ -52,7 +52,7 @@ def run(scenario: str, prevalence: str, seed: int, methods: Iterable[Method], ev
     results = []
     for variant, raised in alarms.items():
         first = next((alarm for alarm in raised if alarm.event > change_at), None)
-        since, possible = (None, None) if first is None else (first.since, first.possible)
+        change = None if first is None or first.change is None else first.change()
         results.append(
             Result(
                 scenario=scenario,
@@ -62,8 +62,10 @@ def run(scenario: str, prevalence: str, seed: int, methods: Iterable[Method], ev
                 events=change_at,
                 false_alarms=sum(alarm.event <= change_at for alarm in raised),
                 delay=None if first is None else first.event - change_at,
-                error=None if since is None else since - change_at,
-                covered=None if possible is None else bool(((possible - change_at) * [-1, 1] >= 0).all(axis=1).any()),
+                error=None if change is None else change.since - change_at,
+                covered=None
+                if change is None
+                else bool(((change.possible - change_at) * [-1, 1] >= 0).all(axis=1).any()),
             )
         )
     return results

@@ -36,7 +36,7 @@ from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, Job, JobState
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import ModelSnapshot, Snapshot
+from monitor.windows.snapshot import EvidenceLevel, ModelEvidence, ModelSnapshot, Raised, Snapshot, VersionEvidence
 from monitor.windows.windows import Window
 from tests.patience import PATIENCE_SECONDS, eventually
 
@@ -60,12 +60,12 @@ def settings(folder: Path, **refits: Any) -> Settings:
     )
 
 
-def events(start_ms: int = START_MS, seed: int = 4) -> list[bytes]:
-    """Of a model that is twice as sure as it may be, over three hours."""
+def events(start_ms: int = START_MS, seed: int = 4, slope: float = 2.0) -> list[bytes]:
+    """Of a model that is twice as sure as it may be, unless it was repaired, over three hours."""
     draw = np.random.default_rng(seed)
     logit = draw.normal(0.0, 1.0, EVENTS)
     y = draw.random(EVENTS) < 1.0 / (1.0 + np.exp(-logit))
-    p = 1.0 / (1.0 + np.exp(-2.0 * logit))
+    p = 1.0 / (1.0 + np.exp(-slope * logit))
     x = draw.normal(0.0, 1.0, (EVENTS, 3))
     return [
         encode_labelled(
@@ -161,6 +161,33 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
     assert again.recalibration.recalibrations.serving.apply("churn", "7", [0.9]) == applied
     assert again.recalibration.recalibrations.roll_back("churn", "7", actor="ada", note="").map_id is None
     assert again.recalibration.recalibrations.serving.apply("churn", "7", [0.9]).prediction == [0.9]
+
+
+def test_a_map_that_turns_harmful_is_rolled_back_by_the_service(
+    tmp_path: Path, run: Callable[[Settings], Service]
+) -> None:
+    chosen = settings(tmp_path, promotion="automatic")
+    topics = make_topics(chosen)
+    writer = make_writer(chosen, SystemClock())
+    writer.write([route(value, topics) for value in events()])
+    writer.close()
+    service = run(chosen)
+    wait_until_sampled(service)
+    lifecycle = service.recalibration.recalibrations
+    job, _ = lifecycle.request(lifecycle.make_request("churn", method="temperature"), actor="ada")
+    assert ended(service, job).state is JobState.CHAMPION
+    # The model was repaired.
+    service.log.writer.write([route(value, topics) for value in events(START_MS + 3 * HOUR_MS, seed=5, slope=1.0)])
+
+    def alerts() -> list[dict[str, Any]]:
+        return list(json.loads(get(service, "/v1/alerts?kind=map"))["alerts"])
+
+    eventually(lambda: [alert["state"] for alert in alerts()] == ["resolved"], shown=alerts)
+    assert lifecycle.store.job(job.id).state is JobState.ROLLED_BACK
+    assert f"The map {job.id} of " in alerts()[0]["summary"]
+    entry = lifecycle.store.audit(limit=100)[-1]
+    assert (entry.actor, entry.action, entry.subject) == ("service", "rolled_back", job.id)
+    eventually(lambda: lifecycle.serving.apply("churn", "7", [0.9]).prediction == [0.9])
 
 
 def get(service: Service, path: str) -> str:
@@ -332,13 +359,17 @@ def serving(*champions: Champion) -> Serving:
 
 
 def finder(
-    verdict: Verdict | None, champion: Champion | None = None, live: Mapping[str, Any] | None = None
+    verdict: Verdict | None,
+    champion: Champion | None = None,
+    live: Mapping[str, Any] | None = None,
+    levels: Mapping[str, EvidenceLevel] | None = None,
 ) -> Callable[[str], Finding | None]:
     diagnosis = None if verdict is None else Diagnosis(verdict, "")
     report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=diagnosis)
+    evidence = ModelEvidence({} if levels is None else {"7": VersionEvidence(START_MS, levels)})
     snapshot = Snapshot(
         models={
-            "churn": ModelSnapshot(0, START_MS, -1, None, "7", {report.key: report}, {}, {}),
+            "churn": ModelSnapshot(0, START_MS, -1, None, "7", {report.key: report}, {}, {}, evidence),
             "new": ModelSnapshot(0, START_MS, -1, None, "1", {}, {}, {}),
         }
     )
@@ -363,6 +394,25 @@ def test_where_a_map_serves_a_finding_is_of_what_it_makes_of_live_events(verdict
     for raw in (Verdict.SHAPE, Verdict.CALIBRATED, None):
         finding = finder(raw, champion, live)("churn")
         assert finding == Finding("7", verdict in {Verdict.SHAPE, Verdict.BOTH}, START_MS - HOUR_MS - 1000)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.SHAPE, Verdict.CALIBRATED])
+def test_where_there_is_evidence_on_what_is_served_it_decides_and_says_since_when(verdict: Verdict) -> None:
+    newest_ms = START_MS - HOUR_MS - 1000
+    raised = Raised(START_MS, 6.0, ALL, START_MS - 7, [])
+    for champion in (None, Champion("churn", "7", "rc_1", 5, 1)):
+        live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value}}
+        silent = finder(verdict, champion, live, {"prevalence": level()})("churn")
+        assert silent == Finding("7", miscalibrated=False, newest_ms=newest_ms)
+        alarmed = finder(verdict, champion, live, {"prevalence": level(raised)})("churn")
+        assert alarmed == Finding("7", miscalibrated=True, newest_ms=newest_ms, since_ms=START_MS - 7)
+        # That an offset would do is no reason to refit, and a map of features leaves no evidence on what it serves.
+        resting = finder(verdict, champion, live, {"calibration": level(raised)})("churn")
+        assert resting == Finding("7", verdict is Verdict.SHAPE, newest_ms)
+
+
+def level(raised: Raised | None = None) -> EvidenceLevel:
+    return EvidenceLevel(0.0, 5.0, ALL, START_MS, raised)
 
 
 def test_of_a_map_that_is_not_measured_yet_nothing_is_found() -> None:

@@ -86,6 +86,15 @@ def test_what_is_asked_for_is_asked_for(world: World) -> None:
     assert json.loads(done.stdout)["id"] == job.id
 
 
+def test_the_time_since_which_events_are_used_goes_with_the_request(world: World) -> None:
+    done = world.run("recalibrate", "churn", "--since", "2026-09-21T14:05:00Z", "--json")
+    (job,) = world.jobs()
+    assert json.loads(done.stdout)["since"] == "2026-09-21T14:05:00.000Z"
+    assert job.since_ms == 1_790_000_000_000 - 500_000
+    refused = world.run("recalibrate", "churn", "--alert", "al_17")
+    assert (refused.returncode, one_error_line(refused)) == (2, "no alert is called 'al_17'")
+
+
 def test_without_wait_it_says_where_to_look(world: World) -> None:
     done = world.run("recalibrate", "churn")
     (job,) = world.jobs()

@@ -1,5 +1,6 @@
 """From the demonstration's events to a pager: the service, Prometheus, Alertmanager and a webhook, all real."""
 
+import re
 import urllib.request
 from typing import Any
 
@@ -30,20 +31,19 @@ def test_the_overconfident_model_reaches_the_pager_and_the_calibrated_one_does_n
     alert = eventually(lambda: about(webhook.alerts(DEGRADED), "overconfident"), shown=webhook.alerts)[0]
     assert alert["status"] == "firing"
     labels = alert["labels"]
-    assert labels.items() >= {"version": "1", "segment": "all", "severity": "critical"}.items()
-    assert labels["window"] in {"1h", "6h"}
+    assert labels.items() >= {"version": "1", "severity": "critical"}.items()
+    assert labels.keys().isdisjoint({"segment", "window", "label"})  # one alert, whatever it says by and by
     assert "instance" not in labels  # whichever replica says it, it is one alert
     text = alert["annotations"]["description"]
-    assert text.startswith(f"Model overconfident, version 1, segment all, window {labels['window']}: ")
-    assert "logits are off by" in text
-    assert "smCE is 0." in text
+    assert text.startswith("Model overconfident, version 1: its predictions are wrong, by evidence")
+    assert re.search(r"What is wrong: (shape|both) \(segment \S+\) since 20", text), text
     assert "The slope of its logits is 0." in text
     assert alert["annotations"]["runbook_url"] == f"{RULES['runbookBase']}docs/runbooks/{DEGRADED}.md"
     assert {alert["labels"]["alertname"] for alert in alertmanager.alerts()} >= {DEGRADED}
 
-    # Over the same time, the others were measured: they are calibrated, or their prior is off. None of them fired, and
-    # none stays pending, as one may be for a moment while the first windows fill.
-    prometheus.wait_for('count_over_time(calibration_smce{model="calibrated",window="1h"}[5m]) > 5')
+    # Over the same time, there was evidence on the others: they are calibrated, or their prior is off. None of them
+    # fired.
+    prometheus.wait_for('count_over_time(calibration_evidence{model="calibrated",detector="calibration"}[5m]) > 5')
     degraded = f'ALERTS{{alertname="{DEGRADED}"}}'
     eventually(lambda: models(prometheus, degraded) == {"overconfident"}, shown=lambda: prometheus.query(degraded))
     fired = f'count_over_time(ALERTS{{alertname="{DEGRADED}",alertstate="firing"}}[5m])'
@@ -53,13 +53,18 @@ def test_the_overconfident_model_reaches_the_pager_and_the_calibrated_one_does_n
 
 def test_the_models_that_drift_otherwise_are_told_apart(prometheus: Prometheus) -> None:
     shifted = 'ALERTS{alertname="CalibrationPrevalenceShifted"}'
-    prometheus.wait_for(f'{shifted} and on (model) calibration_verdict{{model="rare-event"}}')
+    prometheus.wait_for(f'{shifted} and on (model) calibration_alert_offset_logit{{model="rare-event"}} > 0')
     eventually(lambda: models(prometheus, shifted) == {"rare-event"}, shown=lambda: prometheus.query(shifted))
+    # Both began when their change point says: not before the events of the demonstration.
+    change = 'min by (model) (calibration_change_point_timestamp_seconds{detector="calibration"})'
+    since = {sample.labels["model"] for sample in prometheus.query(f"{change} > 0")}
+    assert since <= {"overconfident", "rare-event"}
 
 
 def test_nothing_else_is_alerted_of_a_service_that_is_well(prometheus: Prometheus) -> None:
     """Not even pending, once the service has read what was there when it started."""
-    expected = {DEGRADED, "CalibrationPrevalenceShifted"}
+    # What is wrong has changed, too; and a drift counts as a common shock.
+    expected = {DEGRADED, "CalibrationPrevalenceShifted", "CalibrationChanged", "CalibrationShockNotCovered"}
 
     def alerted() -> set[str]:
         return {sample.labels["alertname"] for sample in prometheus.query("count by (alertname) (ALERTS)")}
@@ -68,13 +73,16 @@ def test_nothing_else_is_alerted_of_a_service_that_is_well(prometheus: Prometheu
     eventually(lambda: alerted() <= expected, shown=alerted)
     fired = prometheus.query('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[5m]))')
     assert {sample.labels["alertname"] for sample in fired} <= expected
+    # Of the calibrated models nothing ever was: neither in Prometheus nor in the service.
+    assert models(prometheus, 'count_over_time(ALERTS{model!=""}[5m])') <= {"overconfident", "rare-event"}
+    assert models(prometheus, "max_over_time(calibration_alert_state[5m]) > 1") <= {"overconfident", "rare-event"}
 
 
 def test_the_rules_are_the_charts_with_what_its_values_change(prometheus: Prometheus) -> None:
     rules = {rule["name"]: rule for group in prometheus.rules() for rule in group["rules"]}
     assert "CalibrationRefitFailed" not in rules
     assert rules[DEGRADED]["duration"] == 3
-    assert rules["CalibrationPrevalenceShifted"]["duration"] == 15 * 60
+    assert rules["CalibrationPrevalenceShifted"]["duration"] == 5 * 60
     assert {rule["name"]: rule.get("lastError") for rule in rules.values() if rule["health"] == "err"} == {}
 
 

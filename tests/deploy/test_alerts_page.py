@@ -44,7 +44,7 @@ def test_the_example_of_overrides_changes_what_it_names(tmp_path: Path) -> None:
     done = check_rules(path)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {rule["alert"]: rule for group in rendered["groups"] for rule in group["rules"] if "alert" in rule}
-    assert len(found) == 12
+    assert len(found) == 16
     assert "CalibrationRefitFailed" not in found
     assert (found["CalibrationDegraded"]["for"], found["CalibrationDegraded"]["labels"]["severity"]) == (
         "1h",
@@ -89,7 +89,7 @@ def test_amtool_accepts_the_example_of_alertmanager(alertmanager_file: Path) -> 
     told = amtool("check-config", alertmanager_file)
     assert "SUCCESS" in told
     assert "2 receivers" in told
-    assert "4 inhibit rules" in told
+    assert "5 inhibit rules" in told
 
 
 @pytest.mark.parametrize(
@@ -116,16 +116,19 @@ GREEN: Final = BLUE | {"service": "green"}
 ELSEWHERE: Final = BLUE | {"namespace": "shop"}
 PLAIN: Final = {"job": "calibration-monitor"}
 """Of a scrape that gives neither namespace nor service."""
-CHURN: Final = {"model": "churn", "version": "1", "segment": "all", "window": "1d"}
+CHURN: Final = {"model": "churn", "version": "1"}
+FRAUD: Final = {"model": "fraud", "version": "1"}
 OF_AN_INSTANCE: Final = ("CalibrationCheckpointOld", "CalibrationEvaluationFailing")
 OF_A_RELEASE: Final = (
     "CalibrationDataStale",
     "CalibrationConsumerLagging",
+    "CalibrationEvidenceStale",
     "CalibrationLabelCoverageLow",
     "CalibrationPartitionUnread",
     "CalibrationSettledEdgeStuck",
 )
-OF_A_WINDOW: Final = "CalibrationPrevalenceShifted"
+SHIFTED: Final = "CalibrationPrevalenceShifted"
+CHANGED: Final = "CalibrationChanged"
 
 NOTHING_READS: Final[list[Alert]] = [(DOWN, BLUE), (DOWN, PLAIN)]
 ONE_IS_DOWN: Final[list[Alert]] = [(DOWN, GREEN | {"instance": "a"})]
@@ -133,8 +136,10 @@ MUTED: Final[list[Alert]] = [
     *((name, release | {"instance": "a"}) for name in (*OF_AN_INSTANCE, DOWN) for release in (BLUE, PLAIN)),
     *((name, release) for name in OF_A_RELEASE for release in (BLUE, PLAIN)),
     *((name, GREEN | {"instance": "a"}) for name in OF_AN_INSTANCE),
-    # A fault of shape mutes the shift of the same window of the same release.
-    (OF_A_WINDOW, BLUE | CHURN),
+    # What is wrong with a model mutes the less that is wrong with it, of the same version and release.
+    (SHIFTED, BLUE | CHURN),
+    (CHANGED, BLUE | CHURN),
+    (CHANGED, BLUE | FRAUD),
 ]
 TOLD: Final[list[Alert]] = [
     *((name, GREEN | {"instance": "b"}) for name in OF_AN_INSTANCE),
@@ -143,7 +148,8 @@ TOLD: Final[list[Alert]] = [
     *((name, ELSEWHERE) for name in OF_A_RELEASE),
     (DOWN, ELSEWHERE | {"instance": "c"}),
     ("CalibrationDegraded", BLUE | CHURN),
-    *((OF_A_WINDOW, labels) for labels in (BLUE | CHURN | {"window": "1h"}, GREEN | CHURN, ELSEWHERE | CHURN)),
+    *((SHIFTED, labels) for labels in (BLUE | FRAUD, GREEN | CHURN | {"version": "2"}, ELSEWHERE | CHURN)),
+    *((CHANGED, labels) for labels in (GREEN | CHURN, BLUE | CHURN | {"version": "2"})),
     ("CalibrationDeadLetters", BLUE),
 ]
 

@@ -4,18 +4,22 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.deploy.chart import CHART, every, of_file, of_values, only
 from tests.real.promtool import check_rules
 
 FILES = sorted((CHART / "rules").glob("*.yaml"))
+ON_WINDOWS = sorted((CHART / "rules" / "windows").glob("*.yaml"))
 
 
-def test_the_rules_are_those_of_the_files() -> None:
-    written = [group for file in FILES for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]]
-    assert written
-    assert only(of_values({"rules": {"enabled": True}}), "PrometheusRule")["spec"]["groups"] == written
+@pytest.mark.parametrize(("windows", "files"), [(False, FILES), (True, [*FILES, *ON_WINDOWS])])
+def test_the_rules_are_those_of_the_files(windows: bool, files: list[Path]) -> None:
+    assert ON_WINDOWS
+    written = [group for file in files for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]]
+    values = {"rules": {"enabled": True, "windows": windows}}
+    assert only(of_values(values), "PrometheusRule")["spec"]["groups"] == written
 
 
 def test_prometheus_accepts_the_rules(tmp_path: Path) -> None:

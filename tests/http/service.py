@@ -26,6 +26,7 @@ from monitor.scores import ScoreTable
 from monitor.sources.base import Message, Topics
 from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
+from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.windows import Window
@@ -104,6 +105,8 @@ class Service:
     """Those of a store in which there is none unless a test brings its own."""
     history: History | None = None
     """That of a store in which there is none unless a test brings its own."""
+    evidence_history: EvidenceHistory | None = None
+    """That of a store in which there is none unless a test brings its own."""
     refits: Recalibrations | None = None
     """Those of nobody unless a test brings its own."""
     authenticator: Authenticator | None = None
@@ -126,6 +129,7 @@ class Service:
             "evaluator": self.evaluator,
             "alerts": self.alerts or AlertStore(nobodys().database.database),
             "history": self.history or History(nobodys().database.database),
+            "evidence_history": self.evidence_history or EvidenceHistory(nobodys().database.database),
             "status": lambda: self.pipeline.status,
             "policy": self.policies.get,
             "writer": self.log,

@@ -8,9 +8,13 @@ import httpx
 import pytest
 import structlog
 
+from monitor.alarms.alarms import Alarms
+from monitor.events.times import format_time
 from monitor.maps import METHODS
 from monitor.maps.artifact import from_bytes, to_json
+from monitor.store.alerts import AlertStore
 from monitor.store.recalibrations import JobState
+from tests.alarms.findings import Script, finding
 from tests.http.refits import COMPARISON, FIGURE, VERSIONS, Refits
 from tests.http.service import Client, Service, assert_problem
 
@@ -49,6 +53,29 @@ def test_a_request_is_queued_and_the_answer_says_where_it_stands(client: Client)
     assert (job["promote"], job["trigger"], job["actor"], job["comparison"]) == (True, "request", "anonymous", None)
     assert answer.headers["location"] == job["links"]["self"] == f"/v1/recalibrations/{job['id']}"
     assert client.get(answer.headers["location"]).json() == job
+
+
+def test_a_refit_is_requested_since_a_time_or_since_what_an_alert_is_about(refits: Refits) -> None:
+    store = AlertStore(refits.database.database)
+    with refits.database.database.writing() as connection:
+        Alarms(refits.database.database, Script(finding(7.2), finding(7.2, model="org/model"))).save(
+            connection, ["churn", "org/model"]
+        )
+    of = {alert.finding.model: alert.id for alert in store.alerts()}
+    client = Service(refits=refits, alerts=store).client()
+    job = ask(client, {"since": "2026-09-21T14:05:00Z", "window": "1h"}).json()
+    assert (job["version"], job["since"], job["window"]) == ("8", "2026-09-21T14:05:00.000Z", "1h")
+    refits.end(job["id"])
+    # The alert is about the version before the newest.
+    job = ask(client, {"alert": of["churn"]}).json()
+    assert (job["version"], job["since"], job["window"]) == ("7", format_time(finding(7.2).since_ms), None)
+    assert refits.store.job(job["id"]).since_ms == finding(7.2).since_ms
+    refits.end(job["id"])
+    assert_problem(ask(client, {"alert": of["org/model"]}), 404, "no alert about churn is called")
+    assert_problem(ask(client, {"alert": "al_17"}), 404, "no alert is called 'al_17'")
+    assert_problem(ask(client, {"alert": of["churn"], "version": 8}), 422, "is about version 7, got 8")
+    both = {"alert": of["churn"], "since": "2026-09-21T14:05:00Z"}
+    assert_problem(ask(client, both), 422, "leave out since, or alert")
 
 
 def test_without_a_version_the_newest_is_meant(client: Client) -> None:
@@ -105,6 +132,7 @@ def test_of_a_model_one_refit_is_under_way_at_a_time(client: Client, refits: Ref
         ('{"window": 0}', ("window must be longer than 0",)),
         ('{"window": -3}', ("window must be between 0",)),
         ('{"window": 1e300}', ("window must be between",)),
+        ('{"since": "noon"}', ("since must read like 2026-11-20T10:00:00Z, got noon",)),
         ('{"promote": "yes"}', ("$.promote",)),
         ('{"windows": "7d"}', ("`windows`",)),
         ('{"options": {"a": [1]}}', ("$.options",)),

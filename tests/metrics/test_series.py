@@ -13,6 +13,7 @@ from monitor.clock import ManualClock
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.measures import MEASURES
 from monitor.metrics.alerts import AlertFamilies
+from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import STATISTICS, measure_series
 from monitor.metrics.refits import RefitFamilies
@@ -21,12 +22,25 @@ from monitor.metrics.service import backlog_families, http_families, pipeline_fa
 from monitor.metrics.windows import DIAGNOSIS, WindowFamilies
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
+from monitor.store.alerts import Alert, AlertState
 from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus, Unread
+from monitor.windows.snapshot import Shock, Snapshot
+from tests.alarms.findings import NOW_MS, finding
 from tests.http.refits import nobodys
 from tests.live_states import Maps, state
 from tests.metrics.library import ExpositionCollector
-from tests.snapshots import Evaluations, cohorts, measure, report, result, snapshot
+from tests.snapshots import (
+    Evaluations,
+    cohorts,
+    evidence,
+    evidence_level,
+    measure,
+    report,
+    result,
+    snapshot,
+    with_evidence,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,6 +48,12 @@ ROOT = Path(__file__).parents[2]
 def whole_report() -> Report:
     """A report with everything that a report can hold."""
     return replace(report(measures=MEASURES.values(), bins=10), canonical={"skce": result("ratio", 0.25)})
+
+
+def whole_snapshot() -> Snapshot:
+    """A snapshot with everything that one can hold of a version."""
+    of_version = evidence(Shock(0.08, 0.03, 0.15, 14, 0.05), calibration=evidence_level(raised=True))
+    return with_evidence(snapshot([whole_report()], coverage={("churn", "7"): cohorts()}), {("churn", "7"): of_version})
 
 
 def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
@@ -47,8 +67,11 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
         owner="a",
         clock=ManualClock(),
     )
+    found = finding(7.2, document={"label": "both", "after": {"offset": 0.1, "slope": 1.2}})
+    alert = Alert(id="al_1", state=AlertState.FIRING, finding=found, pending_ms=NOW_MS)
     return [
-        AlertFamilies(lambda: {("churn", "7", "map"): None}, lambda: {"churn"}, [webhook]),
+        AlertFamilies(lambda: {("churn", "7", "map"): alert}, lambda: {"churn"}, [webhook]),
+        EvidenceFamilies(lambda: evaluations.latest),
         WindowFamilies(evaluations, MEASURES.values()),
         RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known),
         pipeline_families(lambda: status),
@@ -108,7 +131,7 @@ def test_every_number_of_a_result_has_a_series() -> None:
 
 def test_every_exported_series_is_listed_and_vice_versa() -> None:
     evaluations = Evaluations()
-    evaluations.show(snapshot([whole_report()], coverage={("churn", "7"): cohorts()}))
+    evaluations.show(whole_snapshot())
     status = PipelineStatus(
         phase=Phase.RUNNING,
         lag={TopicPartition("events", 0): 3},
@@ -123,7 +146,7 @@ def test_every_exported_series_is_listed_and_vice_versa() -> None:
 
 def test_labels_are_those_listed() -> None:
     evaluations = Evaluations()
-    evaluations.show(snapshot([whole_report()], coverage={("churn", "7"): cohorts()}))
+    evaluations.show(whole_snapshot())
     status = PipelineStatus(lag={TopicPartition("events", 0): 3})
     exposition = Exposition(parts(evaluations, status))
     labels = {series.name: set(series.labels) for series in catalogue(MEASURES.values())}

@@ -66,6 +66,16 @@ def test_a_window_reaches_back_from_the_newest_event() -> None:
     assert len(data.fit) + len(data.held_out) == 1000
 
 
+def test_events_are_taken_since_a_time_and_within_the_window() -> None:
+    sample = events(2000)
+    since_ms = int(sample.time_ms[900])
+    for window_ms, first_ms in ((None, since_ms), (1_000_000_000, since_ms), (1_000_000, 1_000_000)):
+        data = refit_data(sample, window_ms=window_ms, since_ms=since_ms)
+        assert (data.fit.time_ms[0], data.change) == (first_ms, None)
+    with pytest.raises(NotEnoughData, match=r"\(100 since 1970-01-01T00:31:40.000Z\)"):
+        refit_data(sample, since_ms=1_900_000)
+
+
 def test_without_a_window_events_are_taken_since_the_last_change() -> None:
     sample = events(4000, jump=0.6)
     data = refit_data(sample)

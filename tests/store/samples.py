@@ -104,7 +104,7 @@ def checkpoint(epoch: int, offset: int, *, partition: int = 0, **changes: Any) -
 
 UNDONE: Final = {
     *("closings", "unsettled", "history", "replicas", "evaluations", "evaluated_reports"),
-    *("alerts", "alert_changes", "webhooks", "evidence"),
+    *("alerts", "alert_changes", "webhooks", "evidence", "evidence_history"),
 }
 """Tables that :func:`undo_closings` drops."""
 
@@ -120,6 +120,8 @@ def undo_closings(url: str) -> None:
             "ALTER TABLE models DROP COLUMN closed_to_ms",
             "ALTER TABLE models DROP COLUMN awaits_outcomes",
             "ALTER TABLE models DROP COLUMN saved_ms",
+            "ALTER TABLE servings DROP COLUMN from_ms",
+            "ALTER TABLE refits DROP COLUMN since_ms",
             "ALTER TABLE partitions DROP COLUMN read_to_ms",
             "ALTER TABLE partitions DROP COLUMN saved_ms",
             "ALTER TABLE models ADD COLUMN evicted_before_ms BIGINT NOT NULL DEFAULT -1",

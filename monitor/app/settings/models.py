@@ -48,10 +48,12 @@ class RefitSettings(Section):
     schedule: Schedule | None = None
     """When to refit, as a cron expression in UTC, such as '0 3 * * *'; null, or never: at no time by itself."""
     on_verdict: bool = False
-    """Whether to refit when the longest window finds the shape of the model's predictions miscalibrated."""
+    """Whether to refit on the events since the change when evidence raises an alarm about the shape of what is served;
+    where there is no evidence on it, when the longest window finds it miscalibrated."""
     promotion: Literal["manual", "automatic"] = "manual"
     """Whether a map that proved better on later events serves at once, or waits for somebody's word. After a
-    rollback, maps of schedules and verdicts wait, too, until somebody promotes."""
+    rollback, maps of schedules and verdicts wait, too, until somebody promotes. Where it is automatic, a map that does
+    harm is rolled back by itself, too."""
 
     @model_validator(mode="after")
     def _options_fit(self) -> "RefitSettings":

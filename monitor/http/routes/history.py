@@ -8,13 +8,13 @@ from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.durations import format_duration, parse_duration, to_ms
+from monitor.durations import format_duration
 from monitor.errors import InputError
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, needs
 from monitor.http.problems import Problem
-from monitor.http.request_parsing import Parameters, parse_time
+from monitor.http.request_parsing import Parameters, parse_step, parse_time
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.schemas import HistoryBody
 from monitor.http.services import Services, ServicesOf
@@ -80,7 +80,7 @@ async def history(
 ) -> Response:
     from_ms = parse_time(query.from_, "from") if query.from_ else None
     to_ms = parse_time(query.to, "to") if query.to else None
-    step_ms = _parse_step(query.step) if query.step else None
+    step_ms = parse_step(query.step, MINUTE_MS) if query.step else None
     if from_ms is not None and to_ms is not None and from_ms > to_ms:
         raise Problem(422, "invalid-parameter", f"from must not be later than to, got {query.from_} and {query.to}")
 
@@ -133,16 +133,6 @@ def _measures(services: Services, name: str) -> list[str]:
     if name and name not in measures:
         raise InputError(f"no measure {name!r} in windows; measures are {listed(measures)}")
     return [name] if name else measures
-
-
-def _parse_step(text: str) -> int:
-    try:
-        step_ms = to_ms(parse_duration(text))
-    except ValueError as error:
-        raise Problem(422, "invalid-parameter", f"step {error}, got {text[:80]!r}") from None
-    if step_ms < MINUTE_MS:
-        raise Problem(422, "invalid-parameter", f"step must be at least 1m, got {text}: no more is kept")
-    return step_ms
 
 
 def _duration(milliseconds: int) -> str:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.durations import parse_duration, to_ms
-from monitor.errors import InputError, UnknownRecalibration
+from monitor.errors import InputError, UnknownAlert, UnknownRecalibration
 from monitor.http.artifacts import ARTIFACT, artifact_response
 from monitor.http.authorization import Of, needs, principal_of, readable, require
 from monitor.http.html import SEE_PAGE, see_page, wants_page
@@ -30,6 +30,7 @@ from monitor.http.request_parsing import (
     NO_PARAMETERS,
     PageParameters,
     parse_body,
+    parse_time,
     read_cursor,
     read_optional_body,
     write_cursor,
@@ -112,12 +113,22 @@ async def request_refit(request: Request, response: Response, services: Services
     wanted = parse_body(body, _read_refit_request, '{"method": "beta", "window": "7d"}')
     version = _version_text(wanted.version)
     window_ms = None if wanted.window is None else _window_ms(wanted.window)
+    given_ms = None if wanted.since is None else parse_time(wanted.since, "since")
     recalibrations = services.recalibrations
     actor = principal_of(request).name
 
     def queue() -> tuple[RefitBody, bool]:
+        of_version, since_ms = version, given_ms
+        if wanted.alert is not None:
+            of_version, since_ms = _of_alert(services, wanted.alert, model, version, given_ms)
         refit_request = recalibrations.make_request(
-            model, version, method=wanted.method, options=wanted.options, window_ms=window_ms, promote=wanted.promote
+            model,
+            of_version,
+            method=wanted.method,
+            options=wanted.options,
+            window_ms=window_ms,
+            since_ms=since_ms,
+            promote=wanted.promote,
         )
         _check_method(services, refit_request, is_default=wanted.method is None)
         if refit_request.promote:
@@ -302,6 +313,20 @@ def _idempotency_key(request: Request) -> str | None:
             f"Idempotency-Key must have 1 to 255 printable ASCII characters without spaces, got {got}",
         )
     return key
+
+
+def _of_alert(
+    services: Services, alert_id: str, model: str, version: str | None, since_ms: int | None
+) -> tuple[str, int]:
+    """The version that an alert is about, and its change point."""
+    found = services.alerts.alert(alert_id).finding
+    if found.model != model:
+        raise UnknownAlert(f"no alert about {model} is called {alert_id!r}")
+    if version not in (None, found.version):
+        raise Problem(422, "invalid-input", f"the alert {alert_id} is about version {found.version}, got {version}")
+    if since_ms is not None:
+        raise Problem(422, "invalid-input", "alert says since when: leave out since, or alert")
+    return found.version, found.since_ms
 
 
 def _window_ms(value: str | float) -> int:

@@ -12,7 +12,7 @@ from tests.real.promtool import run_rule_tests
 pytestmark = pytest.mark.timeout(1800)  # the first time, promtool has to be fetched
 
 ROOT: Final = Path(__file__).parents[3]
-RULES: Final = sorted((ROOT / "helm" / "rules").glob("*.yaml"))
+RULES: Final = sorted((ROOT / "helm" / "rules").glob("**/*.yaml"))
 CASES: Final = sorted((Path(__file__).parent / "more").glob("*.yaml"))
 
 

@@ -1,0 +1,80 @@
+"""The settled predictions of a model, from the store that a service wrote or is writing."""
+
+from contextlib import closing
+from typing import Final
+
+import numpy as np
+
+from monitor.alarm_simulation.predictions import HOUR_MS, HistoryPredictions
+from monitor.app.settings import Settings
+from monitor.clock import Clock
+from monitor.errors import InputError, NoStore, NotEnoughData
+from monitor.events.model import ALL, SeriesKey
+from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
+from monitor.store.address import connect_existing
+from monitor.store.closing import Cells, Closing
+from monitor.store.database import Database
+from monitor.store.migrate import check_grid, check_revision, grid_version_of, revision_of
+from monitor.store.sql import SqlStore
+
+_PATIENCE_SECONDS: Final = 10.0
+
+
+def read_history(settings: Settings, model: str, version: str | None, clock: Clock) -> HistoryPredictions:
+    """Read the predictions of a model and version, the one of the newest predictions if left out. Writes nothing.
+
+    Raises
+    ------
+    InputError
+        There is no such model or version.
+    NotEnoughData
+        Too little of it is settled.
+    StoreError
+        The store cannot be read.
+    """
+    with closing(connect_existing(settings.store.url, _PATIENCE_SECONDS, clock)) as database:
+        _check(database)
+        store = SqlStore(database, settings.dead_letters.keep)
+        clocks = store.clocks()
+        if model not in clocks:
+            raise InputError(f"--model: the store has no model {model!r}; it has {', '.join(sorted(clocks)) or 'none'}")
+        read = store.read_closings(model, dict.fromkeys(clocks[model], -1))
+    # Panes that are wider than the hours that are resampled are older than any window needs.
+    closings = [part for parts in read.values() for part in parts if HOUR_MS % part.pane_ms == 0]
+    newest: dict[str, int] = {}
+    for part in closings:
+        for number, name in enumerate(part.panes.names):
+            if name.segment == ALL:
+                last_ms = int(part.panes.cells.of_series(number).start_ms[-1])
+                newest[name.version] = max(newest.get(name.version, 0), last_ms)
+    if not newest:
+        raise NotEnoughData(f"--model {model}: nothing of it is settled yet; try again later, or leave --model out")
+    chosen = max(newest, key=lambda name: (newest[name], name)) if version is None else version
+    if chosen not in newest:
+        raise InputError(f"--version: {model} has no version {version!r}; it has {', '.join(sorted(newest))}")
+    key = SeriesKey(model, chosen, ALL)
+    parts = [(_cells(part, key), part.pane_ms) for part in closings if key in part.panes.names]
+    cells = Cells.joined(part for part, _ in parts)
+    counted = POSITIVE_SUM if settings.models.of(model).implied_negative else UNLABELLED
+    try:
+        return HistoryPredictions.of(
+            cells.start_ms,
+            np.concatenate([np.full(part.cell.size, width_ms) for part, width_ms in parts]),
+            cells.cell,
+            cells.values[:, :counted].sum(axis=1),
+        )
+    except NotEnoughData as error:
+        raise NotEnoughData(f"--model {model}: {error}") from error
+
+
+def _check(database: Database) -> None:
+    with database.reading() as connection:
+        revision = revision_of(connection)
+        if revision is None:
+            raise NoStore(f"{database.shown} holds no store yet: `monitor serve` makes it at its first start")
+        check_revision(database.shown, revision)
+        check_grid(database.shown, grid_version_of(connection))
+
+
+def _cells(part: Closing, key: SeriesKey) -> Cells:
+    return part.panes.cells.of_series(list(part.panes.names).index(key))

@@ -1,0 +1,288 @@
+"""GET /v1/evidence and /v1/models/{model}/evidence: sequential evidence now, and how it went."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated, Any, Final
+
+import numpy as np
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from monitor.access.model import Role
+from monitor.durations import format_duration
+from monitor.errors import UnknownSeries
+from monitor.events.times import format_time
+from monitor.http.authorization import Of, needs, readable
+from monitor.http.evidence_schemas import EvidenceBody, FleetEvidenceBody
+from monitor.http.problems import Problem
+from monitor.http.request_parsing import Parameters, parse_step, parse_time
+from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
+from monitor.http.services import Services, ServicesOf
+from monitor.store.evidence_history import DETECTORS, NO_POINTS, PEAK_MS, STEP_MS, thinned
+from monitor.store.history import DAY_MS
+from monitor.windows.evidence_history import fitting_step
+from monitor.windows.lookup import check_model, listed
+from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Shock, VersionEvidence
+
+router: Final = APIRouter(tags=["evidence"])
+
+MAX_POINTS: Final = 1_000
+"""Of the history of a version, in one answer."""
+MAX_STEPS: Final = 240
+"""Of the history of the fleet."""
+_FLEET_MS: Final = 14 * DAY_MS
+_FLEET_STEPS: Final = 120
+"""At most, where a request names no step: as many as a small figure can show."""
+
+_FROM: Final = "RFC 3339, or milliseconds since the epoch"
+_STEP: Final = "the shortest that fits if left out"
+
+
+class EvidenceQuery(Parameters):
+    """The part of the evidence on a model that is requested."""
+
+    version: Annotated[str, Field(description="only this one; all that have evidence if left out", examples=["7"])] = ""
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            description=f"also the history since this settled time: {_FROM}; no history if left out",
+            examples=["2026-11-06T10:00:00Z"],
+        ),
+    ] = ""
+    to: Annotated[
+        str, Field(description="the history up to this time; the newest if left out", examples=["2026-11-20T10:00:00Z"])
+    ] = ""
+    step: Annotated[
+        str, Field(description=f"the last point of each step, such as 1h, at least 10m; {_STEP}", examples=["1h"])
+    ] = ""
+
+
+class FleetQuery(Parameters):
+    """The part of the history of the fleet that is requested."""
+
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            description=f"since this settled time: {_FROM}; 14 days before `to` if left out",
+            examples=["2026-11-06T10:00:00Z"],
+        ),
+    ] = ""
+    to: Annotated[
+        str,
+        Field(description="up to this time; the newest that is settled if left out", examples=["2026-11-20T10:00:00Z"]),
+    ] = ""
+    step: Annotated[
+        str, Field(description=f"the largest value of each step, a multiple of 3h; {_STEP}", examples=["3h"])
+    ] = ""
+
+
+@router.get(
+    "/v1/evidence",
+    dependencies=[needs(Role.READ, Of.ANY)],
+    summary="The evidence on all models",
+    description="A row for each version: its strongest detector, and how far evidence was above its line over time, "
+    "for small figures beside each other. The answer has an `ETag`: send it as `If-None-Match` to get 304 while "
+    "nothing has changed.",
+    response_model=FleetEvidenceBody,
+    response_description="The rows; none where there is no evidence yet",
+    responses=NOT_MODIFIED | problems(422, 503),
+)
+async def fleet(request: Request, services: ServicesOf, query: Annotated[FleetQuery, Query()]) -> Response:
+    models = readable(request)
+    snapshot = services.latest().snapshot
+    versions = {
+        (model, version): found
+        for model, part in snapshot.models.items()
+        if models is None or model in models
+        for version, found in part.evidence.versions.items()
+        if found.levels
+    }
+    newest_ms = max((found.to_ms for found in versions.values()), default=services.clock.now_ms())
+    to_ms = parse_time(query.to, "to") if query.to else newest_ms
+    from_ms = parse_time(query.from_, "from") if query.from_ else to_ms - _FLEET_MS
+    _check_order(query, from_ms, to_ms)
+    step_ms = parse_step(query.step, PEAK_MS) if query.step else fitting_step(from_ms, to_ms, _FLEET_STEPS, PEAK_MS)
+    if step_ms % PEAK_MS:
+        raise Problem(422, "invalid-parameter", f"step must be a multiple of {_duration(PEAK_MS)}, got {query.step}")
+    steps = (to_ms - 1) // step_ms - (from_ms - 1) // step_ms + 1
+    if steps > MAX_STEPS:
+        raise _too_many(steps, MAX_STEPS, fitting_step(from_ms, to_ms, MAX_STEPS, PEAK_MS))
+
+    def read() -> Response:
+        above = services.evidence_history.read_peaks(models, step_ms, from_ms=from_ms, to_ms=to_ms)
+        ends_ms = step_ms * ((from_ms - 1) // step_ms + 1 + np.arange(steps))
+        rows = sorted((_row(*key, found) for key, found in versions.items()), key=_rank)
+        for row in rows:
+            of_row = above.get((row["model"], row["version"]))
+            row["above_line"] = [None] * steps if of_row is None else _numbers(of_row)
+        body = {"step": _duration(step_ms), "times": _times(ends_ms), "versions": rows}
+        return tagged_response(request, tagged(body))
+
+    return await services.lookups.run(read)
+
+
+@router.get(
+    "/v1/models/{model:path}/evidence",
+    dependencies=[needs(Role.READ, Of.MODEL)],
+    summary="The evidence on a model",
+    description="Of each version and detector: how much evidence there is, the line at which an alarm is raised, since "
+    "when and of which segment; the common shock; and, with `from`, how evidence went. See docs/alarms.md. The answer "
+    "has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
+    response_model=EvidenceBody,
+    response_description="The evidence; no versions while nothing is settled",
+    responses=NOT_MODIFIED | problems(404, 422, 503),
+)
+async def evidence(
+    request: Request, services: ServicesOf, model: str, query: Annotated[EvidenceQuery, Query()]
+) -> Response:
+    from_ms = parse_time(query.from_, "from") if query.from_ else None
+    to_ms = parse_time(query.to, "to") if query.to else None
+    step_ms = parse_step(query.step, STEP_MS) if query.step else None
+    if from_ms is None and (to_ms is not None or step_ms is not None):
+        raise Problem(422, "invalid-parameter", "to and step are of the history: name from as well, the time it begins")
+    snapshot = services.latest().snapshot
+    check_model({*snapshot.models, *services.declared}, model)
+    found = snapshot.models[model].evidence.versions if model in snapshot.models else {}
+    if query.version and query.version not in found:
+        raise UnknownSeries(
+            f"no evidence on version {query.version!r} of model {model!r}; there is of {listed(found.keys())}"
+        )
+    versions = [_version(services, *one) for one in sorted(found.items()) if query.version in ("", one[0])]
+    if from_ms is None:
+        return tagged_response(request, tagged({"model": model, "step": None, "versions": versions}))
+    newest_ms = max((one.to_ms for one in found.values()), default=services.clock.now_ms())
+    until_ms = newest_ms if to_ms is None else to_ms
+    _check_order(query, from_ms, until_ms)
+
+    def read() -> Response:
+        points = services.evidence_history.read(model, from_ms=from_ms, to_ms=until_ms)
+        shown = [points[row["version"]] for row in versions if row["version"] in points]
+        first_ms = min((int(of["to_ms"][0]) for of in shown if of.size), default=until_ms)
+        used_ms = step_ms or fitting_step(first_ms, until_ms, MAX_POINTS)
+        for row in versions:
+            thin = thinned(points.get(row["version"], NO_POINTS), used_ms)
+            if thin.size > MAX_POINTS:
+                raise _too_many(thin.size, MAX_POINTS, fitting_step(first_ms, until_ms, MAX_POINTS))
+            row["history"] = _history(thin)
+        return tagged_response(request, tagged({"model": model, "step": _duration(used_ms), "versions": versions}))
+
+    return await services.lookups.run(read)
+
+
+def _version(services: Services, version: str, found: VersionEvidence) -> dict[str, Any]:
+    return {
+        "version": version,
+        "settled_to": format_time(found.to_ms),
+        "detectors": [_detector(services, *one) for one in found.levels.items()],
+        "resting": found.resting or None,
+        "shock": None if found.shock is None else _shock(found.shock),
+        "history": None,
+    }
+
+
+def _detector(services: Services, name: str, level: EvidenceLevel) -> dict[str, Any]:
+    raised = level.raised
+    return {
+        "detector": name,
+        **_level(level),
+        "sentence": f"evidence since {format_time(level.since_ms)}: {_power(level.log10_evidence)}; "
+        f"{_budget(services.false_alarms_per_year)} is {_power(level.log10_line)}",
+        "alarm": None
+        if raised is None
+        else {
+            "at": format_time(raised.end_ms),
+            "log10_evidence": raised.log10_evidence,
+            "segment": raised.segment,
+            "since": format_time(raised.since_ms),
+            "segments": raised.segments,
+        },
+    }
+
+
+def _level(level: EvidenceLevel) -> dict[str, Any]:
+    return {
+        "log10_evidence": level.log10_evidence if level.log10_evidence > NO_EVIDENCE else None,
+        "log10_line": level.log10_line,
+        "segment": level.segment,
+        "since": format_time(level.since_ms),
+    }
+
+
+def _shock(shock: Shock) -> dict[str, Any]:
+    numbers = {name: getattr(shock, name) for name in ("deviation", "lower", "upper", "periods")}
+    return numbers | {"covered": shock.covered, "sentence": shock.sentence}
+
+
+def _power(log10: float) -> str:
+    return f"10^{log10:.1f}" if log10 > NO_EVIDENCE else "0"
+
+
+def _budget(per_year: float) -> str:
+    return "one false alarm a year" if per_year == 1.0 else f"{per_year:g} false alarms a year"
+
+
+def _row(model: str, version: str, found: VersionEvidence) -> dict[str, Any]:
+    name = max(found.levels, key=lambda name: found.levels[name].strength)
+    level = found.levels[name]
+    return {
+        "model": model,
+        "version": version,
+        "settled_to": format_time(found.to_ms),
+        "detector": name,
+        **_level(level),
+        "firing": level.raised is not None,
+    }
+
+
+def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    value = NO_EVIDENCE if row["log10_evidence"] is None else row["log10_evidence"]
+    return not row["firing"], row["log10_line"] - value, row["model"], row["version"]
+
+
+def _history(points: Any) -> dict[str, Any]:
+    has_line = ~np.isnan(points["log10_line"])
+    return {
+        "to": _times(points["to_ms"]),
+        "detectors": {
+            name: {
+                "log10_evidence": _numbers(points["log10_evidence"][:, at]),
+                "log10_line": _numbers(points["log10_line"][:, at]),
+                "firing": points["firing"][:, at].tolist(),
+            }
+            for at, name in enumerate(DETECTORS)
+            if has_line[:, at].any()
+        },
+    }
+
+
+def _numbers(values: Any) -> list[float]:
+    """With three digits after the point, which a figure shows; nan becomes null in JSON."""
+    rounded: list[float] = np.round(np.asarray(values, np.float64), 3).tolist()
+    return rounded
+
+
+def _times(times_ms: Any) -> list[str]:
+    texts: list[str] = np.datetime_as_string(np.asarray(times_ms).astype("M8[ms]"), timezone="UTC").tolist()
+    return texts
+
+
+def _check_order(query: EvidenceQuery | FleetQuery, from_ms: int, to_ms: int) -> None:
+    if from_ms > to_ms:
+        until = query.to or format_time(to_ms)
+        raise Problem(422, "invalid-parameter", f"from must not be later than to, got {query.from_} and {until}")
+
+
+def _too_many(points: int, most: int, fitting_ms: int) -> Problem:
+    return Problem(
+        422,
+        "invalid-parameter",
+        f"the history would have {points:,} points of a version, and an answer has at most {most:,}: set "
+        f"step={_duration(fitting_ms)}, or a later from",
+    )
+
+
+def _duration(milliseconds: int) -> str:
+    return format_duration(timedelta(milliseconds=milliseconds))
