@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from monitor.http.schemas import Body, field
+from monitor.measures.base import Unit
 
 Number = float | None
 
@@ -122,3 +123,59 @@ class WindowDiagramsBody(Body):
     diagrams: DiagramsBody | None = Field(
         description="null where no prediction has an outcome", json_schema_extra={"example": DiagramsBody.example()}
     )
+
+
+class SegmentBody(Body):
+    """One segment, a value for each of the steps; null where it has no window that ends in the step."""
+
+    segment: str = field("region=eu")
+    n: list[int | None] = field([812, 790], "predictions whose outcome is known or implied")
+    gap: list[Number] = field([0.0312, 0.0297], "mean prediction less prevalence: above 0 where it is too high")
+    value: list[Number] = field([0.0331, 0.0302], "the measure")
+    null_q95: list[Number] = field([0.0172, 0.0175], "its 95% point if the model were perfectly calibrated")
+    q_value: list[Number] = field(
+        [0.0125, 0.02], "false-discovery rate at which it is called miscalibrated among the segments of the step"
+    )
+
+
+class SegmentsBody(Body):
+    """One measure of all segments of a version over time."""
+
+    model: str = field("churn")
+    version: str = field("7")
+    window: str = field("24h")
+    measure: str = field("smce")
+    unit: Unit = field("ratio")
+    step: str = field("6h", "each value is of the last window that ends in a step of this length")
+    steps: list[str] = field(
+        ["2026-11-20T00:00:00.000Z", "2026-11-20T06:00:00.000Z"],
+        "starts of the steps, RFC 3339, without those in which no window ends",
+    )
+    segments: list[SegmentBody] = field([SegmentBody.example()], "by name, with `all` among them")
+
+
+class CohortBody(Body):
+    """The predictions of one age."""
+
+    cohort: str = field("25-50%", "age in parts of the horizon; mature: the horizon has passed")
+    from_seconds: float = field(21600.0, "age from which they are")
+    to_seconds: float | None = field(43200.0, "age below which they are; null where there is no limit")
+    predictions: int = field(5120)
+    labelled: int = field(3301, "those with an outcome; implied negatives do not count")
+
+
+class VersionCoverageBody(Body):
+    """How many predictions of a version have an outcome, by age."""
+
+    version: str = field("7")
+    cohorts: list[CohortBody] = field([CohortBody.example()], "ascending by age")
+
+
+class CoverageBody(Body):
+    """How many predictions of a model have an outcome, by age."""
+
+    model: str = field("churn")
+    evaluated_at: str | None = field(
+        "2026-11-20T18:00:04.000Z", "when it was counted, RFC 3339; null before the first evaluation of the model"
+    )
+    versions: list[VersionCoverageBody] = field([VersionCoverageBody.example()], "by name")
