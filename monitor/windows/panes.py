@@ -320,6 +320,16 @@ class ClosedPanes:
         total = _total(parts)
         return GridTable(total.cell, total.values)
 
+    def sum_settled(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
+        """The same for any span before the settled edge. It is not kept, as the sums of windows are, which move on."""
+        known = self._models.get(series.model)
+        if known is None or series not in known.series:
+            return GridTable.zero()
+        with self._lock:
+            cells = known.levels[slide_ms].cells(slide_ms, from_ms, to_ms)
+            total = _total(part.of_series(known.series[series]) for part in cells)
+        return GridTable(total.cell, total.values)
+
     def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
         """Sketch of whole probability vectors in the panes that start in [from, to); None if the series has none."""
         known = self._models.get(series.model)
