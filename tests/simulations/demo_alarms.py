@@ -44,8 +44,9 @@ def steps(model: SimulatedModel, days: float, seed: int, pane_ms: int) -> Iterat
         length_ms = AT_ONCE_MS if changing else min(HOUR_MS, end_ms - at_ms)
         cohort = draw_cohort(model.regime((at_ms - change_ms) / 1000), at_ms, length_ms, RATE, rng)
         joined = cohort.answered & (cohort.outcome_ms - cohort.time_ms <= HORIZON_MS)
-        columns = (cohort.time_ms, cohort.prediction, cohort.outcome.astype(np.int64), cohort.outcome_ms)
-        yield steps_of(Part(*(column[joined] for column in columns)), pane_ms)
+        outcome = cohort.outcome[joined].astype(np.int64)
+        part = Part(cohort.time_ms[joined], cohort.prediction[joined], outcome, cohort.outcome_ms[joined])
+        yield steps_of(part, pane_ms)
         at_ms += length_ms
 
 

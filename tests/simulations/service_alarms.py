@@ -5,7 +5,7 @@ Steps are closed as the stream does, read by the detectors of a version, and exp
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -103,7 +103,7 @@ def prior_shift(prevalence: float, odds: float, seed: int) -> Explained:
     )
 
 
-def _holds(document: dict[str, Any], odds: float) -> bool:
+def _holds(document: Mapping[str, Any], odds: float) -> bool:
     lower, upper = document["after"]["offset_interval"]
     return bool(lower <= math.log(odds) <= upper)
 
