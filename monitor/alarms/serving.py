@@ -193,9 +193,11 @@ class ServedMaps:
             return Harm(from_ms, to_ms)
         if loaded.resting:
             events = self._store.read_sample(*serving[:2], from_ms=from_ms, to_ms=to_ms).events
-            if not len(events):
+            try:
+                served = loaded.apply(events)
+            except InputError:  # none are kept, or features were others for most of that time
                 return Harm(from_ms, to_ms)
-            served, count = loaded.apply(events), np.ones(len(events), np.int64)
+            count = np.ones(len(events), np.int64)
             return Harm.of((from_ms, to_ms), events.prediction, served, events.outcome, count)
         scores = self._table(SeriesKey(serving.model, serving.version, ALL), from_ms, to_ms)
         p, count = np.tile(scores.score, 2), np.concatenate([scores.positives, scores.negatives])
@@ -246,7 +248,7 @@ class Harm(NamedTuple):
 
     def __str__(self) -> str:
         if self.n == 0:
-            return "its events are not kept any more"
+            return "the events since then cannot be compared"
         lower, upper = self.difference - self.half_width, self.difference + self.half_width
         return f"Brier score {self.difference:+.2g} ({lower:+.2g} to {upper:+.2g}) on {self.n:,} events"
 
