@@ -39,6 +39,9 @@ from monitor.windows.snapshot import EvidenceLevel, Raised
 SERVING_MAP: Final = "serving_map"
 """The detector of a map that does harm: only versions with a map have it."""
 
+HARM: Final = "harm"
+"""Label of an alert about a map."""
+
 _CLASSES: Final = "the probabilities of all classes"
 
 _NORMAL_975: Final = 1.959963984540054
@@ -176,15 +179,14 @@ class ServedMaps:
         before = self._harm(serving, serving.from_ms, since_ms)
         command = f"monitor rollback {model} --version {version}"
         document = {
-            "label": "harm",
+            "label": HARM,
             "map": serving.map_id,
             "revision": serving.revision,
-            "since": format_time(since_ms),
             "after": after.to_json(),
             "before": before.to_json(),
             "remedy": {"text": "roll the map back", "command": command},
         }
-        summary = f"the map {serving.map_id} does harm since {format_time(since_ms)}: {after}; {command}"
+        summary = f"The map {serving.map_id} does harm since {format_time(since_ms)}: {after}; {command}"
         return summary, after.n, document
 
     def _harm(self, serving: Serving, from_ms: int, to_ms: int) -> "Harm":

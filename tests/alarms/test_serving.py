@@ -109,7 +109,7 @@ def test_a_map_that_turns_harmful_raises_an_alert_that_names_it(
     assert alert.state == "firing"
     found = replica.alerts.alert(alert.id).finding
     assert abs(found.since_ms - turned_ms) <= 40 * 60_000
-    assert found.summary.startswith("the map rc_1 does harm since 2025-10-09T")
+    assert found.summary.startswith("The map rc_1 does harm since 2025-10-09T")
     assert found.summary.endswith("; monitor rollback churn --version 7")
     document = found.document
     assert (document["label"], document["map"], document["revision"]) == ("harm", "rc_1", champion.revision)
@@ -150,7 +150,7 @@ def test_a_harmful_map_is_rolled_back_by_the_service_where_promotion_is_automati
     assert changes[-1].note == "the map rc_1 was rolled back by the service"
     entry = refits.audit(limit=100)[-1]
     assert (entry.actor, entry.action, entry.subject) == ("service", "rolled_back", "rc_1")
-    assert entry.detail["note"].startswith(f"automatic, alert {alert.id}: the map rc_1 does harm since 2025-10-09T")
+    assert entry.detail["note"].startswith(f"automatic, alert {alert.id}: The map rc_1 does harm since 2025-10-09T")
     assert "where 10^3.9 is an alarm" not in entry.detail["note"]
     # Once: the next evaluation finds nothing to roll back, and predictions are judged as they are.
     written = len(refits.audit(limit=100))

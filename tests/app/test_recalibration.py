@@ -184,7 +184,7 @@ def test_a_map_that_turns_harmful_is_rolled_back_by_the_service(
 
     eventually(lambda: [alert["state"] for alert in alerts()] == ["resolved"], shown=alerts)
     assert lifecycle.store.job(job.id).state is JobState.ROLLED_BACK
-    assert f"the map {job.id} does harm since" in alerts()[0]["summary"]
+    assert f"The map {job.id} does harm since" in alerts()[0]["summary"]
     entry = lifecycle.store.audit(limit=100)[-1]
     assert (entry.actor, entry.action, entry.subject) == ("service", "rolled_back", job.id)
     eventually(lambda: lifecycle.serving.apply("churn", "7", [0.9]).prediction == [0.9])
