@@ -41,6 +41,9 @@ from monitor.windows.snapshot import EvidenceLevel, Raised
 SERVING_MAP: Final = "serving_map"
 """The detector of a map that does harm: only versions with a map have it."""
 
+HARM: Final = "harm"
+"""Label of an alert about a map."""
+
 _CLASSES: Final = "the probabilities of all classes"
 
 _NORMAL_975: Final = 1.959963984540054
@@ -178,10 +181,9 @@ class ServedMaps:
         before = self._harm(serving, serving.from_ms, since_ms)
         command = f"monitor rollback {shlex.quote(model)} --version {shlex.quote(version)}"
         document = {
-            "label": "harm",
+            "label": HARM,
             "map": serving.map_id,
             "revision": serving.revision,
-            "change_point": {"at": format_time(since_ms)},
             "after": after.to_json(),
             "before": before.to_json(),
             "remedy": {"text": "Roll the map back.", "command": command},
@@ -196,9 +198,11 @@ class ServedMaps:
             return Harm(from_ms, to_ms)
         if loaded.resting:
             events = self._store.read_sample(*serving[:2], from_ms=from_ms, to_ms=to_ms).events
-            if not len(events):
+            try:
+                served = loaded.apply(events)
+            except InputError:  # none are kept, or features were others for most of that time
                 return Harm(from_ms, to_ms)
-            served, count = loaded.apply(events), np.ones(len(events), np.int64)
+            count = np.ones(len(events), np.int64)
             return Harm.of((from_ms, to_ms), events.prediction, served, events.outcome, count)
         scores = self._table(SeriesKey(serving.model, serving.version, ALL), from_ms, to_ms)
         p, count = np.tile(scores.score, 2), np.concatenate([scores.positives, scores.negatives])
@@ -249,7 +253,7 @@ class Harm(NamedTuple):
 
     def __str__(self) -> str:
         if self.n == 0:
-            return "its events are not kept any more"
+            return "the events since then cannot be compared"
         lower, upper = self.difference - self.half_width, self.difference + self.half_width
         return (
             f"it adds {self.difference:.2g} ({lower:.2g} to {upper:.2g}) to the Brier score of {self.n:,} predictions"

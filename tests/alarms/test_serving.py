@@ -110,7 +110,7 @@ def test_a_map_that_turns_harmful_raises_an_alert_that_names_it(
     found = replica.alerts.alert(alert.id).finding
     assert abs(found.since_ms - turned_ms) <= 40 * 60_000
     assert found.summary.startswith("The map rc_1 of churn 7 does harm since 2025-10-09 ")
-    assert found.summary.endswith("; monitor rollback churn --version 7")
+    assert found.summary.endswith(" Roll it back.")
     document = found.document
     assert (document["label"], document["map"], document["revision"]) == ("harm", "rc_1", champion.revision)
     assert document["remedy"]["command"] == "monitor rollback churn --version 7"
