@@ -8,7 +8,10 @@ from monitor.events.model import SeriesKey
 from monitor.store.alerts import Finding, Kind
 from monitor.windows.snapshot import EvidenceLevel, VersionEvidence
 
-_KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {"calibration": ("calibration", "prevalence"), "change": ("change",)}
+_KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
+    "change": ("change",),
+}
 """Kind of an alert -> the detectors that raise it."""
 
 _EXPLAINED_LOG10: Final = 1.0

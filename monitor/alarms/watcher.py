@@ -1,13 +1,15 @@
 """Follows the evidence on all versions that are evaluated here, from settled panes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 import structlog
 
 from monitor.alarms.finding import Finding
-from monitor.alarms.watch import DETECTORS, VersionWatch
+from monitor.alarms.watch import WEIGHTS, VersionWatch, lines_of
 from monitor.errors import StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.budget import share_budget
@@ -37,6 +39,12 @@ class Watcher:
         False alarms a year of all models together.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
+    detectors
+        Weight of each in the sharing of the budget; one of weight 0 is switched off.
+    weight
+        Model -> weight of each of its versions in that.
+    within_horizon
+        Model -> whether its outcomes may depend on each other within a horizon.
     explain
         Makes findings of the evidence on a model.
     """
@@ -48,12 +56,18 @@ class Watcher:
         *,
         per_year: float,
         tolerance: Callable[[str], float],
+        detectors: Mapping[str, float] = WEIGHTS,
+        weight: Callable[[str], float] = lambda _: 1.0,
+        within_horizon: Callable[[str], bool] = lambda _: False,
         explain: Callable[[str, Mapping[str, VersionEvidence]], Sequence[Finding]] = lambda _, __: (),
     ) -> None:
         self._panes = panes
         self._store = store
         self._per_year = per_year
         self._tolerance = tolerance
+        self._detectors = detectors
+        self._weight = weight
+        self._within_horizon = within_horizon
         self._explain = explain
         self._models: dict[str, _Model] = {}
         self._findings: Mapping[str, Sequence[Finding]] = {}
@@ -80,39 +94,74 @@ class Watcher:
             del self._models[model]
         new = [model for model, epoch in epochs.items() if self._epoch(model) != epoch]
         self._models.update(self._load(new, epochs))
-        wholes = {(key.model, key.version): 1.0 for key in self._panes.series() if key.segment == ALL}
-        shares = share_budget(self._per_year, wholes, dict.fromkeys(DETECTORS, 1.0)) if wholes else {}
-        lines: dict[tuple[str, str], dict[str, float]] = {unit: {} for unit in wholes}
-        for (unit, name), share in shares.items():
-            lines[unit][name] = 1.0 / share
+        new_steps: dict[str, tuple[Mapping[SeriesKey, Steps], int]] = {}
+        for model in epochs:
+            with self._failing_alone(model):
+                new_steps[model] = self._steps(model)
+        lines = self._lines({(key.model, key.version) for steps, _ in new_steps.values() for key in steps})
         found: dict[str, ModelEvidence] = {}
         findings: dict[str, Sequence[Finding]] = {}
-        for model in epochs:
-            try:
-                found[model] = self._models[model].update(*self._steps(model), lines)
+        for model, steps in new_steps.items():
+            with self._failing_alone(model):
+                found[model] = self._models[model].update(*steps, lines)
                 findings[model] = self._explain(model, found[model].versions)
-            except StoreUnavailable:
-                raise
-            except Exception as error:  # noqa: BLE001 - one model never stops the others
-                self._note_failure(model, error)
         self._findings = findings
         return found
 
-    def _note_failure(self, model: str, error: Exception) -> None:
-        reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
-        if self._failures.get(model) != reason:  # logged once, not at every evaluation
-            self._failures[model] = reason
-            _log.error("no evidence on a model", model=model, reason=reason, exc_info=error)
+    @contextmanager
+    def _failing_alone(self, model: str) -> Iterator[None]:
+        """One model never stops the others."""
+        try:
+            yield
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - see above
+            reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
+            if self._failures.get(model) != reason:  # logged once, not at every evaluation
+                self._failures[model] = reason
+                _log.error("no evidence on a model", model=model, reason=reason, exc_info=error)
+
+    def _lines(self, with_steps: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Mapping[str, float]]:
+        """(model, version) -> detector -> evidence at which it raises an alarm.
+
+        Versions that have stopped have no share, except for those that come back: ``with_steps``.
+        """
+        wholes = [(key.model, key.version) for key in self._panes.series() if key.segment == ALL]
+        to_ms, forget_ms = evidence.read_ends(self._store.database), self._panes.longest_kept_ms
+        for of_model in self._models.values():
+            to_ms.update(of_model.ends_ms())
+        versions = {
+            (model, version): self._weight(model)
+            for model, version in wholes
+            if (model, version) in with_steps
+            or self._panes.edge_ms(model) - to_ms.get((model, version), math.inf) <= forget_ms
+        }
+        shares: dict[tuple[str, str], dict[str, float]] = {version: {} for version in versions}
+        for (unit, name), share in share_budget(self._per_year, versions, self._detectors).items():
+            shares[unit][name] = share
+        return {
+            unit: lines_of(of_unit, within_horizon=self._within_horizon(unit[0])) for unit, of_unit in shares.items()
+        }
 
     def _epoch(self, model: str) -> int:
         known = self._models.get(model)
         return _NEVER if known is None else known.epoch
 
     def _load(self, models: Collection[str], epochs: Mapping[str, int]) -> dict[str, "_Model"]:
-        loaded = {model: _Model(model, epochs[model], self._tolerance(model)) for model in models}
+        loaded = {
+            model: _Model(
+                model, epochs[model], self._tolerance(model), self._block_ms(model), self._panes.longest_kept_ms
+            )
+            for model in models
+        }
         for stored in evidence.read(self._store.database, models):
             loaded[stored.model].add(stored)
         return loaded
+
+    def _block_ms(self, model: str) -> int:
+        """The horizon of a model in whole panes."""
+        pane_ms = self._panes.narrowest_ms
+        return max(-(-self._panes.policy(model).horizon_ms // pane_ms), 1) * pane_ms
 
     def _steps(self, model: str) -> tuple[Mapping[SeriesKey, Steps], int]:
         """The steps of a model that evidence does not hold, and up to when they reach."""
@@ -144,19 +193,27 @@ class Watcher:
 class _Model:
     """The evidence on the versions of a model."""
 
-    def __init__(self, name: str, epoch: int, tolerance: float) -> None:
+    def __init__(self, name: str, epoch: int, tolerance: float, block_ms: int, forget_ms: int) -> None:
         self.name = name
         self.epoch = epoch
         self.to_ms = 0
         self._tolerance = tolerance
+        self._block_ms = block_ms
+        self._forget_ms = forget_ms
         self._watches: dict[str, VersionWatch] = {}
         self._states: dict[str, StoredEvidence] = {}
 
     def add(self, stored: StoredEvidence) -> None:
         """Continue from what was stored of a version."""
         state = evidence.decode(stored.state)
-        self._watches[stored.version] = VersionWatch.from_state(stored.model, stored.version, stored.to_ms, state)
+        watch = VersionWatch.from_state(stored.model, stored.version, stored.to_ms, state)
+        watch.set(tolerance=self._tolerance, block_ms=self._block_ms, forget_ms=self._forget_ms)
+        self._watches[stored.version] = watch
         self.to_ms = max(self.to_ms, stored.to_ms)
+
+    def ends_ms(self) -> dict[tuple[str, str], int]:
+        """(Model, version) -> end of its evidence."""
+        return {(self.name, version): watch.to_ms for version, watch in self._watches.items()}
 
     def update(
         self, steps: Mapping[SeriesKey, Steps], to_ms: int, lines: Mapping[tuple[str, str], Mapping[str, float]]
@@ -169,15 +226,18 @@ class _Model:
             watch = self._watches.get(version)
             if watch is None:
                 begin_ms = min(int(of_series.end_ms[0]) for of_series in of_version.values()) - 1
-                watch = self._watches[version] = VersionWatch(self.name, version, self._tolerance, begin_ms)
+                watch = VersionWatch(self.name, version, self._tolerance, begin_ms, self._block_ms, self._forget_ms)
+                self._watches[version] = watch
             watch.update(of_version, lines[self.name, version])
             state = evidence.encode(watch.state())
             self._states[version] = StoredEvidence(self.name, version, watch.to_ms, state)
         self.to_ms = max(self.to_ms, to_ms)
-        # Of a version whose panes are gone, evidence waits for more.
+        for version in [version for version in self._watches if (self.name, version) not in lines]:
+            # It has stopped. Its row in the store is removed by the housekeeping.
+            del self._watches[version]
+            self._states.pop(version, None)
         known = {
             version: VersionEvidence(watch.to_ms, watch.levels(lines[self.name, version]))
             for version, watch in self._watches.items()
-            if (self.name, version) in lines
         }
         return ModelEvidence(known, [self._states[version] for version in sorted(self._states)])
