@@ -5,7 +5,7 @@ from typing import Final
 from monitor.alarm_simulation.alarms import Setting
 from monitor.alarm_simulation.scenarios import Scenario
 from monitor.alarm_simulation.simulate import Simulation
-from monitor.alarms.watch import DETECTORS
+from monitor.alarms.watch import WEIGHTS
 from monitor.reports.formatting import count
 from monitor.reports.view import Cell, Column, Lead, Section, Table, View, row
 
@@ -99,8 +99,8 @@ def _delay(simulation: Simulation, scenario: Scenario, setting: Setting) -> Cell
 
 def _by_detector(simulation: Simulation, scenarios: list[Scenario]) -> Section:
     setting = simulation.plan.shown
-    columns = [Column("scenario", words=True), *(Column(name) for name in DETECTORS)]
-    rows = [row(one.title, *(_events(simulation, one, setting, name) for name in DETECTORS)) for one in scenarios]
+    columns = [Column("scenario", words=True), *(Column(name) for name in WEIGHTS)]
+    rows = [row(one.title, *(_events(simulation, one, setting, name) for name in WEIGHTS)) for one in scenarios]
     title = f"By detector, with {setting_text(setting, simulation.fleet.models)}"
     before = (
         "From the change to the alarm, in labelled predictions: the median of the runs; below it what 90% of them have "

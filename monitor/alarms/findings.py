@@ -12,7 +12,7 @@ from monitor.store.alerts import Finding, Kind
 from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence
 
 _KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "calibration": ("calibration", "prevalence"),
+    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
     "change": ("change",),
     "map": (SERVING_MAP,),
 }

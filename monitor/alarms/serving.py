@@ -347,6 +347,7 @@ class ServedVersion:
                 self.watch.update(steps, lines)
             return
         of_predictions = {name: line for name, line in lines.items() if name != SERVING_MAP}
+        line = lines.get(SERVING_MAP)  # none where that detector is switched off
         loaded = maps.load(serving.map_id)
         self.resting = loaded.resting
         if not loaded.resting and any(segment.startswith(f"{CLASS}=") for segment in steps):
@@ -355,21 +356,22 @@ class ServedVersion:
             if steps:
                 moved = {segment: recalibrate_steps(one, loaded.recalibrate) for segment, one in steps.items()}
                 self.watch.update(moved, of_predictions)
-                self._map.update(loaded.bets.bet(steps[ALL]), lines[SERVING_MAP])
+                if line is not None:
+                    self._map.update(loaded.bets.bet(steps[ALL]), line)
             return
-        if loaded.map is None:
+        if loaded.map is None or line is None:
             return
         try:
             bets = maps.bet_on_samples(serving, loaded, self._map.to_ms, edge_ms)
         except InputError as error:
             self.resting = f"the map that serves cannot be applied: {error}"
         else:
-            self._map.update(bets, lines[SERVING_MAP])
+            self._map.update(bets, line)
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""
         levels = self.watch.levels(lines)
-        if self._map is not None:
+        if self._map is not None and SERVING_MAP in lines:
             levels[SERVING_MAP] = level_of(self._map.watch, self._map.raised, lines[SERVING_MAP])
         return levels
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from monitor.alarm_simulation.alarms import lines
-from monitor.alarms.watch import DETECTORS, VersionWatch
+from monitor.alarms.watch import WEIGHTS, VersionWatch
 from monitor.app.parts import make_kept_ms
 from monitor.cli.demo import demo_settings
 from monitor.demo import HORIZON_MS, MODELS, SimulatedModel
@@ -56,7 +56,7 @@ def alarms(model: SimulatedModel, days: float, seed: int) -> Mapping[str, float 
         settings = demo_settings(Path(folder), 0)
     at = lines(settings.alerts.false_alarms_per_year, len(MODELS))
     watch = VersionWatch(model.name, "1", settings.models.tolerance(model.name), 0)
-    first: dict[str, float | None] = dict.fromkeys(DETECTORS)
+    first: dict[str, float | None] = dict.fromkeys(WEIGHTS)
     for part in steps(model, days, seed, min(make_kept_ms(settings))):
         watch.update({ALL: part}, at)
         for name, level in watch.levels(at).items():
@@ -71,15 +71,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--days", type=float, default=100.0, help="simulated days (default: %(default)s)")
     parser.add_argument("--seeds", type=int, default=10, help="runs of each model (default: %(default)s)")
     given = parser.parse_args(arguments)
-    print(f"| model | runs | days | runs with an alarm | of {' | of '.join(DETECTORS)} | first hour, median |")
-    print("|---|---|---|---|" + "---|" * (len(DETECTORS) + 1))
+    print(f"| model | runs | days | runs with an alarm | of {' | of '.join(WEIGHTS)} | first hour, median |")
+    print("|---|---|---|---|" + "---|" * (len(WEIGHTS) + 1))
     with ThreadPoolExecutor() as pool:
         for model in MODELS:
             # Those that are wrong are found in hours.
             days = given.days if model.name in CALIBRATED else min(given.days, 1.0)
             found = list(pool.map(partial(alarms, model, days), range(given.seeds)))
             hours = [min((hour for hour in one.values() if hour is not None), default=np.inf) for one in found]
-            of_detector = (sum(one[name] is not None for one in found) for name in DETECTORS)
+            of_detector = (sum(one[name] is not None for one in found) for name in WEIGHTS)
             raised = [hour for hour in hours if np.isfinite(hour)]
             median = f"{np.median(raised):.2f}" if raised else "-"
             fields = (model.name, len(found), f"{days:g}", len(raised), *of_detector, median)

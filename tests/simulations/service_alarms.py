@@ -22,11 +22,14 @@ from monitor.alarms.findings import Explainer
 from monitor.alarms.watch import VersionWatch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.sequential.steps import Steps
+from monitor.store import evidence
 from monitor.store.alerts import Finding
 from monitor.store.base import ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
+from monitor.store.evidence import StoredEvidence
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import VersionEvidence
+from monitor.windows.snapshot import ModelEvidence, VersionEvidence
+from tests.alarms.streams import no_map
 from tests.alarms_benchmark import streams
 from tests.alarms_benchmark.scenarios import ACCEPTED
 
@@ -49,7 +52,7 @@ class Service:
     def __init__(self) -> None:
         self._panes = ClosedPanes({PANE_MS: 100 * 24 * HOUR_MS}, lambda _: POLICY)
         self._watch = VersionWatch(KEY.model, KEY.version, TOLERANCE, 0)
-        self._explainer = Explainer(Attribution(self._panes, [PANE_MS]), lambda _: TOLERANCE)
+        self._explainer = Explainer(Attribution(self._panes, [PANE_MS]), lambda _: TOLERANCE, no_map)
 
     def read(self, steps: Steps) -> dict[str, Finding]:
         """Close these steps; return the finding of each kind."""
@@ -64,7 +67,9 @@ class Service:
         assert closed is not None
         self._watch.update({ALL: closed[KEY]}, LINES)
         versions = {KEY.version: VersionEvidence(self._watch.to_ms, self._watch.levels(LINES))}
-        return {finding.kind: finding for finding in self._explainer.findings(KEY.model, versions)}
+        state = StoredEvidence(KEY.model, KEY.version, self._watch.to_ms, evidence.encode(self._watch.state()))
+        findings, _ = self._explainer.findings(KEY.model, ModelEvidence(versions, [state]))
+        return {finding.kind: finding for finding in findings}
 
 
 class Explained(NamedTuple):
