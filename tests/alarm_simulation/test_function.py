@@ -1,11 +1,13 @@
 """`monitor.simulate_alarms`."""
 
+import doctest
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import monitor
+import monitor.alarm_functions
 from monitor.errors import InputError
 
 
@@ -61,3 +63,9 @@ def test_the_usual_setting_is_shown() -> None:
 def test_errors_name_arguments(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         monitor.simulate_alarms(**arguments, progress=False)  # type: ignore[arg-type]
+
+
+def test_the_example_is_right() -> None:
+    result = doctest.testmod(monitor.alarm_functions)
+    assert result.attempted
+    assert not result.failed
