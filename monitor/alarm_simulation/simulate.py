@@ -295,7 +295,7 @@ def simulate(
         return scenario, number, follow(stream, alarms, course, hours=hours, until_raised=until_raised)
 
     done, total = 0, len(runs) * plan.runs
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
     try:
         waiting = [pool.submit(one, scenario, number) for scenario in runs for number in range(plan.runs)]
         for finished in as_completed(waiting):
