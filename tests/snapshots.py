@@ -136,7 +136,7 @@ def evidence_level(log10_evidence: float = 2.5, *, raised: bool = False, segment
 
 def evidence(shock: Shock | None = None, /, **levels: EvidenceLevel) -> VersionEvidence:
     """The evidence on one version, up to an hour ago."""
-    return VersionEvidence(NOW_MS - HOUR_MS, levels, shock)
+    return VersionEvidence(NOW_MS - HOUR_MS, levels, shock=shock)
 
 
 def with_evidence(of: Snapshot, versions: Mapping[tuple[str, str], VersionEvidence]) -> Snapshot:
