@@ -10,7 +10,7 @@ from monitor.store.alerts import Finding, Kind
 from monitor.windows.snapshot import EvidenceLevel, VersionEvidence
 
 _KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "calibration": ("calibration", "prevalence"),
+    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
     "change": ("change",),
     "map": (SERVING_MAP,),
 }

@@ -2,21 +2,28 @@
 
 import math
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import xxhash
 
 from monitor.events.model import ALL, CLASS
+from monitor.sequential.blocks import BlockBets
 from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.change import ChangeBets
 from monitor.sequential.detector import Bets, Detector
-from monitor.sequential.evidence import Alarm
+from monitor.sequential.evidence import YEAR_MS, Alarm, after
 from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
-from monitor.sequential.watch import Watch
+from monitor.sequential.watch import Event, Watch
 from monitor.windows.snapshot import EvidenceLevel, Raised
+
+_STEPS_AT_ONCE: Final = 256
+"""After an event, bets on the rest of so many steps are read again, or made again."""
 
 WHOLE: Final = "whole"
 SEGMENTS: Final = "segments"
@@ -26,18 +33,63 @@ CLASSES: Final = "classes"
 class DetectorKind(NamedTuple):
     """How a detector of one series is made."""
 
-    make: Callable[[float, int], Detector]
-    """From the tolerance of the model in logits, and a seed."""
+    make: Callable[["VersionWatch", int], Detector]
+    """For a version, from a seed."""
     restore: Callable[[Mapping[str, Any]], Detector]
     """From its state."""
+    settings: tuple[str, ...] = ()
+    """Attributes of the version that it is made from: with other values it starts anew."""
 
 
 DETECTORS: Final[Mapping[str, DetectorKind]] = {
-    "calibration": DetectorKind(lambda tolerance, _: CalibrationBets(tolerance), CalibrationBets.from_state),
-    "prevalence": DetectorKind(lambda tolerance, _: PrevalenceBets(tolerance), PrevalenceBets.from_state),
+    "calibration": DetectorKind(
+        lambda version, _: CalibrationBets(version.tolerance), CalibrationBets.from_state, ("tolerance",)
+    ),
+    "prevalence": DetectorKind(
+        lambda version, _: PrevalenceBets(version.tolerance), PrevalenceBets.from_state, ("tolerance",)
+    ),
     "change": DetectorKind(lambda _, seed: ChangeBets(seed), ChangeBets.from_state),
+    "calibration_even": DetectorKind(
+        lambda version, _: BlockBets(version.block_ms, 0, version.tolerance),
+        BlockBets.from_state,
+        ("tolerance", "block_ms"),
+    ),
+    "calibration_odd": DetectorKind(
+        lambda version, _: BlockBets(version.block_ms, 1, version.tolerance),
+        BlockBets.from_state,
+        ("tolerance", "block_ms"),
+    ),
 }
 """By name, as in the label of the series."""
+
+WEIGHTS: Final[Mapping[str, float]] = dict.fromkeys(("calibration", "prevalence", "change", "serving_map"), 1.0)
+"""Of the detectors that have a share of the budget of their own."""
+
+_WITHIN_HORIZON: Final[Mapping[str, tuple[str, ...]]] = {"calibration": ("calibration_even", "calibration_odd")}
+"""Detectors whose budget is for others where outcomes within a horizon depend on each other. Each gets an equal part.
+
+The null hypotheses of all others do not hold there.
+"""
+
+
+def lines_of(shares: Mapping[str, float], *, within_horizon: bool) -> dict[str, float]:
+    """Detectors of a version, and the evidence at which each raises an alarm.
+
+    Parameters
+    ----------
+    shares
+        Of the detectors that are declared: false alarms a year.
+    within_horizon
+        Whether outcomes within a horizon may depend on each other.
+    """
+    if not within_horizon:
+        return {name: 1.0 / share for name, share in shares.items()}
+    return {
+        name: len(names) / shares[declared]
+        for declared, names in _WITHIN_HORIZON.items()
+        if declared in shares
+        for name in names
+    }
 
 
 def raised_by(alarm: Alarm) -> Raised:
@@ -70,6 +122,10 @@ def group_of(segment: str) -> str:
     return CLASSES if segment.startswith(f"{CLASS}=") else SEGMENTS
 
 
+def _bet(detector: Detector, steps: Steps, *, held: bool) -> Bets:
+    return detector.bet(steps, held=held) if isinstance(detector, ChangeBets) else detector.bet(steps)
+
+
 @dataclass(slots=True)
 class VersionWatch:
     """Evidence and alarms on one version.
@@ -82,12 +138,18 @@ class VersionWatch:
         Logits by which true probabilities may differ from predictions without being evidence.
     to_ms
         Predictions before this time are in it.
+    block_ms
+        Length of the blocks of detectors for dependent outcomes: a horizon or more, and whole panes.
+    forget_ms
+        A version that has no predictions for longer has stopped. Where it comes back, all starts again.
     """
 
     model: str
     version: str
     tolerance: float
     to_ms: int
+    block_ms: int = 0
+    forget_ms: int = YEAR_MS
     _watches: dict[str, Watch] = field(default_factory=dict)
     """By detector, as what follows."""
     _raised: dict[str, Raised] = field(default_factory=dict)
@@ -100,28 +162,63 @@ class VersionWatch:
         Parameters
         ----------
         lines
-            Detector -> evidence at which an alarm is raised.
+            Detector -> evidence at which an alarm is raised. Of others, evidence is dropped.
         """
-        for name, line in lines.items():
-            watch = self._watches.setdefault(name, Watch(self.to_ms))
+        for name in self._watches.keys() - lines.keys():
+            self._drop(name)
+        ends_ms = np.unique(np.concatenate([of_series.end_ms for of_series in steps.values()]))
+        comes_back = np.diff(ends_ms, prepend=self.to_ms) > self.forget_ms
+        parts = np.cumsum(comes_back) * ends_ms.size + np.arange(ends_ms.size) // _STEPS_AT_ONCE
+        for start, stop in pairwise([*np.flatnonzero(np.diff(parts, prepend=-1)).tolist(), ends_ms.size]):
+            if comes_back[start]:
+                self.restart()
+                self.to_ms = int(ends_ms[start]) - 1
+            end_ms = int(ends_ms[stop - 1])
+            part = {segment: of_series.until(end_ms).after(self.to_ms) for segment, of_series in steps.items()}
+            for name, line in lines.items():
+                self._follow(name, part, line)
+            self.to_ms = end_ms
+
+    def _follow(self, name: str, steps: Mapping[str, Steps], line: float) -> None:
+        """Add steps to the evidence of one detector."""
+        watch = self._watches.setdefault(name, Watch(self.to_ms))
+        while steps:
+            detectors = {segment: self._detector(name, segment) for segment in steps}
+            # What these bet depends on whether the alarm fires: once that changes, they go back to then.
+            earlier = {segment: copy(one) for segment, one in detectors.items() if isinstance(one, ChangeBets)}
+            fired = watch.firing
             bets: dict[str, dict[str, Bets]] = {}
-            for segment, of_series in steps.items():
-                bets.setdefault(group_of(segment), {})[segment] = self._detector(name, segment).bet(of_series)
-            for event in watch.update(bets, line):
-                if event.alarm is None:
-                    del self._raised[name]
-                else:
-                    raised, first = raised_by(event.alarm), self._raised.get(name)
-                    self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
-        self.to_ms = max(int(of_series.end_ms[-1]) for of_series in steps.values())
+            for segment, detector in detectors.items():
+                of_group = bets.setdefault(group_of(segment), {})
+                of_group[segment] = _bet(detector, steps[segment], held=fired)
+            rest: Mapping[str, Steps] = {}
+            while not rest and (event := watch.update_until_event(bets, line)) is not None:
+                self._note(name, event)
+                bets = after(bets, event.end_ms)
+                if earlier and watch.firing != fired:
+                    for segment, detector in earlier.items():
+                        detector.bet(steps[segment].until(event.end_ms), held=fired)
+                        self._series[name, segment] = detector
+                    rest = {segment: of_series.after(event.end_ms) for segment, of_series in steps.items()}
+            steps = rest
+
+    def _note(self, name: str, event: Event) -> None:
+        if event.alarm is None:
+            del self._raised[name]
+        else:
+            raised, first = raised_by(event.alarm), self._raised.get(name)
+            self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""
-        return {name: level_of(watch, self._raised.get(name), lines[name]) for name, watch in self._watches.items()}
+        return {
+            name: level_of(watch, self._raised.get(name), lines[name])
+            for name, watch in self._watches.items()
+            if name in lines
+        }
 
-    def restart(self, from_ms: int) -> None:
-        """Let all evidence start again at 0, about predictions from this time on."""
-        self.to_ms = max(self.to_ms, from_ms)
+    def restart(self) -> None:
+        """Let all evidence start again at 0, about what predictions and outcomes are from now on."""
         self._watches.clear()
         self._raised.clear()
         self._series.clear()
@@ -131,6 +228,7 @@ class VersionWatch:
         series = sorted(self._series.items(), key=lambda item: item[0])
         return {
             "tolerance": self.tolerance,
+            "block_ms": self.block_ms,
             "watches": {name: watch.state() for name, watch in self._watches.items()},
             "raised": {name: list(raised) for name, raised in self._raised.items()},
             "series": [[*key, detector.state()] for key, detector in series],
@@ -144,6 +242,7 @@ class VersionWatch:
             version,
             state["tolerance"],
             to_ms,
+            state["block_ms"],
             _watches={name: Watch.from_state(one) for name, one in state["watches"].items() if name in DETECTORS},
             _raised={name: Raised(*one) for name, one in state["raised"].items() if name in DETECTORS},
             _series={
@@ -153,11 +252,25 @@ class VersionWatch:
             },
         )
 
+    def set(self, *, tolerance: float, block_ms: int, forget_ms: int) -> None:
+        """Change settings. Detectors that were made from others start again at 0."""
+        self.forget_ms = forget_ms
+        changed = {"tolerance": tolerance != self.tolerance, "block_ms": block_ms != self.block_ms}
+        self.tolerance, self.block_ms = tolerance, block_ms
+        for name in list(self._watches):
+            if any(changed[key] for key in DETECTORS[name].settings):
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        del self._watches[name]
+        self._raised.pop(name, None)
+        self._series = {key: detector for key, detector in self._series.items() if key[0] != name}
+
     def _detector(self, name: str, segment: str) -> Detector:
         key = name, segment
         if key not in self._series:
             seed = xxhash.xxh3_64_intdigest(f"{self.model}\0{self.version}\0{segment}".encode()) >> 1
-            self._series[key] = DETECTORS[name].make(self.tolerance, seed)
+            self._series[key] = DETECTORS[name].make(self, seed)
         return self._series[key]
 
 

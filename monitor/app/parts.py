@@ -188,6 +188,9 @@ def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Wat
         store,
         per_year=settings.alerts.false_alarms_per_year,
         tolerance=tolerance,
+        detectors=settings.alerts.detectors.model_dump(),
+        weight=lambda model: settings.models.of(model).alert_weight,
+        within_horizon=lambda model: settings.models.of(model).dependence == "within_horizon",
         explain=Explainer(Attribution(panes, widths_ms, maps.serve), maps, tolerance).findings,
         maps=maps,
     )

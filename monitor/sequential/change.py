@@ -15,7 +15,7 @@ calibrated model moved, those at the ends moved within their group, and their ou
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Self
 
@@ -54,6 +54,8 @@ class ChangeBets:
     with 2,000 offsets of .25 and few slopes. Later events join the reference, so that a change which is not seen
     becomes part of it.
 
+    Copies (``copy.copy``) share nothing that changes.
+
     Parameters
     ----------
     seed
@@ -85,12 +87,21 @@ class ChangeBets:
             *(f"bump {bump:+g} in eighth {eighth} of the reference" for eighth in range(1, 9) for bump in BUMPS),
         ]
 
-    def bet(self, steps: Steps) -> Bets:
-        """Bet on each block that the steps finish: a row for each."""
+    def bet(self, steps: Steps, *, held: bool = False) -> Bets:
+        """Bet on each block that the steps finish: a row for each.
+
+        Parameters
+        ----------
+        held
+            Whether to leave the events of these blocks out of the reference, once that is complete: while an alarm
+            fires, so that a change that was seen does not become part of it. Bets against a reference that stays are
+            not independent of each other: they tell when the alarm is over, and no budget holds for them.
+        """
         learnt = self._learn(steps) if self._groups is None else 0
         if self._groups is None:
             return Bets(np.zeros(0, np.int64), np.zeros((0, len(self.names))))
-        return self._groups.bet(steps.part(learnt, steps.end_ms.size), self._seed)
+        self._groups, bets = self._groups.bet(steps.part(learnt, steps.end_ms.size), self._seed, held=held)
+        return bets
 
     def _learn(self, steps: Steps) -> int:
         """Add steps to the reference until it is complete, and return their number."""
@@ -122,7 +133,7 @@ class ChangeBets:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Groups:
-    """Groups of predictions, and the events of each so far, to which bets add those of their steps."""
+    """Groups of predictions, and the events of each so far."""
 
     starts: Ints
     """The cells in which the groups after the first begin, ascending."""
@@ -131,7 +142,7 @@ class _Groups:
     logit: Floats
     """Of each group, relative to the mean of the reference, shape (groups,)."""
     before: Ints
-    """Events of the reference and of finished blocks, and the positive ones among them, shape (groups, 2)."""
+    """Events of the reference and of the blocks that joined it, and the positive ones among them, shape (groups, 2)."""
     block: Ints
     """The same of the unfinished block."""
     expected: Floats
@@ -152,7 +163,9 @@ class _Groups:
         logit = np.bincount(group, z) / np.bincount(group) - float(count @ z[reference.cell]) / reference.labelled
         return cls(starts, sixteenth, logit, before, np.zeros_like(before), np.zeros(groups))
 
-    def bet(self, steps: Steps, seed: int) -> Bets:
+    def bet(self, steps: Steps, seed: int, *, held: bool) -> tuple[Self, Bets]:
+        """Return the groups with the events of the steps, and the bets."""
+        after = replace(self, before=self.before.copy(), block=self.block.copy(), expected=self.expected.copy())
         last, log_tail, sign, deviation = rank_blocks(
             steps.first,
             steps.end_ms,
@@ -162,13 +175,14 @@ class _Groups:
             _middle(),
             seed,
             BLOCK_SIZE,
-            self.before,
-            self.block,
-            self.expected,
+            held,
+            after.before,
+            after.block,
+            after.expected,
         )
         z, with_events = np.zeros_like(log_tail), deviation > 0.0
         z[with_events] = sign[with_events] * ndtri_exp(log_tail[with_events])
-        return Bets(steps.end_ms[last], sum_bets(z, deviation, self._shifts()))
+        return after, Bets(steps.end_ms[last], sum_bets(z, deviation, self._shifts()))
 
     def _shifts(self) -> Floats:
         """Logits by which each alternative shifts each group, shape (groups, 34)."""

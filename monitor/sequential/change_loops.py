@@ -61,6 +61,7 @@ def rank_blocks(
     middle: Floats,
     seed: int,
     least: float,
+    held: bool,
     before: Ints,
     block: Ints,
     expected: Floats,
@@ -81,6 +82,8 @@ def rank_blocks(
         Of the series.
     least
         Events that are expected of the rarer label of a block.
+    held
+        Whether the events of finished blocks are left out of ``before``.
     before
         int64, shape (groups, 2): earlier events and the positive ones among them; on return, with those of the blocks.
     block, expected
@@ -120,7 +123,8 @@ def rank_blocks(
                 p = expected[g] / n
                 tail[blocks, g], sign[blocks, g] = log_p, 1.0 if lower else -1.0
                 scale[blocks, g] = np.sqrt(n * p * (1.0 - p) * known / (known + n))
-            before[g] += block[g]
+            if not held:
+                before[g] += block[g]
         block[:], expected[:] = 0, 0.0
         last[blocks] = step
         blocks += 1

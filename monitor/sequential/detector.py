@@ -1,7 +1,9 @@
 """What every detector has in common."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
 
 from monitor.arrays import Floats, Ints
 from monitor.sequential.steps import Steps
@@ -20,6 +22,16 @@ class Bets(NamedTuple):
 
     The factor's mean is at most 1 under the detector's null hypothesis, given all earlier steps.
     """
+
+    def until(self, end_ms: int) -> Self:
+        """The rows up to a time, and those that end then."""
+        stop = int(np.searchsorted(self.end_ms, end_ms, side="right"))
+        return self._replace(end_ms=self.end_ms[:stop], log_bets=self.log_bets[:stop])
+
+    def after(self, end_ms: int) -> Self:
+        """The rows that :meth:`until` leaves out."""
+        start = int(np.searchsorted(self.end_ms, end_ms, side="right"))
+        return self._replace(end_ms=self.end_ms[start:], log_bets=self.log_bets[start:])
 
 
 class Detector(Protocol):

@@ -114,22 +114,28 @@ class Evidence:
         InputError
             A step ends before the last one that was added.
         """
+        alarms = []
+        while (alarm := self.update_until_alarm(bets, threshold)) is not None:
+            alarms.append(alarm)
+            bets = after(bets, alarm.end_ms)
+        return alarms
+
+    def update_until_alarm(self, bets: Mapping[str, Mapping[str, Bets]], threshold: float) -> Alarm | None:
+        """Add bets as :meth:`update` does, up to the first alarm: those on later steps are left out."""
         rows = _Rows.of(bets)
-        if rows.end_ms.size and rows.end_ms[0] <= self.position_ms:
+        if not rows.end_ms.size:
+            return None
+        if rows.end_ms[0] <= self.position_ms:
             raise InputError(f"steps must end after {self.position_ms} ms, where evidence is, got {rows.end_ms[0]}")
         self.threshold = max(self.threshold, threshold)
-        alarms = []
-        while rows.end_ms.size:
-            names = sorted({*self._series.names, *rows.names})
-            self._series = self._series.extended(names, rows.log_bets.shape[1])
-            read, self.position_ms, self._average = self._series.accumulate(rows, self.position_ms, self.threshold)
-            if self._average >= self.threshold:
-                self._series = self._series.started()
-                alarms.append(Alarm(self.position_ms, self._average, self.threshold, self.groups()))
-                self.restart(threshold)
-            rows = rows.since(read)
-        self._series = self._series.started()
-        return alarms
+        series = self._series.extended(sorted({*self._series.names, *rows.names}), rows.log_bets.shape[1])
+        self.position_ms, self._average = series.accumulate(rows, self.position_ms, self.threshold)
+        self._series = series.started()
+        if self._average < self.threshold:
+            return None
+        alarm = Alarm(self.position_ms, self._average, self.threshold, self.groups())
+        self.restart(threshold)
+        return alarm
 
     def restart(self, threshold: float = 0.0) -> None:
         """Start again at 0, at the end of the last step: after an alarm, or when the model's reference is new."""
@@ -195,6 +201,16 @@ class EverValid:
         return result
 
 
+def until(bets: Mapping[str, Mapping[str, Bets]], end_ms: int) -> dict[str, dict[str, Bets]]:
+    """The bets on steps up to the one that ends at a time."""
+    return {group: {name: one.until(end_ms) for name, one in series.items()} for group, series in bets.items()}
+
+
+def after(bets: Mapping[str, Mapping[str, Bets]], end_ms: int) -> dict[str, dict[str, Bets]]:
+    """The bets on steps that end after a time."""
+    return {group: {name: one.after(end_ms) for name, one in series.items()} for group, series in bets.items()}
+
+
 class _Rows(NamedTuple):
     """Bets of all series in order of time."""
 
@@ -216,10 +232,6 @@ class _Rows(NamedTuple):
         order = np.argsort(end_ms, kind="stable")
         log_bets = np.concatenate([part.log_bets for _, part in parts])[order]
         return cls([key for key, _ in parts], series[order], end_ms[order], log_bets)
-
-    def since(self, row: int) -> "_Rows":
-        """Rows from one on."""
-        return _Rows(self.names, self.series[row:], self.end_ms[row:], self.log_bets[row:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +281,7 @@ class _Series:
     def arrays(self) -> tuple[Floats, Floats, Ints, Floats, Ints]:
         return self.value, self.score, self.since_ms, self.mean, self.to_ms
 
-    def accumulate(self, rows: _Rows, position_ms: int, threshold: float) -> tuple[int, int, float]:
+    def accumulate(self, rows: _Rows, position_ms: int, threshold: float) -> tuple[int, float]:
         groups = sorted({group for group, _ in self.names})
         place = {name: at for at, name in enumerate(self.names)}
         return accumulate(

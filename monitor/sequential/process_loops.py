@@ -53,7 +53,7 @@ def accumulate(
     log_bet: Floats,
     period_ms: int,
     threshold: float,
-) -> tuple[int, int, float]:
+) -> tuple[int, float]:
     """Let the evidence of several series grow step by step, until their average reaches a threshold.
 
     Rows without a bet leave everything as it is: the time that they took is added with the next bet.
@@ -85,7 +85,7 @@ def accumulate(
     Returns
     -------
     tuple
-        The number of rows that were read, the position after them, and the average.
+        The position after the last row that was read, and the average.
     """
     groups, rows = 0, end_ms.shape[0]
     for s in range(group.shape[0]):
@@ -114,7 +114,7 @@ def accumulate(
             average = _average(mean, group, size)
             if average >= threshold:
                 break
-    return row, position_ms, average
+    return position_ms, average
 
 
 @njit()

@@ -40,6 +40,14 @@ class Steps(NamedTuple):
         first = self.first[start : stop + 1] - self.first[start]
         return Steps(self.end_ms[start:stop], first, self.cell[rows], self.values[rows])
 
+    def until(self, end_ms: int) -> "Steps":
+        """The steps up to a time, and the one that ends then."""
+        return self.part(0, int(np.searchsorted(self.end_ms, end_ms, side="right")))
+
+    def after(self, end_ms: int) -> "Steps":
+        """The steps that :meth:`until` leaves out."""
+        return self.part(int(np.searchsorted(self.end_ms, end_ms, side="right")), self.end_ms.size)
+
     def tables(self) -> list[GridTable]:
         """The table of each step."""
         bounds = zip(self.first, self.first[1:], strict=False)

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple
 
-import numpy as np
-
 from monitor.sequential.detector import Bets, State
-from monitor.sequential.evidence import Alarm, Evidence
+from monitor.sequential.evidence import Alarm, Evidence, after, until
 from monitor.sequential.recovery import MARGIN, Recovery
 
 SOON_MS: Final = 7 * 86_400_000
@@ -26,7 +24,7 @@ class Watch:
     """Raises alarms at evidence and ends them at recovery.
 
     At most one alarm fires. While it does, evidence goes on from 0; when it reaches the threshold again, the alarm is
-    raised again, and what must recover is what the later alarm speaks for.
+    raised again, and what must recover is what the later alarm speaks for. Once it is over, evidence starts at 0 again.
 
     Parameters
     ----------
@@ -47,31 +45,33 @@ class Watch:
 
     def update(self, bets: Mapping[str, Mapping[str, Bets]], threshold: float) -> list[Event]:
         """Add bets: see :meth:`monitor.sequential.evidence.Evidence.update`. Return what happened, in order."""
-        events: list[Event] = []
-        after_ms = self.evidence.position_ms
-        for alarm in self.evidence.update(bets, threshold):
-            events += self._recover(bets, after_ms, alarm.end_ms)
-            events.append(Event("raised again" if self.firing else "raised", alarm.end_ms, alarm))
+        events = []
+        while (event := self.update_until_event(bets, threshold)) is not None:
+            events.append(event)
+            bets = after(bets, event.end_ms)
+        return events
+
+    def update_until_event(self, bets: Mapping[str, Mapping[str, Bets]], threshold: float) -> Event | None:
+        """Add bets as :meth:`update` does, up to the first event: those on later steps are left out."""
+        over_ms = None
+        if self._recovery is not None and (own := bets.get(self._recovery.group, {}).get(self._recovery.series)):
+            over_ms = self._recovery.update(own)
+        alarm = self.evidence.update_until_alarm(bets if over_ms is None else until(bets, over_ms), threshold)
+        if alarm is not None:
+            kind: Literal["raised", "raised again"] = "raised again" if self.firing else "raised"
             self._raise(alarm)
-            after_ms = alarm.end_ms
-        return events + self._recover(bets, after_ms, None)
+            return Event(kind, alarm.end_ms, alarm)
+        if over_ms is None:
+            return None
+        self.evidence.restart(threshold)
+        self._recovery, self._over_ms = None, over_ms
+        return Event("over", over_ms, None)
 
     def _raise(self, alarm: Alarm) -> None:
         if not self.firing:
             soon = self._over_ms is not None and alarm.end_ms - self._over_ms <= SOON_MS
             self._margin = 2.0 * self._margin if soon else MARGIN
         self._recovery = Recovery.of(alarm, self._margin)
-
-    def _recover(self, bets: Mapping[str, Mapping[str, Bets]], after_ms: int, to_ms: int | None) -> list[Event]:
-        if self._recovery is None or (own := bets.get(self._recovery.group, {}).get(self._recovery.series)) is None:
-            return []
-        start = np.searchsorted(own.end_ms, after_ms, side="right")
-        stop = own.end_ms.size if to_ms is None else np.searchsorted(own.end_ms, to_ms, side="right")
-        over_ms = self._recovery.update(Bets(own.end_ms[start:stop], own.log_bets[start:stop]))
-        if over_ms is None:
-            return []
-        self._recovery, self._over_ms = None, over_ms
-        return [Event("over", over_ms, None)]
 
     def state(self) -> State:
         """Return what :meth:`from_state` continues from."""

@@ -129,6 +129,11 @@ class ClosedPanes:
         """Width of the narrowest panes."""
         return min(self._kept_ms)
 
+    @property
+    def longest_kept_ms(self) -> int:
+        """How long any panes are kept behind the settled edge."""
+        return max(self._kept_ms.values())
+
     # What is added.
 
     def clock(self, partition: int, model: str) -> ModelClock:
