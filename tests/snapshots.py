@@ -27,6 +27,20 @@ NOW_MS = 1_800_000_000_000
 WINDOWS = ("1h", "24h", "7d")
 
 
+NO_EVIDENCE = {
+    "state": "waiting",
+    "words": "no evidence yet",
+    "sentence": "No labelled prediction is settled yet.",
+    "label": None,
+    "detector": None,
+    "log10_evidence": None,
+    "log10_line": None,
+    "since": None,
+    "settled_to": None,
+}
+"""Of a version, over REST."""
+
+
 def measure(name: str, unit: str, rank: int) -> Measure:
     return Measure(
         name=name,

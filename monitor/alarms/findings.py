@@ -1,25 +1,37 @@
 """What the evidence on a model amounts to: a finding for each version and kind of alert."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from monitor.alarms.attribution import Attribution
-from monitor.alarms.serving import SERVING_MAP, ServedMaps
+from monitor.alarms.attribution import Attribution, ChangeSet
+from monitor.alarms.serving import SERVING_MAP
+from monitor.alarms.watch import restore_detector
 from monitor.events.model import SeriesKey
+from monitor.store import evidence
 from monitor.store.alerts import Finding, Kind
-from monitor.windows.snapshot import EvidenceLevel, VersionEvidence
+from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence
 
 _KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
     "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
     "change": ("change",),
     "map": (SERVING_MAP,),
 }
-"""Kind of an alert -> the detectors that raise it."""
+"""Kind of an alert -> the detectors that raise it. Of several that do, the first says since when."""
 
-_EXPLAINED_LOG10: Final = 1.0
-"""Evidence is explained from so far below its line on: from there an alert is pending."""
+_SETS: Final = frozenset({"calibration", "prevalence"})
+"""Detectors whose bets on earlier panes can be repeated."""
+
+ExplainMap = Callable[[str, str, int, int], tuple[str, int, dict[str, Any]]]
+"""See :meth:`monitor.alarms.serving.ServedMaps.explain`."""
 
 _Key = tuple[str, str, Kind]
+
+
+class _Explained(NamedTuple):
+    levels: Mapping[str, EvidenceLevel]
+    """That the finding is of."""
+    change: ChangeSet | None
+    finding: Finding
 
 
 class Explainer:
@@ -29,69 +41,104 @@ class Explainer:
     ----------
     attribution
         Explains alarms about predictions.
-    maps
-        Explain alarms about the map that serves.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
+    explain_map
+        Explains alarms about the map that serves.
     """
 
-    def __init__(self, attribution: Attribution, maps: ServedMaps, tolerance: Callable[[str], float]) -> None:
+    def __init__(
+        self,
+        attribution: Attribution,
+        tolerance: Callable[[str], float],
+        explain_map: ExplainMap = lambda *_: ("", 0, {}),
+    ) -> None:
         self._attribution = attribution
-        self._maps = maps
+        self._explain_map = explain_map
         self._tolerance = tolerance
-        self._known: dict[_Key, Finding] = {}
+        self._known: dict[_Key, _Explained] = {}
 
-    def findings(self, model: str, versions: Mapping[str, VersionEvidence]) -> list[Finding]:
-        """One for each version and kind of alert."""
-        found = [
-            self._finding(model, version, kind, known)
-            for version, known in versions.items()
-            for kind in _KINDS
-            if any(name in known.levels for name in _KINDS[kind])
-        ]
-        kept = {(one.model, one.version, one.kind): one for one in found}
-        self._known = {key: one for key, one in self._known.items() if key[0] != model} | kept
-        return found
+    def findings(self, model: str, of_model: ModelEvidence) -> tuple[Sequence[Finding], ModelEvidence]:
+        """One for each version and kind of alert, and the evidence with what it amounts to."""
+        states = {one.version: one.state for one in of_model.states}
+        explained: dict[_Key, _Explained] = {}
+        versions = {}
+        for version, known in of_model.versions.items():
+            short: dict[str, Explanation] = {}
+            for kind, names in _KINDS.items():
+                levels = {name: known.levels[name] for name in names if name in known.levels}
+                if levels:
+                    one = self._explained((model, version, kind), levels, known.to_ms, states.get(version))
+                    explained[model, version, kind] = one
+                    if one.finding.summary:
+                        short[kind] = Explanation(
+                            one.finding.document["label"], one.finding.summary, one.finding.raised_ms is not None
+                        )
+            versions[version] = known._replace(explanations=short)
+        self._known = {key: one for key, one in self._known.items() if key[0] != model} | explained
+        return [one.finding for one in explained.values()], of_model._replace(versions=versions)
 
-    def _finding(self, model: str, version: str, kind: Kind, known: VersionEvidence) -> Finding:
-        before = self._known.get((model, version, kind))
-        if before is not None and before.settled_ms == known.to_ms:
+    def _explained(self, key: _Key, levels: Mapping[str, EvidenceLevel], to_ms: int, state: bytes | None) -> _Explained:
+        model, version, kind = key
+        before = self._known.get(key)
+        if before is not None and before.finding.settled_ms == to_ms and before.levels == levels:
             return before
-        level = max((known.levels[name] for name in _KINDS[kind] if name in known.levels), key=_strength)
+        name = max(levels, key=lambda name: levels[name].strength)
+        level = levels[name]
         raised = level.raised
-        summary, events = "", 0
+        change, summary, events = None, "", 0
         document: dict[str, Any] = {}
-        if raised is None and level.log10_evidence < level.log10_line - _EXPLAINED_LOG10:
-            pass
-        elif kind == "map":
-            summary, events, document = self._maps.explain(model, version, level.since_ms, known.to_ms)
-        else:
-            prevalence = known.levels.get("prevalence")
+        if level.is_pending and kind == "map":
+            summary, events, document = self._explain_map(model, version, level.since_ms, to_ms)
+        elif level.is_pending:
+            series = SeriesKey(model, version, level.segment)
+            kept = _kept(before, level)
+            change = kept or self._change(series, name, level.since_ms, state, raised.end_ms if raised else to_ms)
+            prevalence = levels.get("prevalence")
             summary, events, document = self._attribution.explain(
-                SeriesKey(model, version, level.segment),
-                level.since_ms,
-                known.to_ms,
+                series,
+                change,
+                to_ms,
                 tolerance=self._tolerance(model),
-                robust=kind == "calibration" and prevalence is not None and prevalence.raised is not None,
+                robust=prevalence is not None and prevalence.raised is not None,
                 changed=kind == "change",
+                segments={} if raised is None else dict(zip(raised.segments, raised.segments_log10, strict=False)),
             )
-            document["segments"] = [] if raised is None else list(raised.segments)
-        return Finding(
-            model=model,
-            version=version,
-            kind=kind,
-            log10_evidence=level.log10_evidence if raised is None else max(level.log10_evidence, raised.log10_evidence),
-            log10_line=level.log10_line,
-            settled_ms=known.to_ms,
-            since_ms=level.since_ms,
-            from_ms=level.since_ms,
-            to_ms=level.since_ms,
-            events=events,
-            raised_ms=None if raised is None else raised.end_ms,
-            summary=summary,
-            document=document,
+        at = change or ChangeSet.at(level.since_ms)
+        return _Explained(
+            levels,
+            change,
+            Finding(
+                model=model,
+                version=version,
+                kind=kind,
+                log10_evidence=level.log10_evidence
+                if raised is None
+                else max(level.log10_evidence, raised.log10_evidence),
+                log10_line=level.log10_line,
+                settled_ms=to_ms,
+                since_ms=at.at_ms,
+                from_ms=at.from_ms,
+                to_ms=at.to_ms,
+                events=events,
+                raised_ms=None if raised is None else raised.end_ms,
+                summary=summary,
+                document=document,
+            ),
         )
 
+    def _change(self, series: SeriesKey, name: str, since_ms: int, state: bytes | None, until_ms: int) -> ChangeSet:
+        """When the change was that a detector speaks for."""
+        if name not in _SETS or state is None:
+            return ChangeSet.at(since_ms)
+        detector = restore_detector(evidence.decode(state), name, series.segment)
+        if detector is None:
+            return ChangeSet.at(since_ms)
+        return self._attribution.change_set(series, detector, since_ms, until_ms)
 
-def _strength(level: EvidenceLevel) -> tuple[bool, float]:
-    return level.raised is not None, level.log10_evidence - level.log10_line
+
+def _kept(before: _Explained | None, level: EvidenceLevel) -> ChangeSet | None:
+    """The set of an alarm that goes on firing: the panes that it came from are not kept for ever."""
+    if level.raised is None or before is None or before.change is None or before.finding.raised_ms is None:
+        return None
+    return before.change if before.change.at_ms == level.since_ms else None

@@ -1,14 +1,11 @@
 """The life of an alert: pending, firing, acknowledged, resolved."""
 
 from dataclasses import replace
-from typing import Final
 
 import xxhash
 
 from monitor.store.alerts import OPEN, Alert, AlertState, Finding, Resolution
-
-_PENDING_LOG10: Final = 1.0
-"""An alert is pending from so far below the line on: a factor of ten."""
+from monitor.windows.snapshot import PENDING_LOG10
 
 
 def advance(alert: Alert | None, finding: Finding, now_ms: int) -> Alert | None:
@@ -39,7 +36,7 @@ def advance(alert: Alert | None, finding: Finding, now_ms: int) -> Alert | None:
         if alert.state is AlertState.RESOLVED and raised_ms is not None and raised_ms <= alert.finding.settled_ms:
             # The alarm that it was resolved from: the detector has not begun anew yet.
             return alert
-    if finding.raised_ms is None and finding.log10_evidence < finding.log10_line - _PENDING_LOG10:
+    if finding.raised_ms is None and finding.log10_evidence < finding.log10_line - PENDING_LOG10:
         return None
     if alert is None or alert.state is AlertState.RESOLVED:
         alert = Alert(id=_id(finding, now_ms), state=AlertState.PENDING, finding=finding, pending_ms=now_ms)

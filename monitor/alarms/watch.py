@@ -20,7 +20,7 @@ from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Event, Watch
-from monitor.windows.snapshot import EvidenceLevel, Raised
+from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Raised
 
 _STEPS_AT_ONCE: Final = 256
 """After an event, bets on the rest of so many steps are read again, or made again."""
@@ -96,10 +96,20 @@ def raised_by(alarm: Alarm) -> Raised:
     """What an alarm says."""
     series = [(one.score, group, name) for group, members in alarm.groups.items() for name, one in members.items()]
     _, group, segment = max(series)
-    members = alarm.groups[group]
-    named = name_series({name: one.evidence for name, one in members.items()}, 1.0 / alarm.threshold)
-    blamed = [] if group == WHOLE else named
-    return Raised(alarm.end_ms, math.log10(alarm.evidence), segment, members[segment].since_ms, blamed)
+    parts = {name: one.evidence for of, members in alarm.groups.items() if of != WHOLE for name, one in members.items()}
+    named = name_series(parts, 1.0 / alarm.threshold)
+    since_ms = alarm.groups[group][segment].since_ms
+    evidence = [math.log10(parts[name]) for name in named]
+    return Raised(alarm.end_ms, math.log10(alarm.evidence), segment, since_ms, named, evidence)
+
+
+def restore_detector(state: Mapping[str, Any], name: str, segment: str) -> Detector | None:
+    """The detector of a series, from the state of its version: to bet with it on panes that it has read before."""
+    for of, series, one in state["series"]:
+        if (of, series) == (name, segment) and name in DETECTORS:
+            # Events that wait for the rest of their block are of later panes.
+            return DETECTORS[name].restore({**one, "waiting": np.zeros(0, np.int64)} if "waiting" in one else one)
+    return None
 
 
 def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
@@ -111,7 +121,7 @@ def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
     _, segment, since_ms = max(series, default=(0.0, ALL, evidence.position_ms))
     if raised is not None:
         segment, since_ms = raised.segment, raised.since_ms
-    value = math.log10(evidence.value) if evidence.value > 0.0 else _LEAST
+    value = math.log10(evidence.value) if evidence.value > 0.0 else NO_EVIDENCE
     return EvidenceLevel(value, math.log10(max(evidence.threshold, line)), segment, since_ms, raised)
 
 
@@ -272,6 +282,3 @@ class VersionWatch:
             seed = xxhash.xxh3_64_intdigest(f"{self.model}\0{self.version}\0{segment}".encode()) >> 1
             self._series[key] = DETECTORS[name].make(self, seed)
         return self._series[key]
-
-
-_LEAST: Final = -308.0

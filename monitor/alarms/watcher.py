@@ -51,7 +51,7 @@ class Watcher:
     within_horizon
         Model -> whether its outcomes may depend on each other within a horizon.
     explain
-        Makes findings of the evidence on a model.
+        Makes findings of the evidence on a model, and adds what it amounts to.
     maps
         The maps that serve.
     """
@@ -66,7 +66,7 @@ class Watcher:
         detectors: Mapping[str, float] = WEIGHTS,
         weight: Callable[[str], float] = lambda _: 1.0,
         within_horizon: Callable[[str], bool] = lambda _: False,
-        explain: Callable[[str, Mapping[str, VersionEvidence]], Sequence[Finding]] = lambda _, __: (),
+        explain: Callable[[str, ModelEvidence], tuple[Sequence[Finding], ModelEvidence]] = lambda _, known: ((), known),
         maps: ServedMaps | None = None,
     ) -> None:
         self._panes = panes
@@ -116,8 +116,8 @@ class Watcher:
         findings: dict[str, Sequence[Finding]] = {}
         for model, steps in new_steps.items():
             with self._failing_alone(model):
-                found[model] = self._models[model].update(*steps, lines, servings, self._panes.narrowest_ms)
-                findings[model] = self._explain(model, found[model].versions)
+                known = self._models[model].update(*steps, lines, servings, self._panes.narrowest_ms)
+                findings[model], found[model] = self._explain(model, known)
         self._findings = findings
         return found
 
@@ -237,6 +237,7 @@ class _Model:
         watch = ServedVersion.from_state(stored.model, stored.version, stored.to_ms, state)
         watch.watch.set(tolerance=self._tolerance, block_ms=self._block_ms, forget_ms=self._forget_ms)
         self._watches[stored.version] = watch
+        self._states[stored.version] = stored
         self.to_ms = max(self.to_ms, stored.to_ms)
 
     def ends_ms(self) -> dict[tuple[str, str], int]:
@@ -275,7 +276,7 @@ class _Model:
             del self._watches[version]
             self._states.pop(version, None)
         known = {
-            version: VersionEvidence(served.to_ms, served.levels(lines[self.name, version]), served.resting)
+            version: VersionEvidence(served.to_ms, served.levels(lines[self.name, version]), resting=served.resting)
             for version, served in self._watches.items()
         }
         return ModelEvidence(known, [self._states[version] for version in sorted(self._states)])

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
@@ -24,6 +25,8 @@ from monitor.store.webhooks import Delivery, WebhookStore
 from monitor.version import VERSION
 
 ALERT_NAME: Final = "CalibrationEvidence"
+RUNBOOK: Final = "docs/alerts.md#what-to-do"
+"""A path in the repository, as in the rules of Prometheus."""
 RESULTS: Final = ("delivered", "refused", "failed")
 POLL_SECONDS: Final = 1.0
 
@@ -162,7 +165,15 @@ def payload(target: Target, change: Change, alert: Alert) -> bytes:
         "summary": finding.summary,
         "description": f"Evidence 10^{finding.log10_evidence:.1f}, {finding.events} events since "
         f"{format_time(finding.since_ms)}; an alert fires at 10^{finding.log10_line:.1f}.",
+        "since": format_time(finding.since_ms),
+        "runbook_url": RUNBOOK,
     }
+    command = finding.document.get("remedy", {}).get("command")
+    if command is not None:
+        annotations["command"] = command
+    if target.external_url:
+        query = urlencode({"version": finding.version})
+        annotations["report_url"] = f"{target.external_url}/v1/models/{quote(finding.model)}/report?{query}"
     if change.state is AlertState.ACKNOWLEDGED:
         annotations |= {"acknowledged_by": change.actor, "note": change.note}
     elif change.state is AlertState.RESOLVED:

@@ -191,7 +191,7 @@ def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Wat
         detectors=settings.alerts.detectors.model_dump(),
         weight=lambda model: settings.models.of(model).alert_weight,
         within_horizon=lambda model: settings.models.of(model).dependence == "within_horizon",
-        explain=Explainer(Attribution(panes, widths_ms, maps.serve), maps, tolerance).findings,
+        explain=Explainer(Attribution(panes, widths_ms, maps.serve), tolerance, maps.explain).findings,
         maps=maps,
     )
 

@@ -1,6 +1,8 @@
 """`monitor alerts list|show|ack`: alerts about the models of a running service."""
 
 import json
+import textwrap
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
@@ -12,7 +14,7 @@ from rich.text import Text
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.http_client import send_request
-from monitor.reports.formatting import plain, printable
+from monitor.reports.formatting import plain, printable, share_text
 
 app = typer.Typer(
     add_completion=False,
@@ -57,11 +59,14 @@ def list_alerts(
     if as_json:
         typer.echo(json.dumps(page))
         return
-    console = Console()
+    console = Console(highlight=False)
     if not page["alerts"]:
         console.print("no alerts")
         return
-    console.print(_table(page["alerts"]))
+    for alert in page["alerts"]:
+        console.print(_head(alert), soft_wrap=True)
+        summary = textwrap.fill(printable(alert["summary"]), console.width - 2)
+        console.print(Text(f"{textwrap.indent(summary, '  ')}\n"), soft_wrap=True)
     if page["next_cursor"] is not None:
         console.print(f"there are more than these {len(page['alerts'])}: set --limit", style="dim")
 
@@ -76,19 +81,19 @@ def show_alert(
     if as_json:
         typer.echo(json.dumps(shown))
         return
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(Text(f"{_name(shown)}  {shown['state']}", style=_STYLES[shown["state"]]))
-    point = shown["change_point"]
-    lines = [
-        printable(shown["summary"]),
-        f"evidence 10^{shown['log10_evidence']:.1f}, fires at 10^{shown['log10_line']:.1f}",
-        f"{shown['events']:,} events since {_time(point['at'])} ({_time(point['from'])} to {_time(point['to'])})",
-        *map(_change, shown["history"]),
-    ]
-    for line in lines:
-        console.print(line, markup=False)
-    if shown["document"]:
-        console.print(printable(json.dumps(shown["document"])), markup=False)
+    console = Console(highlight=False)
+    console.print(_head(shown), soft_wrap=True)
+    console.print(Text(printable(shown["summary"])))
+    document = shown["document"]
+    for name, text in _facts(shown, document).items():
+        # A command is for copying: it is not broken into lines.
+        console.print(Text.assemble((f"{name:<12}", "dim"), text), soft_wrap=True)
+    if document.get("segments"):
+        console.print(_segments(document["segments"]))
+    if document.get("after", {}).get("bins"):
+        console.print(_reliability(document["before"].get("bins", []), document["after"]["bins"]))
+    for change in shown["history"]:
+        console.print(Text(_change(change)))
 
 
 @app.command("ack", epilog="Example: `monitor alerts ack al_5e2c8f0b7d1a4936 --note 'the upstream join was fixed'`.")
@@ -107,26 +112,83 @@ def acknowledge_alert(
     path = f"v1/alerts/{quote(alert, safe='')}/acknowledgement"
     with service_at(url, key_file) as http:
         shown = send_request(http, "POST", path, json={"note": note}).json()
-    typer.echo(json.dumps(shown) if as_json else f"{_name(shown)} is acknowledged by {plain(shown['acknowledged_by'])}")
+    typer.echo(json.dumps(shown) if as_json else _acknowledged(shown))
 
 
-def _table(alerts: list[dict[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("id", "state", "evidence", "since", "about"):
-        table.add_column(name, no_wrap=name != "about", overflow="fold")
-    for alert in alerts:
+def _head(alert: dict[str, Any]) -> Text:
+    """A line that fits into 80 columns, unless names are long."""
+    state = f"{alert['state']:<12}", _STYLES[alert["state"]]
+    return Text.assemble(
+        f"{plain(alert['id'])}  ", state, f"  10^{alert['log10_evidence']:<5.1f}  ", (_about(alert), "bold")
+    )
+
+
+def _facts(alert: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:
+    """What there is to say beside the sentence, by its name."""
+    point = alert["change_point"]
+    beginning = "before " if document.get("change_point", {}).get("open") else ""
+    facts = {
+        "evidence": f"10^{alert['log10_evidence']:.1f}; an alert fires at 10^{alert['log10_line']:.1f}",
+        "changed": f"{_time(point['at'])}; {beginning}{_day(point['from'])} to {_day(point['to'])}"
+        if point["from"] != point["to"]
+        else _time(point["at"]),
+        "since then": f"{alert['events']:,} predictions with an outcome",
+    }
+    since, command = document.get("since"), document.get("remedy", {}).get("command")
+    if since is not None:
+        facts["since then"] += f" of {since['predictions']:,}, in {since['hours']:g} h"
+    return facts if command is None else facts | {"what to do": printable(command)}
+
+
+def _segments(segments: list[dict[str, Any]]) -> Table:
+    """The segments to blame, one a line."""
+    table = _empty_table(("segment", "labelled", "evidence", "offset", "slope"))
+    for one in segments:
         table.add_row(
-            alert["id"],
-            Text(alert["state"], style=_STYLES[alert["state"]]),
-            f"10^{alert['log10_evidence']:.1f}",
-            _time(alert["change_point"]["at"]),
-            Text(f"{alert['kind']} of {plain(alert['model'])} {plain(alert['version'])}"),
+            Text(plain(one["segment"])),
+            f"{one['labelled']:,}",
+            f"10^{one['log10_evidence']:.1f}",
+            _with_interval(one.get("offset"), one.get("offset_interval")),
+            _with_interval(one.get("slope"), one.get("slope_interval")),
         )
     return table
 
 
-def _name(alert: dict[str, Any]) -> str:
-    return f"{plain(alert['id'])}  {alert['kind']} of {plain(alert['model'])} {plain(alert['version'])}"
+def _reliability(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Table:
+    """The reliability diagrams before and after the change, a range of predictions a line."""
+    table = _empty_table(("predictions", "labelled", "predicted", "came true", "before the change"))
+    earlier = {one["lower"]: one for one in before}
+    for one in after:
+        then = earlier.get(one["lower"])
+        table.add_row(
+            f"from {one['lower']}",
+            f"{one['labelled']:,}",
+            share_text(one["prediction_sum"] / one["labelled"]),
+            share_text(one["positives"] / one["labelled"]),
+            "-" if then is None else share_text(then["positives"] / then["labelled"]),
+        )
+    return table
+
+
+def _empty_table(headings: Sequence[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0))
+    for number, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if number else "left", no_wrap=number > 0, overflow="fold")
+    return table
+
+
+def _with_interval(value: float | None, ends: list[float] | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if ends is None else f"{value:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
+
+
+def _about(alert: dict[str, Any]) -> str:
+    return f"{alert['kind']} of {plain(alert['model'])} {plain(alert['version'])}"
+
+
+def _acknowledged(alert: dict[str, Any]) -> str:
+    return f"{plain(alert['id'])}  {_about(alert)} is acknowledged by {plain(alert['acknowledged_by'])}"
 
 
 def _change(change: dict[str, Any]) -> str:
@@ -135,4 +197,8 @@ def _change(change: dict[str, Any]) -> str:
 
 
 def _time(text: str) -> str:
-    return f"{text[:16].replace('T', ' ')} UTC"
+    return f"{_day(text)} UTC"
+
+
+def _day(text: str) -> str:
+    return text[:16].replace("T", " ")

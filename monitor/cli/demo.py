@@ -30,9 +30,11 @@ from monitor.events.model import ALL
 from monitor.http.server import is_taken
 from monitor.reports.evaluation.report import Report
 from monitor.reports.formatting import time_text, value_text
-from monitor.reports.report_view import judge_report, reports_table
+from monitor.reports.report_view import reports_table
+from monitor.reports.view import Word
 from monitor.stream import event_results
 from monitor.stream.status import PipelineStatus
+from monitor.windows.evidence_state import state_of
 from monitor.windows.snapshot import Snapshot
 
 app = typer.Typer(add_completion=False)
@@ -177,10 +179,11 @@ class _Screen:
         finally:
             self._simulator.stop()
             producer.join(5.0)
-        for report in _reports(self._service.evaluator.latest, _LINE_WINDOW):
-            verdict = judge_report(report)
-            line = Text(f"{report.model:<14} {report.window}: ").append(verdict.value, style=verdict.style)
-            self._console.print(line.append(f" ({_smce(report)}, {report.n:,} predictions)"), soft_wrap=True)
+        snapshot = self._service.evaluator.latest
+        for report in _reports(snapshot, _LINE_WINDOW):
+            state = state_of(snapshot, report.model, report.version)
+            line = Text(f"{report.model:<14} ").append(state.words, style=state.style)
+            self._console.print(line.append(f". {state.sentence}", style="default"), soft_wrap=True)
 
     def _wait_until_warm(self) -> None:
         message = "compiling the numerical kernels (the first start takes a while, later ones do not)"
@@ -219,11 +222,17 @@ def links(url: str, directory: Path) -> Text:
 
 def _live_view(service: Service, simulator: Simulator, width: int) -> RenderableType:
     """The measures of each model and window, and the results of the events."""
-    all_reports = _reports(service.evaluator.latest)
+    snapshot = service.evaluator.latest
+    all_reports = _reports(snapshot)
     reports = [report for report in all_reports if report.n or report.predictions]
     parts: list[RenderableType] = [_time_line(simulator)]
     if reports:
-        parts.append(reports_table(reports, columns=("model", "window"), width=width))
+
+        def evidence(report: Report) -> Word:
+            state = state_of(snapshot, report.model, report.version)
+            return Word(state.words, state.style)
+
+        parts.append(reports_table(reports, columns=("model", "window"), width=width, evidence=evidence))
     else:
         parts.append(Text(_EMPTY, style="dim"))
     # One line for all models.
@@ -233,8 +242,11 @@ def _live_view(service: Service, simulator: Simulator, width: int) -> Renderable
 
 
 def _plain_line(service: Service, simulator: Simulator) -> str:
-    reports = _reports(service.evaluator.latest, _LINE_WINDOW)
-    models = " | ".join(f"{report.model} {_smce(report)} {judge_report(report).value}" for report in reports)
+    snapshot = service.evaluator.latest
+    models = " | ".join(
+        f"{report.model} {_smce(report)} {state_of(snapshot, report.model, report.version).words}"
+        for report in _reports(snapshot, _LINE_WINDOW)
+    )
     return f"{time_text(simulator.now_ms)} simulated | {models or _EMPTY}"
 
 

@@ -219,6 +219,37 @@ class ReportBody(_OfWindow, Body):
     )
 
 
+class EvidenceStateBody(Body):
+    """What the sequential evidence on a version says: its state, which a single window does not change."""
+
+    state: Literal["waiting", "quiet", "pending", "firing"] = field(
+        "firing",
+        "waiting: no labelled prediction is settled; quiet: nothing was found; pending: within a factor of ten of the "
+        "line; firing: the line was reached",
+    )
+    words: str = field("firing: shape", "the state as pages show it")
+    sentence: str = field(
+        "Predictions of churn 7 are too sure of themselves since 2026-11-20 14:05 UTC: slope 0.59 (0.55 to 0.62), "
+        "where 1 is right. Refit on the events since then. Evidence 10^7.2; an alert fires at 10^5.1."
+    )
+    label: Literal["prior_shift", "shape", "both", "unclear", "not_worse"] | None = field(
+        "shape", "what is wrong, of one that is pending or firing; not_worse: outcomes changed for the better"
+    )
+    detector: str | None = field("calibration", "the one that speaks most; null while waiting, as what follows")
+    log10_evidence: float | None = field(7.2, "decimal logarithm; of an alarm that fires the most there was")
+    log10_line: float | None = field(
+        5.1, "that of the line at which an alert fires: the budget of false alarms draws it"
+    )
+    since: str | None = field("2026-11-20T14:05:00.000Z", "the change that is pending or firing, RFC 3339")
+    settled_to: str | None = field("2026-11-21T07:00:00.000Z", "predictions before this time are in it")
+
+
+class WindowReportBody(ReportBody):
+    """The calibration of one series in one window, and what the evidence on its version says."""
+
+    evidence: EvidenceStateBody | None = field(EvidenceStateBody.example(), "null with `as_of`")
+
+
 class PastMeasureBody(Body):
     """One measure of an earlier window. Null: not computed for this window."""
 
@@ -321,7 +352,7 @@ class ReportsBody(Body):
     evaluation: int = field(1207, "counts the evaluations")
     failures: list[FailureBody] = field([])
     next_cursor: str | None = field(None, NEXT_CURSOR)
-    reports: list[ReportBody] = field([ReportBody.example()])
+    reports: list[WindowReportBody] = field([WindowReportBody.example()])
 
 
 class PolicyBody(Body):
@@ -340,6 +371,7 @@ class VersionBody(Body):
     version: str = field("7")
     segments: list[str] = field(["all", "region=eu"])
     windows: list[str] = field(["1h", "24h", "7d"])
+    evidence: EvidenceStateBody = field(EvidenceStateBody.example(), "what the evidence on it says")
 
 
 class HoldBody(Body):

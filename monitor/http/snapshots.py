@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from monitor.events.times import format_time
 from monitor.http.responses import TaggedBody, encode_json, tagged
 from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.windows.evidence_state import EvidenceState, state_of
 from monitor.windows.snapshot import Snapshot
 
 
@@ -33,7 +34,8 @@ class SnapshotView:
             report = self.snapshot.reports.get(key)
             if report is None:
                 return None
-            body = self._reports[key] = tagged(report.to_dict())
+            evidence = document_of(state_of(self.snapshot, key.series.model, key.series.version))
+            body = self._reports[key] = tagged({**report.to_dict(), "evidence": evidence})
         return body
 
     def listing(self, keys: Sequence[ReportKey], next_cursor: str | None) -> bytes:
@@ -76,6 +78,15 @@ class ModelView(NamedTuple):
 
     versions: dict[str, dict[str, dict[str, None]]]
     reports: list[Report]
+
+
+def document_of(state: EvidenceState) -> dict[str, Any]:
+    """What EvidenceStateBody describes."""
+    document = state._asdict()
+    since_ms, to_ms = document.pop("since_ms"), document.pop("to_ms")
+    document["since"] = None if since_ms is None else format_time(since_ms)
+    document["settled_to"] = None if to_ms is None else format_time(to_ms)
+    return document
 
 
 def flat_key(key: ReportKey) -> tuple[str, str, str, str]:

@@ -68,6 +68,11 @@ def time_text(milliseconds: int | None) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def minute_text(milliseconds: int) -> str:
+    """Format a time to the minute, for a sentence."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def percent(share: float, digits: int = 2) -> str:
     """Format a share in percent, distinct from 0 and from 1: ``65%``, ``1.2%``, ``0.034%``, ``99.7%``."""
     rest = min(share, 1.0 - share)

@@ -32,8 +32,8 @@ from monitor.reports.figures.reliability import draw_diagram, reliability_diagra
 from monitor.reports.figures.report import report_figures, report_sheet
 from monitor.reports.findings import Findings, Plane
 from monitor.reports.formatting import plain
-from monitor.reports.report_view import class_head_lines, head_lines, report_view
-from monitor.reports.view import View
+from monitor.reports.report_view import class_head_lines, head_lines, report_view, window_view
+from monitor.reports.view import Lead, View
 from monitor.scores import ScoreTable
 
 _TONES: Final = {
@@ -82,7 +82,13 @@ def report_page(findings: Findings) -> bytes:
 
 
 def window_page(
-    report: Report, scores: ScoreTable, root: str, past: Sequence[Report] = (), notes: Sequence[str] = ()
+    report: Report,
+    scores: ScoreTable,
+    root: str,
+    past: Sequence[Report] = (),
+    notes: Sequence[str] = (),
+    *,
+    lead: Lead | None = None,
 ) -> bytes:
     """Render the page of a window of the service.
 
@@ -92,6 +98,8 @@ def window_page(
         Earlier reports of the same series and window.
     notes
         Up to where its model is settled, when it was evaluated, and what else the reader should know.
+    lead
+        What the evidence on its version says, for a window of now.
     """
     name = report.model
     if report.version != UNVERSIONED:
@@ -102,7 +110,7 @@ def window_page(
     pictures, missing = pictures_of(findings)
     if past:
         pictures.insert(0, _past(past))
-    return render_page(report_view(findings), pictures, missing, root=root)
+    return render_page(window_view(findings, lead), pictures, missing, root=root)
 
 
 def report_picture(findings: Findings) -> bytes:

@@ -1,6 +1,6 @@
 """What a report or a comparison says: its lead, sentences and tables."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from rich.table import Table as RichTable
@@ -130,6 +130,27 @@ def report_view(findings: Findings) -> View:
         features = ", ".join(map(plain, findings.local.features))
         sections.append(Section(f"Among events that are alike: {features}", [findings.local.sentence]))
     return View(title, lead, sections, findings.notes, findings.cautions, _READING)
+
+
+def window_view(findings: Findings, evidence: Lead | None) -> View:
+    """Build the view of a window of the service: its tests describe it, and only the evidence is an alarm.
+
+    One calibrated window in twenty is beyond chance in each measure, and there is a new window every few minutes: so
+    nothing of it has the colour of an alarm.
+    """
+    view = report_view(findings)
+    described = view.lead.sentence
+    sections = [
+        section._replace(table=None if section.table is None else _without_styles(section.table))
+        for section in view.sections
+    ]
+    if described:
+        sections.insert(0, Section("In this window", [described]))
+    return view._replace(lead=evidence or Lead(""), sections=sections)
+
+
+def _without_styles(table: Table) -> Table:
+    return table._replace(rows=[[cell._replace(style="") for cell in cells] for cells in table.rows])
 
 
 def _verdict_lead(report: Report) -> Lead:
@@ -456,8 +477,10 @@ def comparison_sentence(comparison: Comparison) -> str:
     return f"{better} is better calibrated than {worse}: {title} is lower by {size} (95% {interval})."
 
 
-def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: int) -> RichTable:
-    """List reports, for a terminal of ``width`` characters.
+def reports_table(
+    reports: Sequence[Report], *, columns: Sequence[str], width: int, evidence: Callable[[Report], Word] | None = None
+) -> RichTable:
+    """List reports, for a terminal of ``width`` characters, with their verdicts, or with what the evidence says.
 
     ``columns`` are those of model, version, segment and window that tell the reports apart. The narrower the terminal,
     the fewer columns stand beside the four measures.
@@ -468,8 +491,9 @@ def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: i
     headings = (
         *(Column(name, words=True, folds=name == "segment") for name in columns),
         *(Column(name) for name in (*numbers, *(MEASURES[name].title for name in _SHOWN))),
-        Column("verdict", words=True, folds=True),
+        Column("verdict" if evidence is None else "evidence", words=True, folds=True),
     )
+    judge = evidence or judge_report
     rows = []
     for report in reports:
         texts = {
@@ -483,7 +507,7 @@ def reports_table(reports: Sequence[Report], *, columns: Sequence[str], width: i
                 *(getattr(report, name) for name in columns),
                 *(texts[name] for name in numbers),
                 *(_measure_cell(report.measures.get(name), level=levels) for name in _SHOWN),
-                judge_report(report),
+                judge(report),
             )
         )
     return rich_table(Table(headings, rows, _IN_PARENTHESES if levels else "", dense=True), width)

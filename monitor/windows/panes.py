@@ -391,6 +391,18 @@ class ClosedPanes:
             names = {number: key for key, number in known.series.items()}
         return steps_of(Cells.joined(parts), names, slide_ms, implied_negatives=self.policy(model).implied_negative)
 
+    def series_steps(self, series: SeriesKey, slide_ms: int, to_ms: int) -> Steps | None:
+        """The settled panes of a width of one series that start before a time, as :meth:`steps`; None without any."""
+        known = self._models.get(series.model)
+        if known is None or series not in known.series:
+            return None
+        with self._lock:
+            series_id, until_ms = known.series[series], min(to_ms, known.edge_ms - known.edge_ms % slide_ms)
+            panes = known.levels[slide_ms].cells(slide_ms, known.kept_from_ms[slide_ms], until_ms)
+            cells = Cells.joined([cells.of_series(series_id) for cells in panes])
+        implied = self.policy(series.model).implied_negative
+        return steps_of(cells, {series_id: series}, slide_ms, implied_negatives=implied).get(series)
+
     def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
         """Start of the oldest panes of this width that are kept."""
         known = self._models.get(series.model)

@@ -15,6 +15,11 @@ from monitor.store.evidence import StoredEvidence
 from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
 
+NO_EVIDENCE: Final = -308.0
+"""Logarithm of evidence that is 0."""
+PENDING_LOG10: Final = 1.0
+"""Evidence is pending from so far below its line on: a factor of ten."""
+
 FORMAT: Final = 1
 """Version of the stored form: raise it where a report of this version cannot be read by the one before."""
 
@@ -30,7 +35,9 @@ class Raised(NamedTuple):
     since_ms: int
     """When the change was."""
     segments: Sequence[str]
-    """All series of the same group to blame, the strongest first; few of them wrongly."""
+    """All segments and classes to blame, the strongest first; few of them wrongly."""
+    segments_log10: Sequence[float] = ()
+    """Their evidence."""
 
 
 class EvidenceLevel(NamedTuple):
@@ -47,6 +54,26 @@ class EvidenceLevel(NamedTuple):
     raised: Raised | None
     """While an alarm fires."""
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is about to raise an alarm, or has."""
+        return self.raised is not None or self.log10_evidence >= self.log10_line - PENDING_LOG10
+
+    @property
+    def strength(self) -> tuple[bool, float]:
+        """The larger, the more it says: of alarms that fire all are alike, as evidence starts again at 0."""
+        return self.raised is not None, 0.0 if self.raised is not None else self.log10_evidence - self.log10_line
+
+
+class Explanation(NamedTuple):
+    """What evidence amounts to, in short."""
+
+    label: str
+    """Such as ``prior_shift``: see :mod:`monitor.alarms.attribution`."""
+    sentence: str
+    is_firing: bool
+    """Or pending."""
+
 
 class VersionEvidence(NamedTuple):
     """The evidence on one version."""
@@ -55,6 +82,8 @@ class VersionEvidence(NamedTuple):
     """Predictions before this time are in it."""
     levels: Mapping[str, EvidenceLevel]
     """By detector."""
+    explanations: Mapping[str, Explanation] = {}
+    """By kind of alert, of those that are pending or firing."""
     resting: str = ""
     """Why detectors that judge predictions have no evidence; empty where they have."""
 

@@ -152,7 +152,7 @@ class Replica:
 def watcher(stream: Stream, panes: ClosedPanes) -> Watcher:
     """As the service makes it."""
     maps = ServedMaps(panes, stream.store, list(KEPT_MS))
-    explainer = Explainer(Attribution(panes, sorted(KEPT_MS), maps.serve), maps, lambda _: 0.05)
+    explainer = Explainer(Attribution(panes, sorted(KEPT_MS), maps.serve), lambda _: 0.05, maps.explain)
     return Watcher(panes, stream.store, per_year=1.0, tolerance=lambda _: 0.05, explain=explainer.findings, maps=maps)
 
 

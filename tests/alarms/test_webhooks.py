@@ -77,16 +77,21 @@ def fleet(store: SqlStore, clock: ManualClock) -> Fleet:
 
 def test_each_change_comes_in_alertmanagers_format(fleet: Fleet, oncall: Receiver, clock: ManualClock) -> None:
     sender = fleet.sender(oncall, external_url="https://calibration.example.com")
-    alert = fleet.step(None, 7.24)
+    document = {"remedy": {"command": "monitor recalibrate churn --version 7 --window 1h"}}
+    alert = fleet.step(None, 7.24, document=document)
     AlertStore(fleet.store.database).acknowledge(alert.id, actor="key:ada", note="mine", now_ms=clock.now_ms())
     clock.advance(60)
-    fleet.step(alert, 0.0, raised_ms=None)
+    fleet.step(alert, 0.0, raised_ms=None, document=document)
     sender.deliver_due()
     firing, acknowledged, resolved = oncall.taken()
     labels = {"alertname": "CalibrationEvidence", "model": "churn", "version": "7", "kind": "calibration"}
     annotations = {
         "summary": "churn 7 is too sure of itself",
         "description": "Evidence 10^7.2, 1001 events since 2026-09-21T13:13:20.000Z; an alert fires at 10^5.0.",
+        "since": "2026-09-21T13:13:20.000Z",
+        "runbook_url": "docs/alerts.md#what-to-do",
+        "command": "monitor recalibrate churn --version 7 --window 1h",
+        "report_url": "https://calibration.example.com/v1/models/churn/report?version=7",
     }
     assert firing == {
         "version": "4",
@@ -123,6 +128,7 @@ def test_the_signature_is_that_of_standard_webhooks(fleet: Fleet, oncall: Receiv
     sender, unsigned = fleet.sender(oncall), fleet.sender(oncall, name="unsigned", secret=None)
     alert = fleet.step(None, 9.0)
     sender.deliver_due()
+    assert not {"command", "report_url"} & set(oncall.taken()[0]["commonAnnotations"])
     unsigned.deliver_due()
     (_, headers, body), (_, without, _) = oncall.requests
     assert headers["content-type"] == "application/json"

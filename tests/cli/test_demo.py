@@ -38,7 +38,7 @@ def test_the_drift_shows_for_what_it_is_and_the_calibrated_models_stay_so(tmp_pa
         process = start("demo", "--speed", "800", "--port", "0", "--keep", "kept", cwd=tmp_path, output=stream)
     try:
         # However busy the machine is: until both drifts are seen.
-        wait_for(output, r"simulated \|.*overconfident [^|]*shape.*rare-event [^|]*prior shift", process)
+        wait_for(output, r"simulated \|.*overconfident [^|]*firing: [^|]*shape.*rare-event [^|]*firing: prior", process)
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 0, output.read_text()
     finally:
@@ -48,14 +48,14 @@ def test_the_drift_shows_for_what_it_is_and_the_calibrated_models_stay_so(tmp_pa
     said_at_all = output.read_text()
     assert re.search(r"a report +http://127\.0\.0\.1:\d+/v1/models/overconfident/report", said_at_all)
     lines = said_at_all.splitlines()
-    last = {line.split()[0]: line for line in lines if re.match(r"[a-z-]+ +1h: ", line)}
-    assert set(last) == {"calibrated", "overconfident", "prior-shift", "rare-event", "local-error"}
-    said = {model: line.partition("1h: ")[2].partition(" (")[0] for model, line in last.items()}
-    assert said["calibrated"] == "calibrated", said_at_all
-    assert "shape" in said["overconfident"], said_at_all
-    assert said["prior-shift"] == "calibrated", said_at_all  # its predictions follow the prior
-    assert said["rare-event"].endswith("prior shift"), said_at_all
-    assert said["local-error"] == "calibrated", said_at_all  # no window sees it
+    ends = [line.split(maxsplit=1) for line in lines if re.match(r"[a-z-]+ +[a-z: ]+\. ", line)]
+    said = {model: text.partition(".")[0] for model, text in ends}
+    assert set(said) == {"calibrated", "overconfident", "prior-shift", "rare-event", "local-error"}, said_at_all
+    assert said["calibrated"] == "nothing found", said_at_all
+    assert re.fullmatch("firing: (shape|prior and shape)", said["overconfident"]), said_at_all
+    assert said["prior-shift"] == "nothing found", said_at_all  # its predictions follow the prior
+    assert said["rare-event"] == "firing: prior shift", said_at_all
+    assert said["local-error"] == "nothing found", said_at_all  # only features tell
     # A plain line every few seconds, as this is no terminal.
     assert sum(" simulated | " in line for line in lines) >= 2
 

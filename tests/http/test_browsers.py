@@ -1,15 +1,17 @@
 """What a person clicks ends in a page: reports, lists, refits, problems and the log-in."""
 
 import re
+from dataclasses import replace
 from http import HTTPStatus
 from typing import NoReturn
 
 import pytest
 
 from monitor.errors import StoreUnavailable
+from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence, Raised, VersionEvidence
 from tests.http.keys import Keys
 from tests.http.service import BROWSER, Client, Service
-from tests.snapshots import report, snapshot
+from tests.snapshots import NOW_MS, report, snapshot
 
 REPORT = "/v1/models/org/model/report?version=7&segment=region%3Deu&window=24h"
 
@@ -41,6 +43,33 @@ def test_a_report_is_a_page_with_figures_for_a_browser_alone(client: Client) -> 
         assert answer.headers["content-type"] == "application/json"
         assert answer.headers["vary"] == "Accept"
         assert answer.json()["segment"] == "region=eu"
+
+
+def test_a_page_begins_with_the_evidence_and_describes_its_window(client: Client) -> None:
+    page = client.get(REPORT, headers=BROWSER).text
+    assert '<p class="lead dim">No evidence yet. No labelled prediction is settled yet.</p>' in page
+    made = service()
+    shown = made.evaluator.latest
+    level = EvidenceLevel(1.0, 5.1, "all", NOW_MS, Raised(NOW_MS, 7.24, "all", NOW_MS, []))
+    shape = Explanation("shape", "Predictions are too sure of themselves.", is_firing=True)
+    evidence = ModelEvidence({"7": VersionEvidence(NOW_MS, {"calibration": level}, {"calibration": shape})})
+    made.show(replace(shown, models={**shown.models, "churn": replace(shown.models["churn"], evidence=evidence)}))
+    page = made.client().get("/v1/models/churn/report", headers=BROWSER).text
+    assert (
+        '<p class="lead bad">Firing: shape. Predictions are too sure of themselves. Evidence 10^7.2; an alert fires at '
+        "10^5.1.</p>" in page
+    )
+    # The window's own test says something else, and has no colour of an alarm.
+    assert re.search(r"<h2>In this window</h2>\s*<p>\w+ prior shift. Predictions are too low.", page)
+    assert not re.search(r'<td class="(well|mind|bad)', page)
+    # What was then is described alone.
+    past = made.client().get(f"/v1/models/churn/report?as_of={NOW_MS}", headers=BROWSER).text
+    assert 'class="lead' not in past
+    assert "<h2>In this window</h2>" in past
+    document = made.client().get("/v1/models/churn/report").json()
+    assert document["evidence"]["words"] == "firing: shape"
+    assert document["diagnosis"]["verdict"] == "prior_shift"
+    assert made.client().get(f"/v1/models/churn/report?as_of={NOW_MS}").json()["evidence"] is None
 
 
 def test_a_page_runs_and_loads_nothing(client: Client) -> None:

@@ -3,7 +3,7 @@ import pytest
 from monitor.events.model import SeriesKey
 from monitor.reports.evaluation.report import ReportKey
 from tests.http.service import Service
-from tests.snapshots import failing, report, snapshot
+from tests.snapshots import NO_EVIDENCE, failing, report, snapshot
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def test_a_model_says_what_is_known_of_it(service: Service) -> None:
         "state": "measured",
         "current_version": "7",
         "versions": [
-            {"version": "6", "segments": ["all"], "windows": ["1h"]},
-            {"version": "7", "segments": ["all", "region=eu"], "windows": ["1h", "24h"]},
+            {"version": "6", "segments": ["all"], "windows": ["1h"], "evidence": NO_EVIDENCE},
+            {"version": "7", "segments": ["all", "region=eu"], "windows": ["1h", "24h"], "evidence": NO_EVIDENCE},
         ],
         "watermark": "2027-01-15T08:00:00.500Z",
         "evaluated_at": "2027-01-15T08:00:01.000Z",

@@ -5,7 +5,7 @@ import pytest
 from monitor.events.model import SeriesKey
 from monitor.reports.evaluation.report import ReportKey
 from tests.http.service import KEPT_FROM_MS, Service, assert_problem
-from tests.snapshots import NOW_MS, failing, many_reports, report, snapshot
+from tests.snapshots import NO_EVIDENCE, NOW_MS, failing, many_reports, report, snapshot
 
 REPORT = "/v1/models/churn/report"
 
@@ -32,7 +32,7 @@ def test_a_report_is_that_of_the_snapshot(service: Service) -> None:
     answer = service.client().get(REPORT, params={"version": "7", "segment": "all", "window": "1h"})
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "application/json"
-    assert answer.json() == report(version="7", window="1h", seed=3).to_dict()
+    assert answer.json() == {**report(version="7", window="1h", seed=3).to_dict(), "evidence": NO_EVIDENCE}
 
 
 @pytest.mark.parametrize("query", ["", "?version=&segment=&window=&as_of="])
@@ -156,7 +156,8 @@ def test_the_reports_of_a_snapshot_are_listed_by_the_page() -> None:
         assert page["evaluation"] == 4
         assert page["evaluated_at"] == "2027-01-15T08:00:04.000Z"
     assert cursor is None
-    assert found == [each.to_dict() for each in sorted(made, key=lambda each: each.key)]
+    made.sort(key=lambda each: each.key)
+    assert found == [{**each.to_dict(), "evidence": NO_EVIDENCE} for each in made]
 
 
 def test_reports_that_come_between_two_pages_shift_nothing() -> None:

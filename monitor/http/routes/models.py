@@ -14,9 +14,10 @@ from monitor.http.authorization import Of, may, needs
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.request_parsing import PageParameters, paginate
 from monitor.http.responses import TaggedBody, problems, tagged, tagged_response
-from monitor.http.schemas import HoldBody, ModelBody, ModelsBody, PolicyBody, VersionBody
+from monitor.http.schemas import EvidenceStateBody, HoldBody, ModelBody, ModelsBody, PolicyBody, VersionBody
 from monitor.http.services import ServicesOf
-from monitor.http.snapshots import ModelView, SnapshotView
+from monitor.http.snapshots import ModelView, SnapshotView, document_of
+from monitor.windows.evidence_state import state_of
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -57,7 +58,12 @@ def _model(name: str, view: SnapshotView, policy: ModelPolicy | None) -> ModelBo
         state=_state(model),
         current_version=None if known is None else known.current_version,
         versions=[
-            VersionBody(version=version, segments=list(parts["segments"]), windows=list(parts["windows"]))
+            VersionBody(
+                version=version,
+                segments=list(parts["segments"]),
+                windows=list(parts["windows"]),
+                evidence=EvidenceStateBody(**document_of(state_of(view.snapshot, name, version))),
+            )
             for version, parts in (model.versions if model is not None else {}).items()
         ],
         watermark=None if known is None else format_time(known.watermark_ms),

@@ -32,12 +32,23 @@ from monitor.http.responses import (
     tagged,
     tagged_response,
 )
-from monitor.http.schemas import ClassReportBody, DataBody, ReportBody, ReportsBody, reader, reference, request_body
+from monitor.http.schemas import (
+    ClassReportBody,
+    DataBody,
+    ReportBody,
+    ReportsBody,
+    WindowReportBody,
+    reader,
+    reference,
+    request_body,
+)
 from monitor.http.services import Services, ServicesOf
-from monitor.http.snapshots import flat_key
+from monitor.http.snapshots import document_of, flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.reports.view import Lead
 from monitor.store.history import NO_POINTS
+from monitor.windows.evidence_state import EvidenceState, state_of
 from monitor.windows.history import reports_of
 from monitor.windows.snapshot import ModelSnapshot
 
@@ -91,7 +102,7 @@ class ReportsQuery(PageParameters):
     "model was evaluated, by whichever replica does; `as_of` recomputes it. "
     "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed. Where `Accept` "
     "prefers HTML, as that of a browser does, it is a page with figures.",
-    response_model=ReportBody,
+    response_model=WindowReportBody,
     response_description="The report; `insufficient` says why where it has no measures",
     responses=NOT_MODIFIED | problems(404, 410, 422, 503),
 )
@@ -110,7 +121,13 @@ async def report(
         notes = [_settled(known)]
         if evaluated_ms is not None:
             notes.append(f"Evaluated {format_time(evaluated_ms)}")
-        page = await services.computations.run(lambda: _page_of(services, recompute(), root_of(request), notes))
+
+        def make_page() -> bytes:
+            of_window = recompute()
+            evidence = None if as_of_ms is not None else state_of(view.snapshot, model, of_window.version)
+            return _page_of(services, of_window, evidence, root_of(request), notes)
+
+        page = await services.computations.run(make_page)
         return Response(page, headers=_PAGE_HEADERS | _age(services, evaluated_ms), media_type=HTML)
     if as_of_ms is None:
         version = query.version or view.snapshot.current_version(model) or ""
@@ -121,7 +138,8 @@ async def report(
             answer.headers.update(_age(services, evaluated_ms))
             return answer
     recomputed = await services.computations.run(recompute)
-    return tagged_response(request, recomputed.to_dict())
+    evidence = None if as_of_ms is not None else document_of(state_of(view.snapshot, model, recomputed.version))
+    return tagged_response(request, {**recomputed.to_dict(), "evidence": evidence})
 
 
 @router.get(
@@ -207,7 +225,7 @@ def _settled(model: ModelSnapshot | None) -> str:
     return (f"Settled up to {format_time(edge_ms)}" if edge_ms >= 0 else "Nothing is settled yet") + held
 
 
-def _page_of(services: Services, report: Report, root: str, notes: list[str]) -> bytes:
+def _page_of(services: Services, report: Report, evidence: EvidenceState | None, root: str, notes: list[str]) -> bytes:
     # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
     from monitor.reports.page import window_page  # noqa: PLC0415
 
@@ -218,4 +236,5 @@ def _page_of(services: Services, report: Report, root: str, notes: list[str]) ->
         points = NO_POINTS
         notes = [*notes, f"no figure over time: {error}"]
     past = reports_of(report.key, points)
-    return window_page(report, services.evaluator.scores(report), root, past, notes)
+    lead = None if evidence is None else Lead(evidence.sentence, evidence.style, evidence.words.capitalize())
+    return window_page(report, services.evaluator.scores(report), root, past, notes, lead=lead)

@@ -4,10 +4,11 @@ from matplotlib.colors import to_rgba
 from scipy.special import expit
 
 from monitor.measures import smce, smce_witness
+from monitor.reports.evaluation.places import Place, centred_witness, places
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.cells import on_cells
 from monitor.reports.figures.style import GREY
-from monitor.reports.figures.witness import TOO_HIGH, TOO_LOW, Place, centred_witness, places, witness_figure
+from monitor.reports.figures.witness import TOO_HIGH, TOO_LOW, witness_figure
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, every_table, texts
 

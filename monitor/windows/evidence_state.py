@@ -1,0 +1,82 @@
+"""The state of a version by its evidence, in a word and a sentence, as pages, REST and the demo show it."""
+
+from typing import Final, Literal, NamedTuple
+
+from monitor.reports.formatting import minute_text
+from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Snapshot, VersionEvidence
+
+StateName = Literal["waiting", "quiet", "pending", "firing"]
+
+_LABELS: Final = {
+    "prior_shift": "prior shift",
+    "shape": "shape",
+    "both": "prior and shape",
+    "unclear": "unclear",
+    "not_worse": "changed, not worse",
+    "harm": "the map does harm",
+}
+
+
+class EvidenceState(NamedTuple):
+    """What the evidence on a version says."""
+
+    state: StateName
+    """waiting: no labelled prediction is settled; quiet: nothing was found; pending, firing: as alerts are."""
+    words: str
+    sentence: str
+    label: str | None = None
+    """What is wrong, of one that is pending or firing."""
+    detector: str | None = None
+    """The one that speaks most."""
+    log10_evidence: float | None = None
+    log10_line: float | None = None
+    since_ms: int | None = None
+    """The change that is pending or firing."""
+    to_ms: int | None = None
+    """Predictions before this time are in it."""
+
+    @property
+    def style(self) -> str:
+        """How a terminal shows the words."""
+        if self.state == "firing":
+            return "yellow" if self.label == "not_worse" else "bold red"
+        return {"waiting": "dim", "quiet": "green", "pending": "yellow"}[self.state]
+
+
+WAITING: Final = EvidenceState("waiting", "no evidence yet", "No labelled prediction is settled yet.")
+
+
+def state_of(snapshot: Snapshot, model: str, version: str) -> EvidenceState:
+    """The state of a version in a snapshot."""
+    of_model = snapshot.models.get(model)
+    return evidence_state(None if of_model is None else of_model.evidence.versions.get(version))
+
+
+def evidence_state(known: VersionEvidence | None) -> EvidenceState:
+    """The state of a version."""
+    levels = {} if known is None else {name: one for name, one in known.levels.items() if _is_there(one)}
+    if known is None or not levels:
+        return WAITING
+    name = max(levels, key=lambda name: levels[name].strength)
+    level = levels[name]
+    value = level.log10_evidence
+    if level.raised is not None:
+        value = max(value, level.raised.log10_evidence)
+    numbers = name, value, level.log10_line
+    line = f"an alert fires at 10^{level.log10_line:.1f}."
+    if not level.is_pending:
+        return EvidenceState(
+            "quiet", "nothing found", f"Evidence 10^{value:.1f}; {line}", None, *numbers, None, known.to_ms
+        )
+    state: StateName = "pending" if level.raised is None else "firing"
+    why = max(known.explanations.values(), key=lambda one: one.is_firing, default=None)
+    if why is None:
+        sentence = f"Evidence since {minute_text(level.since_ms)}: 10^{value:.1f}; {line}"
+        return EvidenceState(state, state, sentence, None, *numbers, level.since_ms, known.to_ms)
+    sentence, words = f"{why.sentence} Evidence 10^{value:.1f}; {line}", f"{state}: {_LABELS[why.label]}"
+    return EvidenceState(state, words, sentence, why.label, *numbers, level.since_ms, known.to_ms)
+
+
+def _is_there(level: EvidenceLevel) -> bool:
+    """Whether there was a bet since evidence was 0, or an alarm fires."""
+    return level.raised is not None or level.log10_evidence > NO_EVIDENCE

@@ -1,0 +1,70 @@
+"""`monitor alerts` against an API over a socket, with alerts that were made of streams."""
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from monitor.alarms.lifecycle import advance
+from monitor.http.server import ApiServer
+from monitor.store.alerts import Alert
+from tests.alarms.findings import NOW_MS
+from tests.alarms.streams import stream
+from tests.alarms.test_attribution import moved
+from tests.cli.command import inside
+from tests.http.test_alerts import Alerts
+
+
+@pytest.fixture(scope="module")
+def alert_and_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Alert, str]]:
+    drawn = stream(
+        moved(offset=0.8, segment="region=eu"),
+        of={"region=eu": 20, "region=jp": 30, "region=us": 60},
+        lines={"calibration": 1e5},
+    )
+    found = drawn.explain()[0]["calibration"]
+    with closing(Alerts(tmp_path_factory.mktemp("alerts"))) as service, ApiServer(service.app()) as server:
+        alert = service.step(None, advance(None, replace(found, log10_evidence=7.24), NOW_MS))
+        yield alert, server.url
+
+
+def lines_of(*arguments: str, folder: Path) -> list[str]:
+    """What a command prints; no line is longer than a terminal is wide, and none is cut."""
+    with mock.patch.dict(os.environ, {"COLUMNS": "80"}):
+        done = inside("alerts", *arguments, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\N{HORIZONTAL ELLIPSIS}" not in done.stdout
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    assert max(map(len, lines)) <= 80
+    return [line for line in lines if line]
+
+
+def test_a_list_says_what_is_wrong(alert_and_url: tuple[Alert, str], tmp_path: Path) -> None:
+    alert, url = alert_and_url
+    assert lines_of("list", "--url", url, folder=tmp_path) == [
+        f"{alert.id}  firing        10^7.2    calibration of churn 7",
+        "  Predictions of churn 7 for region=eu are too low since 2026-09-21 16:45 UTC:",
+        "  50% predicted, 64% came true. The prior has shifted there: add 0.80 to the",
+        "  logit (0.70 to 0.90).",
+    ]
+    assert lines_of("list", "--state", "resolved", "--url", url, folder=tmp_path) == ["no alerts"]
+
+
+def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[Alert, str], tmp_path: Path) -> None:
+    alert, url = alert_and_url
+    shown = lines_of("show", alert.id, "--url", url, folder=tmp_path)
+    assert shown[0] == f"{alert.id}  firing        10^7.2    calibration of churn 7"
+    assert shown[4:8] == [
+        "evidence    10^7.2; an alert fires at 10^5.0",
+        "changed     2026-09-21 16:45 UTC; 2026-09-21 16:41 to 2026-09-21 16:51",
+        "since then  3,000 predictions with an outcome of 3,000, in 2.5 h",
+        "what to do  monitor recalibrate churn --version 7 --window 150m",
+    ]
+    rows = [line.split() for line in shown]
+    assert ["region=eu", "3,000", "10^6.6", *["0.80", "(0.70", "to", "0.90)", "0.97", "(0.88", "to", "1.07)"]] in rows
+    assert ["from", "0.3", "343", "35.0%", "53.9%", "33.3%"] in rows
+    assert shown[-1] == "2026-09-21 14:13 UTC  firing by service"
