@@ -342,7 +342,8 @@ def _command(label: str, series: SeriesKey, since_ms: int) -> str | None:
     # An offset of all predictions would be wrong for the other segments.
     method = " --method offset" if label == PRIOR_SHIFT and series.segment == ALL else ""
     model, version = shlex.quote(series.model), shlex.quote(series.version)
-    return f"monitor recalibrate {model} --version {version}{method} --since {format_time(since_ms)}"
+    since = format_time(since_ms).replace(".000Z", "Z")
+    return f"monitor recalibrate {model} --version {version}{method} --since {since}"
 
 
 def _interval(value: float | None, ends: tuple[float, float] | None) -> list[float] | None:
