@@ -21,6 +21,9 @@ _KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
 _SETS: Final = frozenset({"calibration", "prevalence"})
 """Detectors whose bets on earlier panes can be repeated."""
 
+ExplainMap = Callable[[str, str, int, int], tuple[str, int, dict[str, Any]]]
+"""See :meth:`monitor.alarms.serving.ServedMaps.explain`."""
+
 _Key = tuple[str, str, Kind]
 
 
@@ -38,10 +41,10 @@ class Explainer:
     ----------
     attribution
         Explains alarms about predictions.
-    maps
-        Explain alarms about the map that serves.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
+    explain_map
+        Explains alarms about the map that serves.
     """
 
     def __init__(

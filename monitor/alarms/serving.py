@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -273,15 +274,20 @@ class _MapWatch:
     def begin(cls, from_ms: int) -> "_MapWatch":
         return cls(from_ms, Watch(from_ms))
 
-    def update(self, bets: Bets, line: float) -> None:
-        for event in self.watch.update({group_of(ALL): {ALL: bets}}, line):
-            if event.alarm is None:
-                self.raised = None
-            else:
-                raised = raised_by(event.alarm)
-                self.raised = raised if self.raised is None else raised._replace(since_ms=self.raised.since_ms)
-        if bets.end_ms.size:
-            self.to_ms = int(bets.end_ms[-1])
+    def update(self, bets: Bets, line: float, forget_ms: int) -> None:
+        """Add bets. After a gap longer than ``forget_ms`` evidence starts again at 0."""
+        gaps = np.flatnonzero(np.diff(bets.end_ms, prepend=self.to_ms) > forget_ms).tolist()
+        for start, stop in pairwise(sorted({0, *gaps, bets.end_ms.size})):
+            if start in gaps:
+                self.watch, self.raised = Watch(int(bets.end_ms[start]) - 1), None
+            part = Bets(bets.end_ms[start:stop], bets.log_bets[start:stop])
+            for event in self.watch.update({group_of(ALL): {ALL: part}}, line):
+                if event.alarm is None:
+                    self.raised = None
+                else:
+                    raised = raised_by(event.alarm)
+                    self.raised = raised if self.raised is None else raised._replace(since_ms=self.raised.since_ms)
+            self.to_ms = int(part.end_ms[-1])
 
     def state(self) -> dict[str, Any]:
         raised = None if self.raised is None else list(self.raised)
@@ -318,16 +324,17 @@ class ServedVersion:
 
     @property
     def to_ms(self) -> int:
-        """Predictions before this time are in the evidence."""
-        return self.watch.to_ms if self._map is None else max(self.watch.to_ms, self._map.to_ms)
+        """Predictions before this time are in the evidence, or were left out."""
+        return self.watch.to_ms
 
     def serve(self, serving: Serving) -> bool:
         """Start anew if what serves has changed; returns whether it has."""
         if serving.revision == self.revision:
             return False
-        self.watch.restart(serving.from_ms)
-        self.revision, self.from_ms, self.resting = serving.revision, self.watch.to_ms, ""
-        self._map = None if serving.map_id is None else _MapWatch.begin(self.from_ms)
+        self.watch.restart()
+        self.watch.to_ms = max(self.watch.to_ms, serving.from_ms)
+        self.revision, self.from_ms, self.resting = serving.revision, serving.from_ms, ""
+        self._map = None if serving.map_id is None else _MapWatch.begin(self.watch.to_ms)
         return True
 
     def update(
@@ -346,8 +353,7 @@ class ServedVersion:
             if steps:
                 self.watch.update(steps, lines)
             return
-        of_predictions = {name: line for name, line in lines.items() if name != SERVING_MAP}
-        line = lines.get(SERVING_MAP)  # none where that detector is switched off
+        of_predictions, line = {name: one for name, one in lines.items() if name != SERVING_MAP}, lines.get(SERVING_MAP)
         loaded = maps.load(serving.map_id)
         self.resting = loaded.resting
         if not loaded.resting and any(segment.startswith(f"{CLASS}=") for segment in steps):
@@ -357,8 +363,9 @@ class ServedVersion:
                 moved = {segment: recalibrate_steps(one, loaded.recalibrate) for segment, one in steps.items()}
                 self.watch.update(moved, of_predictions)
                 if line is not None:
-                    self._map.update(loaded.bets.bet(steps[ALL]), line)
+                    self._map.update(loaded.bets.bet(steps[ALL]), line, self.watch.forget_ms)
             return
+        self.watch.to_ms = max([self.watch.to_ms, *(int(one.end_ms[-1]) for one in steps.values())])
         if loaded.map is None or line is None:
             return
         try:
@@ -366,7 +373,7 @@ class ServedVersion:
         except InputError as error:
             self.resting = f"the map that serves cannot be applied: {error}"
         else:
-            self._map.update(bets, line)
+            self._map.update(bets, line, self.watch.forget_ms)
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""

@@ -62,7 +62,7 @@ DETECTORS: Final[Mapping[str, DetectorKind]] = {
 }
 """By name, as in the label of the series."""
 
-WEIGHTS: Final[Mapping[str, float]] = dict.fromkeys(("calibration", "prevalence", "change"), 1.0)
+WEIGHTS: Final[Mapping[str, float]] = dict.fromkeys(("calibration", "prevalence", "change", "serving_map"), 1.0)
 """Of the detectors that have a share of the budget of their own."""
 
 _WITHIN_HORIZON: Final[Mapping[str, tuple[str, ...]]] = {"calibration": ("calibration_even", "calibration_odd")}
@@ -181,7 +181,8 @@ class VersionWatch:
         parts = np.cumsum(comes_back) * ends_ms.size + np.arange(ends_ms.size) // _STEPS_AT_ONCE
         for start, stop in pairwise([*np.flatnonzero(np.diff(parts, prepend=-1)).tolist(), ends_ms.size]):
             if comes_back[start]:
-                self.restart(int(ends_ms[start]) - 1)
+                self.restart()
+                self.to_ms = int(ends_ms[start]) - 1
             end_ms = int(ends_ms[stop - 1])
             part = {segment: of_series.until(end_ms).after(self.to_ms) for segment, of_series in steps.items()}
             for name, line in lines.items():
@@ -220,12 +221,14 @@ class VersionWatch:
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""
-        known = {name: watch for name, watch in self._watches.items() if name in lines}
-        return {name: level_of(watch, self._raised.get(name), lines[name]) for name, watch in known.items()}
+        return {
+            name: level_of(watch, self._raised.get(name), lines[name])
+            for name, watch in self._watches.items()
+            if name in lines
+        }
 
-    def restart(self, from_ms: int) -> None:
-        """Let all evidence start again at 0, about predictions from this time on."""
-        self.to_ms = max(self.to_ms, from_ms)
+    def restart(self) -> None:
+        """Let all evidence start again at 0, about what predictions and outcomes are from now on."""
         self._watches.clear()
         self._raised.clear()
         self._series.clear()

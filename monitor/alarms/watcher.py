@@ -129,10 +129,10 @@ class Watcher:
         try:
             yield
         except StoreUnavailable:
-            del self._models[model]
+            self._models.pop(model, None)  # what was added in part is added again, to what the store holds
             raise
         except Exception as error:  # noqa: BLE001 - see above
-            del self._models[model]
+            self._models.pop(model, None)
             reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
             if self._failures.get(model) != reason:  # logged once, not at every evaluation
                 self._failures[model] = reason
@@ -155,14 +155,11 @@ class Watcher:
             if (model, version) in with_steps
             or self._panes.edge_ms(model) - to_ms.get((model, version), math.inf) <= forget_ms
         }
-        of_predictions = {name: weight for name, weight in self._detectors.items() if name != SERVING_MAP}
-        shares: dict[Unit, dict[str, float]] = {unit: {} for unit in versions}
-        for detectors, units in (
-            (of_predictions, versions.keys() - with_map),
-            (self._detectors, versions.keys() & with_map),
-        ):
+        shares: dict[Unit, dict[str, float]] = {version: {} for version in versions}
+        for has_map in (False, True):
+            detectors = {name: one for name, one in self._detectors.items() if has_map or name != SERVING_MAP}
             for (unit, name), share in share_budget(self._per_year, versions, detectors).items():
-                if unit in units:
+                if (unit in with_map) is has_map:
                     shares[unit][name] = share
         return {
             unit: lines_of(of_unit, within_horizon=self._within_horizon(unit[0])) for unit, of_unit in shares.items()

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from monitor.alarms.serving import SERVING_MAP, LoadedMap
+from monitor.alarms.serving import SERVING_MAP, LoadedMap, _MapWatch
 from monitor.arrays import Floats, Ints
 from monitor.clock import ManualClock
 from monitor.errors import Conflict
 from monitor.maps import METHODS, LabelledEvents, RecalibrationMap, fit_map
-from monitor.sequential import CalibrationBets, Evidence, recalibrate_steps
+from monitor.sequential import Bets, CalibrationBets, Evidence, recalibrate_steps
 from monitor.sequential.evidence import YEAR_MS
 from monitor.store import audit, evidence, servings
 from monitor.store.recalibration_store import RecalibrationStore
@@ -325,3 +325,13 @@ def test_evidence_on_a_map_that_is_right_stays_within_the_time_that_passed() -> 
         watched.update({"": {"": CalibrationBets(0.0).bet(steps)}}, math.inf)
         final.append(watched.value * YEAR_MS / (20 * 60_000))
     assert 0.3 < np.mean(final) < 1.0 + 3.0 * np.std(final) / 300**0.5
+
+
+def test_evidence_on_a_map_starts_again_where_a_version_comes_back() -> None:
+    bets = Bets(np.array([10, 20, 5_000, 5_010]), np.full((4, 4), 0.5))
+    at_once, one_by_one, late = (_MapWatch.begin(0) for _ in range(3))
+    at_once.update(bets, math.inf, 1_000)
+    for row in range(4):
+        one_by_one.update(Bets(bets.end_ms[row : row + 1], bets.log_bets[row : row + 1]), math.inf, 1_000)
+    late.update(Bets(bets.end_ms[2:], bets.log_bets[2:]), math.inf, 1_000)
+    assert evidence.encode(at_once.state()) == evidence.encode(one_by_one.state()) == evidence.encode(late.state())
