@@ -62,8 +62,8 @@ DETECTORS: Final[Mapping[str, DetectorKind]] = {
 }
 """By name, as in the label of the series."""
 
-WEIGHTS: Final[Mapping[str, float]] = dict.fromkeys(("calibration", "prevalence", "change", "serving_map"), 1.0)
-"""Of the detectors that have a share of the budget of their own."""
+WEIGHTS: Final[Mapping[str, float]] = dict.fromkeys(("calibration", "prevalence", "change"), 1.0)
+"""Of the detectors of predictions that have a share of the budget of their own."""
 
 _WITHIN_HORIZON: Final[Mapping[str, tuple[str, ...]]] = {"calibration": ("calibration_even", "calibration_odd")}
 """Detectors whose budget is for others where outcomes within a horizon depend on each other. Each gets an equal part.
