@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from monitor.alarms.watch import VersionWatch, group_of, level_of, raised_by
+from monitor.alarms.watch import VersionWatch, group_of, level_of, raised_again, raised_by
 from monitor.arrays import Floats, Ints
 from monitor.errors import CorruptMap, InputError, UnknownRecalibration
 from monitor.events.model import ALL, CLASS, SeriesKey
@@ -286,7 +286,7 @@ class _MapWatch:
                     self.raised = None
                 else:
                     raised = raised_by(event.alarm)
-                    self.raised = raised if self.raised is None else raised._replace(since_ms=self.raised.since_ms)
+                    self.raised = raised if self.raised is None else raised_again(self.raised, raised)
             self.to_ms = int(part.end_ms[-1])
 
     def state(self) -> dict[str, Any]:

@@ -125,6 +125,12 @@ def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
     return EvidenceLevel(value, math.log10(max(evidence.threshold, line)), segment, since_ms, raised)
 
 
+def raised_again(first: Raised, again: Raised) -> Raised:
+    """What an alarm says that fires already: since when it did at first, and the most evidence that there was."""
+    strongest = max(first.log10_evidence, again.log10_evidence)
+    return again._replace(since_ms=first.since_ms, log10_evidence=strongest)
+
+
 def group_of(segment: str) -> str:
     """The group of a series: groups have equal weights in the evidence of a version."""
     if segment == ALL:
@@ -217,7 +223,7 @@ class VersionWatch:
             del self._raised[name]
         else:
             raised, first = raised_by(event.alarm), self._raised.get(name)
-            self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
+            self._raised[name] = raised if first is None else raised_again(first, raised)
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""

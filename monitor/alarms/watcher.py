@@ -278,7 +278,12 @@ class _Model:
                 self._states[version] = StoredEvidence(self.name, version, min(served.to_ms, to_ms), state)
         self.to_ms = to_ms
         known = {
-            version: VersionEvidence(watch.to_ms, watch.levels(lines[self.name, version]), resting=watch.resting)
-            for version, watch in self._watches.items()
+            version: VersionEvidence(
+                served.to_ms,
+                served.levels(lines[self.name, version]),
+                resting=served.resting,
+                revision=served.revision,
+            )
+            for version, served in self._watches.items()
         }
         return ModelEvidence(known, [self._states[version] for version in sorted(self._states)])

@@ -93,6 +93,20 @@ def test_a_promotion_ends_the_alert_and_what_it_repairs_raises_no_other(
     assert replica.listed() == [("calibration", "resolved", "promoted"), ("calibration", "firing", None)]
 
 
+def test_what_was_found_before_a_promotion_raises_nothing_after_it(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator
+) -> None:
+    replica = Replica(stream, clock)
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    replica.evaluate()
+    # The alarm is raised again, and a map is promoted before that is saved.
+    stream.publish(*drawn(rng, MANY, TOO_SURE))
+    replica.evaluate(meanwhile=lambda: promote(stream.store, fitted(rng), 1, clock))
+    assert replica.listed() == [("calibration", "resolved", "promoted")]
+    replica.evaluate()
+    assert replica.listed() == [("calibration", "resolved", "promoted")]
+
+
 def test_a_map_that_turns_harmful_raises_an_alert_that_names_it(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
