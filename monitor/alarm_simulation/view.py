@@ -74,7 +74,7 @@ def _notes(simulation: Simulation) -> list[str]:
 
 
 def _delays(simulation: Simulation, scenarios: list[Scenario]) -> Section:
-    columns = [Column("tolerance"), Column("budget"), *(Column(one.title) for one in scenarios)]
+    columns = [Column("tolerance"), Column("budget"), *(Column(one.title, folds=True) for one in scenarios)]
     rows = [
         row(f"{setting.tolerance:g}", f"{setting.budget:g}", *(_delay(simulation, one, setting) for one in scenarios))
         for setting in simulation.plan.settings
@@ -119,7 +119,7 @@ def _events(simulation: Simulation, scenario: Scenario, setting: Setting, detect
 
 
 def _false_alarms(simulation: Simulation, scenarios: list[Scenario]) -> Section:
-    columns = [Column("tolerance"), Column("budget"), *(Column(one.title) for one in scenarios)]
+    columns = [Column("tolerance"), Column("budget"), *(Column(one.title, folds=True) for one in scenarios)]
     rows = [
         row(f"{setting.tolerance:g}", f"{setting.budget:g}", *(_rate(simulation, one, setting) for one in scenarios))
         for setting in simulation.plan.settings
