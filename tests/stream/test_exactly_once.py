@@ -27,6 +27,7 @@ from typing import Any, Final, Self
 import pytest
 import sqlalchemy as sa
 
+from monitor.alarms.serving import ServedVersion
 from monitor.alarms.watch import WEIGHTS, VersionWatch
 from monitor.scores import GridTable
 from monitor.sequential.calibration import TOLERANCE
@@ -366,7 +367,7 @@ def assert_evidence_as_expected(world: World) -> None:
         watch = VersionWatch(one.model, one.version, TOLERANCE, begin_ms, block_ms=POLICY.horizon_ms)
         watch.update(steps, dict.fromkeys(WEIGHTS, math.inf))
         assert one.to_ms == watch.to_ms
-        assert without_lines(evidence.decode(one.state)) == without_lines(watch.state())
+        assert without_lines(evidence.decode(one.state)) == without_lines(ServedVersion(watch).state())
         assert watch.state()["watches"]["calibration"]["evidence.average"] > 0.0
 
 
