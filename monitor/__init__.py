@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 from monitor.version import VERSION
 
 if TYPE_CHECKING:
-    from monitor.functions import apply, compare, evaluate, recalibrate, refit, simulate_alarms
+    from monitor.alarm_functions import simulate_alarms
+    from monitor.functions import apply, compare, evaluate, recalibrate, refit
     from monitor.reports.evaluation.local import evaluate_local
     from monitor.scores import ScoreTable
 
@@ -32,7 +33,7 @@ _MODULES: Final = {
     "evaluate_local": "monitor.reports.evaluation.local",
     "recalibrate": "monitor.functions",
     "refit": "monitor.functions",
-    "simulate_alarms": "monitor.functions",
+    "simulate_alarms": "monitor.alarm_functions",
 }
 
 

@@ -12,23 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monitor.alarm_simulation.alarms import Setting
-from monitor.alarm_simulation.predictions import DrawnPredictions
-from monitor.alarm_simulation.scenarios import KINDS, Scenario
-from monitor.alarm_simulation.simulate import (
-    BUDGETS,
-    DAYS,
-    PER_HOUR,
-    PREVALENCE,
-    RUNS,
-    SPREAD,
-    TOLERANCES,
-    Fleet,
-    Plan,
-    simulate,
-)
 from monitor.arrays import Floats
-from monitor.durations import parse_duration, to_ms
 from monitor.errors import InputError, MonitorError
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
@@ -58,7 +42,7 @@ from monitor.reports.evaluation.inputs import (
 )
 from monitor.reports.findings import Findings, ReportOptions, measure_table, read_columns
 from monitor.reports.progress import patient_progress
-from monitor.results import AlarmSimulation, DataClassReport, DataComparison, DataReport, Measured, Recalibration
+from monitor.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
@@ -170,7 +154,7 @@ def evaluate(
     """
     if not isinstance(segment, str):
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
-    with _python_words(), _shown(progress) as report_progress:
+    with python_words(), shown_progress(progress) as report_progress:
         data = _Data(p, y, prediction, outcome, time, weight, segments, features)
         if not data.is_table and time is None:
             data = data._replace(time=time_ms)
@@ -263,7 +247,7 @@ def compare(
         seed=seed,
         tolerance=tolerance,
     )
-    with _python_words(), _shown(progress) as report_progress:
+    with python_words(), shown_progress(progress) as report_progress:
         one = _read_either(options, first, options.prediction)
         two = _read_either(options, second, _listed(compare_prediction) or options.prediction)
         findings = _in_python(measure_table(options, one, two, report_progress))
@@ -328,7 +312,7 @@ def recalibrate(
     if not 0.0 < held_out < 1.0:
         raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}; 0.3 holds out the latest 30%")
     require_resampling(draws, seed)
-    with _python_words(), _shown(progress) as report_progress:
+    with python_words(), shown_progress(progress) as report_progress:
         data = _Data(p, y, prediction, outcome, time, weight, segments, features)
         table, names = _read(data, data.options(), as_numbers=True)
         rows = labelled_rows(table)
@@ -393,7 +377,7 @@ def apply(
     array([0.5 , 0.75])
     """
     chosen = _artifact(recalibration)
-    with _python_words(), _shown(progress) as report_progress:
+    with python_words(), shown_progress(progress) as report_progress:
         if is_table(p):
             named = _Data(p, prediction=prediction, segments=segments, features=features).options()
             columns = Columns(tuple(named.prediction), tuple(named.feature), next(iter(named.segment), None))
@@ -407,95 +391,6 @@ def apply(
         if chosen.map.feature_count is not None and table.features is None:
             raise InputError(f"the map needs {chosen.map.feature_count} features a row; pass features")
         return recalibrated(chosen, table, segment, report_progress)
-
-
-def simulate_alarms(
-    predictions: ArrayLike | None = None,
-    *,
-    prevalence: float = PREVALENCE,
-    spread: float = SPREAD,
-    per_hour: float = PER_HOUR,
-    scenario: Names | None = None,
-    tolerance: float | Sequence[float] = TOLERANCES,
-    budget: float | Sequence[float] = BUDGETS,
-    models: int = 1,
-    horizon: Any = "24h",
-    allowed_lateness: Any = "1h",
-    implied_negative: bool = False,
-    days: float = DAYS,
-    runs: int = RUNS,
-    seed: int = 0,
-    progress: Shown = True,
-) -> AlarmSimulation:
-    """Simulate the alarms of a service, as ``monitor simulate-alarms`` does, to choose a tolerance and a budget.
-
-    Parameters
-    ----------
-    predictions
-        Predictions P(y = 1) of the model, shape (n,), from which those of the simulation are drawn. If left out, their
-        logits are normal.
-    prevalence, spread
-        Mean of such predictions, and the standard deviation of their logits.
-    per_hour
-        Predictions of a model an hour.
-    scenario
-        What happens, such as ``"slope=1.3"``, or a list of such; all scenarios if left out.
-    tolerance, budget
-        What is tried, in logits and in false alarms a year of the fleet; each may be a list.
-    models
-        Models that share the budget.
-    horizon, allowed_lateness, implied_negative
-        As in the settings of the model.
-    days
-        Length of a run from the change on.
-    runs
-        Runs of each scenario.
-    seed
-        The same seed gives the same numbers.
-    progress
-        As of :func:`evaluate`.
-
-    Returns
-    -------
-    AlarmSimulation
-        ``to_dict()`` is its JSON, ``plot()`` draws the delays, ``to_html()`` makes the page of the command line.
-
-    Raises
-    ------
-    InputError
-        A value is out of its range.
-
-    Examples
-    --------
-    >>> found = simulate_alarms(scenario="slope=1.5", tolerance=0.05, budget=1, runs=5, progress=False)
-    >>> (result,) = [one for one in found.results if one.detector == "any"]
-    >>> result.detection.share
-    1.0
-    """
-    with _python_words(), _shown(progress) as report_progress:
-        drawn = (
-            DrawnPredictions.normal(prevalence, spread, per_hour)
-            if predictions is None
-            else DrawnPredictions.of(predictions, per_hour)
-        )
-        tolerances, budgets = (
-            tuple(map(float, np.atleast_1d(np.asarray(values, np.float64)))) for values in (tolerance, budget)
-        )
-        scenarios = tuple(map(Scenario.parse, KINDS if scenario is None else _listed(scenario)))
-        usual = Setting(TOLERANCE, 1.0)
-        plan = Plan(scenarios, tolerances, budgets, days, runs, seed)
-        plan = replace(plan, chosen=usual if usual in plan.settings else None)
-        fleet = Fleet(
-            models, _span_ms("horizon", horizon), _span_ms("allowed_lateness", allowed_lateness), implied_negative
-        )
-        return AlarmSimulation.of(simulate(drawn, plan, fleet, progress=report_progress))
-
-
-def _span_ms(name: str, span: Any) -> int:
-    try:
-        return to_ms(parse_duration(span))
-    except ValueError as error:
-        raise InputError(f"{name} {error}, got {span!r}") from error
 
 
 def _artifact(recalibration: Recalibration | Artifact | RecalibrationMap | str | Path) -> Artifact:
@@ -691,7 +586,7 @@ def _in_python(result: _Lines) -> _Lines:
 
 
 @contextmanager
-def _python_words() -> Iterator[None]:
+def python_words() -> Iterator[None]:
     """Let messages name arguments, not options of the command line."""
     try:
         yield
@@ -711,7 +606,8 @@ def _python_text(text: str) -> str:
 
 
 @contextmanager
-def _shown(progress: Shown) -> Iterator[Callable[[str, float], None]]:
+def shown_progress(progress: Shown) -> Iterator[Callable[[str, float], None]]:
+    """Show progress as the caller wants; yields a function of the stage and the share of it that is done."""
     if progress is True:
         with patient_progress() as report:
             yield report

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from rich.console import Console
 
-from monitor.alarm_simulation.simulate import Simulation
-from monitor.alarm_simulation.view import simulation_view
 from monitor.clock import SystemClock
 from monitor.errors import NotEnoughData
 from monitor.maps import RecalibrationMap
@@ -288,25 +286,3 @@ class Recalibration(Result, Trial):
         from monitor.recalibration.refit_page import before_and_after  # noqa: PLC0415
 
         return before_and_after(self)
-
-
-@dataclass(frozen=True, repr=False)
-class AlarmSimulation(Result, Simulation):
-    """False alarms and delays of simulated models, for each tolerance and budget."""
-
-    def __repr__(self) -> str:
-        return self._view().lead.sentence
-
-    def _view(self) -> View:
-        return simulation_view(self)
-
-    def _page(self) -> bytes:
-        from monitor.alarm_simulation.page import simulation_page  # noqa: PLC0415
-
-        return simulation_page(self)
-
-    def plot(self) -> "Figure":
-        """Draw the delays, or the false alarms where predictions stay right in all scenarios."""
-        from monitor.alarm_simulation.page import simulation_pictures  # noqa: PLC0415
-
-        return simulation_pictures(self)[0].figure

@@ -10,6 +10,10 @@ from matplotlib.figure import Figure
 from docs.generators import counter_examples
 from docs.generators.counter_examples import simulated
 from docs.generators.recalibration_example import example
+from monitor.alarm_simulation.page import delays_figure
+from monitor.alarm_simulation.predictions import DrawnPredictions
+from monitor.alarm_simulation.scenarios import Scenario
+from monitor.alarm_simulation.simulate import Fleet, Plan, simulate
 from monitor.classes import gce_family
 from monitor.reports.figures.gce_comparison import gce_figure
 from monitor.reports.figures.output import to_png, to_svg
@@ -29,6 +33,14 @@ def rare() -> ScoreTable:
     return simulated(20_000, offset=0.7, mean=-5.0)
 
 
+def delays() -> Figure:
+    """How soon alarms come on a model of a 2% event, in a short form of the simulation that the page prints."""
+    scenarios = [Scenario.parse(name) for name in ("slope", "offset", "prevalence")]
+    plan = Plan(scenarios, days=5.0, runs=8)
+    simulation = simulate(DrawnPredictions.normal(0.02, 1.5, 2000.0), plan, Fleet(models=40))
+    return delays_figure(simulation, scenarios)
+
+
 FIGURES: Final[Mapping[str, Callable[[], Figure]]] = MappingProxyType(
     {
         "reliability.png": lambda: reliability_diagram(exaggerating()),
@@ -45,6 +57,7 @@ FIGURES: Final[Mapping[str, Callable[[], Figure]]] = MappingProxyType(
         "worst-by-gamma.svg": lambda: example()["mlce_by_gamma"],
         "local-map.svg": lambda: example()["local_map"],
         "segments.svg": lambda: example()["segments"],
+        "simulated-delays.svg": delays,
     }
 )
 """Each as a function that draws it."""

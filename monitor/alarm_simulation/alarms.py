@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from monitor.alarm_simulation.stream import Course, Stream
-from monitor.alarms.watch import DETECTORS, group_of
+from monitor.alarms.watch import DETECTORS, WEIGHTS, group_of
 from monitor.arrays import Ints
 from monitor.events.model import ALL
 from monitor.scores.grid_table import NEGATIVES
@@ -54,7 +54,7 @@ class Alarms:
         self._keys: dict[Key, Key] = {}
         """Key -> the one whose watch it shares."""
         for setting in settings:
-            for name in DETECTORS:
+            for name in WEIGHTS:
                 shared = setting._replace(tolerance=0.0) if name in _WITHOUT_TOLERANCE else setting
                 self._keys[setting, name] = shared, name
         self._watches = {key: Watch(0) for key in self._keys.values()}
@@ -94,7 +94,7 @@ class Alarms:
     def _detector(self, name: str, tolerance: float, segment: str) -> Detector:
         key = name, tolerance, segment
         if key not in self._detectors:
-            self._detectors[key] = DETECTORS[name].make(tolerance, self._seed)
+            self._detectors[key] = DETECTORS[name].make(tolerance, 0, self._seed)
         return self._detectors[key]
 
 
@@ -105,8 +105,8 @@ def _first(events: Sequence[Event], after_ms: int) -> int | None:
 
 def lines(budget: float, models: int) -> dict[str, float]:
     """Return the evidence at which each detector of one of so many models raises an alarm."""
-    shares = share_budget(budget, dict.fromkeys(range(models), 1.0), dict.fromkeys(DETECTORS, 1.0))
-    return {name: 1.0 / shares[0, name] for name in DETECTORS}
+    shares = share_budget(budget, dict.fromkeys(range(models), 1.0), WEIGHTS)
+    return {name: 1.0 / shares[0, name] for name in WEIGHTS}
 
 
 class Raised(NamedTuple):

@@ -27,7 +27,7 @@ class ScenarioKind(NamedTuple):
 KINDS: Final[Mapping[str, ScenarioKind]] = {
     "none": ScenarioKind("nothing happens", 0.0, 0.0, 0.0, calibrated=True),
     "seasonality": ScenarioKind(
-        "predictions move by {:g} logits over the day and outcomes with them, and volume by half",
+        "logits of predictions move by {:g} over the day and outcomes with them, and volume by half",
         1.0,
         0.0,
         5.0,

@@ -14,7 +14,7 @@ from monitor.alarm_simulation.alarms import Alarms, Run, Setting, follow
 from monitor.alarm_simulation.predictions import HOUR_MS, Predictions
 from monitor.alarm_simulation.scenarios import KINDS, Scenario
 from monitor.alarm_simulation.stream import DAY_MS, Course, Stream
-from monitor.alarms.watch import DETECTORS
+from monitor.alarms.watch import WEIGHTS
 from monitor.errors import InputError
 from monitor.progress import StageProgress, no_progress
 from monitor.sequential.budget import share_budget
@@ -295,7 +295,7 @@ def simulate(
         return scenario, number, follow(stream, alarms, course, hours=hours, until_raised=until_raised)
 
     done, total = 0, len(runs) * plan.runs
-    pool = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+    pool = ThreadPoolExecutor(os.cpu_count() or 1)
     try:
         waiting = [pool.submit(one, scenario, number) for scenario in runs for number in range(plan.runs)]
         for finished in as_completed(waiting):
@@ -338,8 +338,8 @@ def _results(runs: Mapping[Scenario, Sequence[Run]], plan: Plan, fleet: Fleet, c
         right = _stays_right(scenario, fleet)
         years = len(of_scenario) * course.end_ms / YEAR_MS
         for setting in plan.settings:
-            for detector in (*DETECTORS, ANY):
-                names = list(DETECTORS) if detector == ANY else [detector]
+            for detector in (*WEIGHTS, ANY):
+                names = list(WEIGHTS) if detector == ANY else [detector]
                 yield Result(
                     scenario=scenario.name,
                     size=scenario.size,
@@ -361,7 +361,7 @@ def _false_alarms(
 ) -> FalseAlarms:
     """``times``: how many alarms of the fleet a year one alarm of the runs stands for."""
     count = sum(len(run.raised[setting, name].pages) for run in runs for name in detectors)
-    shares = share_budget(setting.budget, {"fleet": 1.0}, dict.fromkeys(DETECTORS, 1.0))
+    shares = share_budget(setting.budget, {"fleet": 1.0}, WEIGHTS)
     bound = sum(shares["fleet", name] for name in detectors) if bounded else None
     return FalseAlarms(count, count * times, float(gammaincinv(count + 1, _SURE)) * times, bound)
 

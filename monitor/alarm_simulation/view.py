@@ -5,7 +5,7 @@ from typing import Final
 from monitor.alarm_simulation.alarms import Setting
 from monitor.alarm_simulation.scenarios import Scenario
 from monitor.alarm_simulation.simulate import Simulation
-from monitor.alarms.watch import DETECTORS
+from monitor.alarms.watch import WEIGHTS
 from monitor.reports.formatting import count
 from monitor.reports.view import Cell, Column, Lead, Section, Table, View, row
 
@@ -74,7 +74,7 @@ def _notes(simulation: Simulation) -> list[str]:
 
 
 def _delays(simulation: Simulation, scenarios: list[Scenario]) -> Section:
-    columns = [Column("tolerance"), Column("budget"), *(Column(one.title) for one in scenarios)]
+    columns = [Column("tolerance"), Column("budget"), *(Column(one.title, folds=True) for one in scenarios)]
     rows = [
         row(f"{setting.tolerance:g}", f"{setting.budget:g}", *(_delay(simulation, one, setting) for one in scenarios))
         for setting in simulation.plan.settings
@@ -99,8 +99,8 @@ def _delay(simulation: Simulation, scenario: Scenario, setting: Setting) -> Cell
 
 def _by_detector(simulation: Simulation, scenarios: list[Scenario]) -> Section:
     setting = simulation.plan.shown
-    columns = [Column("scenario", words=True), *(Column(name) for name in DETECTORS)]
-    rows = [row(one.title, *(_events(simulation, one, setting, name) for name in DETECTORS)) for one in scenarios]
+    columns = [Column("scenario", words=True), *(Column(name) for name in WEIGHTS)]
+    rows = [row(one.title, *(_events(simulation, one, setting, name) for name in WEIGHTS)) for one in scenarios]
     title = f"By detector, with {setting_text(setting, simulation.fleet.models)}"
     before = (
         "From the change to the alarm, in labelled predictions: the median of the runs; below it what 90% of them have "
@@ -119,7 +119,7 @@ def _events(simulation: Simulation, scenario: Scenario, setting: Setting, detect
 
 
 def _false_alarms(simulation: Simulation, scenarios: list[Scenario]) -> Section:
-    columns = [Column("tolerance"), Column("budget"), *(Column(one.title) for one in scenarios)]
+    columns = [Column("tolerance"), Column("budget"), *(Column(one.title, folds=True) for one in scenarios)]
     rows = [
         row(f"{setting.tolerance:g}", f"{setting.budget:g}", *(_rate(simulation, one, setting) for one in scenarios))
         for setting in simulation.plan.settings

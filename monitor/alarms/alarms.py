@@ -51,9 +51,12 @@ class Alarms:
 
         def steps() -> Iterator[tuple[Alert | None, Alert | None]]:
             current = alerts.read_current(connection, found.keys())
+            # A finding about what another map served, or none, says nothing any more.
+            revisions = {(one.model, one.version): one.revision for one in servings.read(connection, found.keys())}
             for findings in found.values():
                 for key, finding in findings.items():
-                    yield current.get(key), advance(current.get(key), finding, now_ms)
+                    if finding.revision == revisions.get(key[:2], 0):
+                        yield current.get(key), advance(current.get(key), finding, now_ms)
             for key, alert in current.items():
                 if key not in found[key[0]]:
                     runs = any(version == key[1] for _, version, _ in found[key[0]])

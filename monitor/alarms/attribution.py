@@ -19,6 +19,9 @@ from monitor.sequential.steps import Steps
 from monitor.windows.panes import ClosedPanes
 
 _DRAWS: Final = 199
+_WIDER: Final = 1.15
+"""The span was chosen by the outcomes that it holds. At the alarm, of 200 streams each, usual intervals of 95% held an
+offset of 0.5 in 92.5% and one of 0.25 in 91%."""
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * _MINUTE_MS
 
@@ -168,15 +171,14 @@ class Attribution:
             return numbers
         fit = fit_cox(part.scores)
         reach = 1.96 * fit.offset_error
+        slopes = None if fit.slope_lower is None or fit.slope_upper is None else (fit.slope_lower, fit.slope_upper)
         return numbers | {
             "prevalence": part.scores.prevalence,
             "mean_prediction": part.scores.mean_prediction,
             "offset": fit.offset,
-            "offset_interval": _interval((fit.offset - reach, fit.offset + reach)),
+            "offset_interval": _interval(fit.offset, (fit.offset - reach, fit.offset + reach)),
             "slope": None if fit.slope is None or not math.isfinite(fit.slope) else fit.slope,
-            "slope_interval": None
-            if fit.slope_lower is None or fit.slope_upper is None
-            else _interval((fit.slope_lower, fit.slope_upper)),
+            "slope_interval": _interval(fit.slope, slopes),
         }
 
     def _span(self, series: SeriesKey, from_ms: int, to_ms: int, tolerance: float) -> "_Span":
@@ -249,9 +251,9 @@ class _Span(NamedTuple):
             "verdict": found.verdict.value,
             "sentence": found.sentence,
             "offset": found.offset,
-            "offset_interval": _interval(offset_interval(found)),
+            "offset_interval": _interval(found.offset, offset_interval(found)),
             "slope": found.slope,
-            "slope_interval": _interval(slope_interval(found)),
+            "slope_interval": _interval(found.slope, slope_interval(found)),
             "bins": [one._asdict() for one in reliability_bins(self.scores)],
         }
 
@@ -290,7 +292,7 @@ def _sentence(series: SeriesKey, label: str, change: ChangeSet, after: _Span, *,
 
 def _shape(found: Diagnosis) -> str:
     """What is wrong with the shape, as a predicate of the word "predictions"."""
-    ends = slope_interval(found)
+    ends = _interval(found.slope, slope_interval(found))
     if ends is None or ends[0] <= 1.0 <= ends[1]:
         return "wrong in parts of their range"
     if ends[1] < 0.0:
@@ -299,7 +301,7 @@ def _shape(found: Diagnosis) -> str:
 
 
 def _slope_text(found: Diagnosis) -> str | None:
-    ends = slope_interval(found)
+    ends = _interval(found.slope, slope_interval(found))
     if found.slope is None or ends is None:
         return None
     return f"slope {found.slope:.2f} ({ends[0]:.2f} to {ends[1]:.2f}), where 1 is right"
@@ -327,7 +329,7 @@ def _remedy(label: str, diagnosis: Diagnosis | None, *, where: str) -> str:
     if label == NOT_WORSE:
         return "Nothing has to be done."
     if label == PRIOR_SHIFT and diagnosis is not None and diagnosis.offset is not None:
-        ends = _interval(offset_interval(diagnosis))
+        ends = _interval(diagnosis.offset, offset_interval(diagnosis))
         sure = "" if ends is None else f" ({ends[0]:.2f} to {ends[1]:.2f})"
         return f"The prior has shifted{where}: add {diagnosis.offset:.2f} to the logit{sure}."
     return "Refit on the events since then."
@@ -343,5 +345,8 @@ def _command(label: str, series: SeriesKey, since_ms: int) -> str | None:
     return f"monitor recalibrate {model} --version {version}{method} --since {format_time(since_ms)[:19]}Z"
 
 
-def _interval(interval: tuple[float, float] | None) -> list[float] | None:
-    return None if interval is None or not all(map(math.isfinite, interval)) else list(interval)
+def _interval(value: float | None, ends: tuple[float, float] | None) -> list[float] | None:
+    """An interval that holds the truth in 95% of alarms, from one of 95% for a span that was not chosen."""
+    if value is None or ends is None or not all(map(math.isfinite, ends)):
+        return None
+    return [value + _WIDER * (end - value) for end in ends]

@@ -9,10 +9,10 @@ from monitor.alarms.watch import restore_detector
 from monitor.events.model import SeriesKey
 from monitor.store import evidence
 from monitor.store.alerts import Finding, Kind
-from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence
+from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence, VersionEvidence
 
 _KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "calibration": ("calibration", "prevalence"),
+    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
     "change": ("change",),
     "map": (SERVING_MAP,),
 }
@@ -20,6 +20,9 @@ _KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
 
 _SETS: Final = frozenset({"calibration", "prevalence"})
 """Detectors whose bets on earlier panes can be repeated."""
+
+ExplainMap = Callable[[str, str, int, int], tuple[str, int, dict[str, Any]]]
+"""See :meth:`monitor.alarms.serving.ServedMaps.explain`."""
 
 _Key = tuple[str, str, Kind]
 
@@ -30,6 +33,11 @@ class _Explained(NamedTuple):
     change: ChangeSet | None
     finding: Finding
 
+    def holds(self, levels: Mapping[str, EvidenceLevel], known: VersionEvidence) -> bool:
+        """Whether nothing has moved since."""
+        of = self.finding
+        return (self.levels, of.settled_ms, of.revision) == (levels, known.to_ms, known.revision)
+
 
 class Explainer:
     """Makes findings of evidence. What has not moved since the last time is not explained again.
@@ -38,10 +46,10 @@ class Explainer:
     ----------
     attribution
         Explains alarms about predictions.
-    maps
-        Explain alarms about the map that serves.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
+    explain_map
+        Explains alarms about the map that serves.
     """
 
     def __init__(
@@ -65,7 +73,7 @@ class Explainer:
             for kind, names in _KINDS.items():
                 levels = {name: known.levels[name] for name in names if name in known.levels}
                 if levels:
-                    one = self._explained((model, version, kind), levels, known.to_ms, states.get(version))
+                    one = self._explained((model, version, kind), levels, known, states.get(version))
                     explained[model, version, kind] = one
                     if one.finding.summary:
                         short[kind] = Explanation(
@@ -75,10 +83,13 @@ class Explainer:
         self._known = {key: one for key, one in self._known.items() if key[0] != model} | explained
         return [one.finding for one in explained.values()], of_model._replace(versions=versions)
 
-    def _explained(self, key: _Key, levels: Mapping[str, EvidenceLevel], to_ms: int, state: bytes | None) -> _Explained:
+    def _explained(
+        self, key: _Key, levels: Mapping[str, EvidenceLevel], known: VersionEvidence, state: bytes | None
+    ) -> _Explained:
         model, version, kind = key
+        to_ms = known.to_ms
         before = self._known.get(key)
-        if before is not None and before.finding.settled_ms == to_ms and before.levels == levels:
+        if before is not None and before.holds(levels, known):
             return before
         name = max(levels, key=lambda name: levels[name].strength)
         level = levels[name]
@@ -119,6 +130,7 @@ class Explainer:
                 to_ms=at.to_ms,
                 events=events,
                 raised_ms=None if raised is None else raised.end_ms,
+                revision=known.revision,
                 summary=summary,
                 document=document,
             ),

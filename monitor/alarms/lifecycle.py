@@ -28,10 +28,13 @@ def advance(alert: Alert | None, finding: Finding, now_ms: int) -> Alert | None:
         if finding.settled_ms < alert.finding.settled_ms:
             return alert
         if alert.state in OPEN:
+            if finding.raised_ms is None:
+                # Nothing is said of it any more: it keeps what it was raised for.
+                last = replace(alert.finding, settled_ms=finding.settled_ms)
+                return resolve(replace(alert, finding=last), Resolution.OVER, now_ms)
             # Evidence begins anew once it has reached the line. What the alert says is the most that there was.
             strongest = max(alert.finding.log10_evidence, finding.log10_evidence)
-            alert = replace(alert, finding=replace(finding, log10_evidence=strongest, raised_ms=None))
-            return resolve(alert, Resolution.OVER, now_ms) if finding.raised_ms is None else alert
+            return replace(alert, finding=replace(finding, log10_evidence=strongest, raised_ms=None))
         raised_ms = finding.raised_ms
         if alert.state is AlertState.RESOLVED and raised_ms is not None and raised_ms <= alert.finding.settled_ms:
             # The alarm that it was resolved from: the detector has not begun anew yet.

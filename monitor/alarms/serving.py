@@ -12,11 +12,12 @@ import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from monitor.alarms.watch import VersionWatch, group_of, level_of, raised_by
+from monitor.alarms.watch import VersionWatch, group_of, level_of, raised_again, raised_by
 from monitor.arrays import Floats, Ints
 from monitor.errors import CorruptMap, InputError, UnknownRecalibration
 from monitor.events.model import ALL, CLASS, SeriesKey
@@ -40,6 +41,9 @@ from monitor.windows.snapshot import EvidenceLevel, Raised
 
 SERVING_MAP: Final = "serving_map"
 """The detector of a map that does harm: only versions with a map have it."""
+
+HARM: Final = "harm"
+"""Label of an alert about a map."""
 
 _CLASSES: Final = "the probabilities of all classes"
 
@@ -178,10 +182,9 @@ class ServedMaps:
         before = self._harm(serving, serving.from_ms, since_ms)
         command = f"monitor rollback {shlex.quote(model)} --version {shlex.quote(version)}"
         document = {
-            "label": "harm",
+            "label": HARM,
             "map": serving.map_id,
             "revision": serving.revision,
-            "change_point": {"at": format_time(since_ms)},
             "after": after.to_json(),
             "before": before.to_json(),
             "remedy": {"text": "Roll the map back.", "command": command},
@@ -196,9 +199,11 @@ class ServedMaps:
             return Harm(from_ms, to_ms)
         if loaded.resting:
             events = self._store.read_sample(*serving[:2], from_ms=from_ms, to_ms=to_ms).events
-            if not len(events):
+            try:
+                served = loaded.apply(events)
+            except InputError:  # none are kept, or features were others for most of that time
                 return Harm(from_ms, to_ms)
-            served, count = loaded.apply(events), np.ones(len(events), np.int64)
+            count = np.ones(len(events), np.int64)
             return Harm.of((from_ms, to_ms), events.prediction, served, events.outcome, count)
         scores = self._table(SeriesKey(serving.model, serving.version, ALL), from_ms, to_ms)
         p, count = np.tile(scores.score, 2), np.concatenate([scores.positives, scores.negatives])
@@ -249,7 +254,7 @@ class Harm(NamedTuple):
 
     def __str__(self) -> str:
         if self.n == 0:
-            return "its events are not kept any more"
+            return "the events since then cannot be compared"
         lower, upper = self.difference - self.half_width, self.difference + self.half_width
         return (
             f"it adds {self.difference:.2g} ({lower:.2g} to {upper:.2g}) to the Brier score of {self.n:,} predictions"
@@ -269,15 +274,20 @@ class _MapWatch:
     def begin(cls, from_ms: int) -> "_MapWatch":
         return cls(from_ms, Watch(from_ms))
 
-    def update(self, bets: Bets, line: float) -> None:
-        for event in self.watch.update({group_of(ALL): {ALL: bets}}, line):
-            if event.alarm is None:
-                self.raised = None
-            else:
-                raised = raised_by(event.alarm)
-                self.raised = raised if self.raised is None else raised._replace(since_ms=self.raised.since_ms)
-        if bets.end_ms.size:
-            self.to_ms = int(bets.end_ms[-1])
+    def update(self, bets: Bets, line: float, forget_ms: int) -> None:
+        """Add bets. After a gap longer than ``forget_ms`` evidence starts again at 0."""
+        gaps = np.flatnonzero(np.diff(bets.end_ms, prepend=self.to_ms) > forget_ms).tolist()
+        for start, stop in pairwise(sorted({0, *gaps, bets.end_ms.size})):
+            if start in gaps:
+                self.watch, self.raised = Watch(int(bets.end_ms[start]) - 1), None
+            part = Bets(bets.end_ms[start:stop], bets.log_bets[start:stop])
+            for event in self.watch.update({group_of(ALL): {ALL: part}}, line):
+                if event.alarm is None:
+                    self.raised = None
+                else:
+                    raised = raised_by(event.alarm)
+                    self.raised = raised if self.raised is None else raised_again(self.raised, raised)
+            self.to_ms = int(part.end_ms[-1])
 
     def state(self) -> dict[str, Any]:
         raised = None if self.raised is None else list(self.raised)
@@ -314,16 +324,17 @@ class ServedVersion:
 
     @property
     def to_ms(self) -> int:
-        """Predictions before this time are in the evidence."""
-        return self.watch.to_ms if self._map is None else max(self.watch.to_ms, self._map.to_ms)
+        """Predictions before this time are in the evidence, or were left out."""
+        return self.watch.to_ms
 
     def serve(self, serving: Serving) -> bool:
         """Start anew if what serves has changed; returns whether it has."""
         if serving.revision == self.revision:
             return False
-        self.watch.restart(serving.from_ms)
-        self.revision, self.from_ms, self.resting = serving.revision, self.watch.to_ms, ""
-        self._map = None if serving.map_id is None else _MapWatch.begin(self.from_ms)
+        self.watch.restart()
+        self.watch.to_ms = max(self.watch.to_ms, serving.from_ms)
+        self.revision, self.from_ms, self.resting = serving.revision, serving.from_ms, ""
+        self._map = None if serving.map_id is None else _MapWatch.begin(self.watch.to_ms)
         return True
 
     def update(
@@ -342,7 +353,7 @@ class ServedVersion:
             if steps:
                 self.watch.update(steps, lines)
             return
-        of_predictions = {name: line for name, line in lines.items() if name != SERVING_MAP}
+        of_predictions, line = {name: one for name, one in lines.items() if name != SERVING_MAP}, lines.get(SERVING_MAP)
         loaded = maps.load(serving.map_id)
         self.resting = loaded.resting
         if not loaded.resting and any(segment.startswith(f"{CLASS}=") for segment in steps):
@@ -351,21 +362,23 @@ class ServedVersion:
             if steps:
                 moved = {segment: recalibrate_steps(one, loaded.recalibrate) for segment, one in steps.items()}
                 self.watch.update(moved, of_predictions)
-                self._map.update(loaded.bets.bet(steps[ALL]), lines[SERVING_MAP])
+                if line is not None:
+                    self._map.update(loaded.bets.bet(steps[ALL]), line, self.watch.forget_ms)
             return
-        if loaded.map is None:
+        self.watch.to_ms = max([self.watch.to_ms, *(int(one.end_ms[-1]) for one in steps.values())])
+        if loaded.map is None or line is None:
             return
         try:
             bets = maps.bet_on_samples(serving, loaded, self._map.to_ms, edge_ms)
         except InputError as error:
             self.resting = f"the map that serves cannot be applied: {error}"
         else:
-            self._map.update(bets, lines[SERVING_MAP])
+            self._map.update(bets, line, self.watch.forget_ms)
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""
         levels = self.watch.levels(lines)
-        if self._map is not None:
+        if self._map is not None and SERVING_MAP in lines:
             levels[SERVING_MAP] = level_of(self._map.watch, self._map.raised, lines[SERVING_MAP])
         return levels
 

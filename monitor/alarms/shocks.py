@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
+from monitor.clock import Clock, SystemClock
 from monitor.errors import NotEnoughData
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.shock import common_shock
@@ -22,8 +23,16 @@ class _Known(NamedTuple):
     shock: Shock | None
 
 
+_SHARE: Final = 0.1
+"""Of the time of the evaluation, for estimates: at a start, and at the end of a day, those of all versions are due."""
+_MAX_SECONDS: Final = 1.0
+
+
 class Shocks:
     """Estimates the common shock of versions, anew whenever a period of one horizon has been settled.
+
+    An estimate takes some tens of milliseconds. Those for which there is no time wait for the next call; until then a
+    version keeps the one before.
 
     Parameters
     ----------
@@ -33,17 +42,32 @@ class Shocks:
         The widths that panes are kept in.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
+    clock
+        Measures estimates.
     """
 
-    def __init__(self, panes: ClosedPanes, widths_ms: Sequence[int], tolerance: Callable[[str], float]) -> None:
+    def __init__(
+        self,
+        panes: ClosedPanes,
+        widths_ms: Sequence[int],
+        tolerance: Callable[[str], float],
+        clock: Clock | None = None,
+    ) -> None:
         self._panes = panes
         self._widths_ms = sorted(widths_ms)
         self._tolerance = tolerance
         self._known: dict[SeriesKey, _Known] = {}
         self._uncovered: set[SeriesKey] = set()
+        self._clock = clock or SystemClock()
+        self._seconds = _MAX_SECONDS
+        """Left for estimates."""
+        self._refilled = self._clock.monotonic()
 
     def add(self, model: str, evidence: ModelEvidence) -> ModelEvidence:
         """The evidence on a model with the common shock of each of its versions."""
+        now = self._clock.monotonic()
+        self._seconds = min(self._seconds + _SHARE * (now - self._refilled), _MAX_SECONDS)
+        self._refilled = now
         versions = {
             version: found._replace(shock=self._estimate(SeriesKey(model, version, ALL)))
             for version, found in evidence.versions.items()
@@ -66,11 +90,13 @@ class Shocks:
         first, width_ms = min(spans)
         end = self._panes.edge_ms(series.model) // horizon_ms
         known = self._known.get(series)
-        if known is None or known.end != end:
+        if (known is None or known.end != end) and self._seconds > 0.0:
+            began = self._clock.monotonic()
             shock = self._compute(series, width_ms, horizon_ms, first, end)
+            self._seconds -= self._clock.monotonic() - began
             known = self._known[series] = _Known(end, shock)
             self._warn(series, shock)
-        return known.shock
+        return None if known is None else known.shock
 
     def _compute(self, series: SeriesKey, width_ms: int, horizon_ms: int, first: int, end: int) -> Shock | None:
         steps = self._panes.settled_steps(series, width_ms, first * horizon_ms, end * horizon_ms)

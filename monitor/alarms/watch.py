@@ -4,16 +4,18 @@ import math
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import xxhash
 
 from monitor.events.model import ALL, CLASS
+from monitor.sequential.blocks import BlockBets
 from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.change import ChangeBets
 from monitor.sequential.detector import Bets, Detector
-from monitor.sequential.evidence import Alarm, after
+from monitor.sequential.evidence import YEAR_MS, Alarm, after
 from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
@@ -31,18 +33,63 @@ CLASSES: Final = "classes"
 class DetectorKind(NamedTuple):
     """How a detector of one series is made."""
 
-    make: Callable[[float, int], Detector]
-    """From the tolerance of the model in logits, and a seed."""
+    make: Callable[[float, int, int], Detector]
+    """From a tolerance, the length of blocks, and a seed."""
     restore: Callable[[Mapping[str, Any]], Detector]
     """From its state."""
+    settings: tuple[str, ...] = ()
+    """Attributes of the version that it is made from: with other values it starts anew."""
 
 
 DETECTORS: Final[Mapping[str, DetectorKind]] = {
-    "calibration": DetectorKind(lambda tolerance, _: CalibrationBets(tolerance), CalibrationBets.from_state),
-    "prevalence": DetectorKind(lambda tolerance, _: PrevalenceBets(tolerance), PrevalenceBets.from_state),
-    "change": DetectorKind(lambda _, seed: ChangeBets(seed), ChangeBets.from_state),
+    "calibration": DetectorKind(
+        lambda tolerance, _, __: CalibrationBets(tolerance), CalibrationBets.from_state, ("tolerance",)
+    ),
+    "prevalence": DetectorKind(
+        lambda tolerance, _, __: PrevalenceBets(tolerance), PrevalenceBets.from_state, ("tolerance",)
+    ),
+    "change": DetectorKind(lambda _, __, seed: ChangeBets(seed), ChangeBets.from_state),
+    "calibration_even": DetectorKind(
+        lambda tolerance, block_ms, _: BlockBets(block_ms, 0, tolerance),
+        BlockBets.from_state,
+        ("tolerance", "block_ms"),
+    ),
+    "calibration_odd": DetectorKind(
+        lambda tolerance, block_ms, _: BlockBets(block_ms, 1, tolerance),
+        BlockBets.from_state,
+        ("tolerance", "block_ms"),
+    ),
 }
 """By name, as in the label of the series."""
+
+WEIGHTS: Final[Mapping[str, float]] = dict.fromkeys(("calibration", "prevalence", "change"), 1.0)
+"""Of the detectors of predictions that have a share of the budget of their own."""
+
+_WITHIN_HORIZON: Final[Mapping[str, tuple[str, ...]]] = {"calibration": ("calibration_even", "calibration_odd")}
+"""Detectors whose budget is for others where outcomes within a horizon depend on each other. Each gets an equal part.
+
+The null hypotheses of all others do not hold there.
+"""
+
+
+def lines_of(shares: Mapping[str, float], *, within_horizon: bool) -> dict[str, float]:
+    """Detectors of a version, and the evidence at which each raises an alarm.
+
+    Parameters
+    ----------
+    shares
+        Of the detectors that are declared: false alarms a year.
+    within_horizon
+        Whether outcomes within a horizon may depend on each other.
+    """
+    if not within_horizon:
+        return {name: 1.0 / share for name, share in shares.items()}
+    return {
+        name: len(names) / shares[declared]
+        for declared, names in _WITHIN_HORIZON.items()
+        if declared in shares
+        for name in names
+    }
 
 
 def raised_by(alarm: Alarm) -> Raised:
@@ -78,6 +125,12 @@ def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
     return EvidenceLevel(value, math.log10(max(evidence.threshold, line)), segment, since_ms, raised)
 
 
+def raised_again(first: Raised, again: Raised) -> Raised:
+    """What an alarm says that fires already: since when it did at first, and the most evidence that there was."""
+    strongest = max(first.log10_evidence, again.log10_evidence)
+    return again._replace(since_ms=first.since_ms, log10_evidence=strongest)
+
+
 def group_of(segment: str) -> str:
     """The group of a series: groups have equal weights in the evidence of a version."""
     if segment == ALL:
@@ -101,12 +154,18 @@ class VersionWatch:
         Logits by which true probabilities may differ from predictions without being evidence.
     to_ms
         Predictions before this time are in it.
+    block_ms
+        Length of the blocks of detectors for dependent outcomes: a horizon or more, and whole panes.
+    forget_ms
+        A version that has no predictions for longer has stopped. Where it comes back, all starts again.
     """
 
     model: str
     version: str
     tolerance: float
     to_ms: int
+    block_ms: int = 0
+    forget_ms: int = YEAR_MS
     _watches: dict[str, Watch] = field(default_factory=dict)
     """By detector, as what follows."""
     _raised: dict[str, Raised] = field(default_factory=dict)
@@ -119,10 +178,18 @@ class VersionWatch:
         Parameters
         ----------
         lines
-            Detector -> evidence at which an alarm is raised.
+            Detector -> evidence at which an alarm is raised. Of others, evidence is dropped.
         """
+        for name in self._watches.keys() - lines.keys():
+            self._drop(name)
         ends_ms = np.unique(np.concatenate([of_series.end_ms for of_series in steps.values()]))
-        for end_ms in [*ends_ms[_STEPS_AT_ONCE - 1 :: _STEPS_AT_ONCE].tolist(), int(ends_ms[-1])]:
+        comes_back = np.diff(ends_ms, prepend=self.to_ms) > self.forget_ms
+        parts = np.cumsum(comes_back) * ends_ms.size + np.arange(ends_ms.size) // _STEPS_AT_ONCE
+        for start, stop in pairwise([*np.flatnonzero(np.diff(parts, prepend=-1)).tolist(), ends_ms.size]):
+            if comes_back[start]:
+                self.restart()
+                self.to_ms = int(ends_ms[start]) - 1
+            end_ms = int(ends_ms[stop - 1])
             part = {segment: of_series.until(end_ms).after(self.to_ms) for segment, of_series in steps.items()}
             for name, line in lines.items():
                 self._follow(name, part, line)
@@ -156,15 +223,18 @@ class VersionWatch:
             del self._raised[name]
         else:
             raised, first = raised_by(event.alarm), self._raised.get(name)
-            self._raised[name] = raised if first is None else raised._replace(since_ms=first.since_ms)
+            self._raised[name] = raised if first is None else raised_again(first, raised)
 
     def levels(self, lines: Mapping[str, float]) -> dict[str, EvidenceLevel]:
         """Detector -> its evidence now."""
-        return {name: level_of(watch, self._raised.get(name), lines[name]) for name, watch in self._watches.items()}
+        return {
+            name: level_of(watch, self._raised.get(name), lines[name])
+            for name, watch in self._watches.items()
+            if name in lines
+        }
 
-    def restart(self, from_ms: int) -> None:
-        """Let all evidence start again at 0, about predictions from this time on."""
-        self.to_ms = max(self.to_ms, from_ms)
+    def restart(self) -> None:
+        """Let all evidence start again at 0, about what predictions and outcomes are from now on."""
         self._watches.clear()
         self._raised.clear()
         self._series.clear()
@@ -174,6 +244,7 @@ class VersionWatch:
         series = sorted(self._series.items(), key=lambda item: item[0])
         return {
             "tolerance": self.tolerance,
+            "block_ms": self.block_ms,
             "watches": {name: watch.state() for name, watch in self._watches.items()},
             "raised": {name: list(raised) for name, raised in self._raised.items()},
             "series": [[*key, detector.state()] for key, detector in series],
@@ -187,6 +258,7 @@ class VersionWatch:
             version,
             state["tolerance"],
             to_ms,
+            state["block_ms"],
             _watches={name: Watch.from_state(one) for name, one in state["watches"].items() if name in DETECTORS},
             _raised={name: Raised(*one) for name, one in state["raised"].items() if name in DETECTORS},
             _series={
@@ -196,9 +268,23 @@ class VersionWatch:
             },
         )
 
+    def set(self, *, tolerance: float, block_ms: int, forget_ms: int) -> None:
+        """Change settings. Detectors that were made from others start again at 0."""
+        self.forget_ms = forget_ms
+        changed = {"tolerance": tolerance != self.tolerance, "block_ms": block_ms != self.block_ms}
+        self.tolerance, self.block_ms = tolerance, block_ms
+        for name in list(self._watches):
+            if any(changed[key] for key in DETECTORS[name].settings):
+                self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        del self._watches[name]
+        self._raised.pop(name, None)
+        self._series = {key: detector for key, detector in self._series.items() if key[0] != name}
+
     def _detector(self, name: str, segment: str) -> Detector:
         key = name, segment
         if key not in self._series:
             seed = xxhash.xxh3_64_intdigest(f"{self.model}\0{self.version}\0{segment}".encode()) >> 1
-            self._series[key] = DETECTORS[name].make(self.tolerance, seed)
+            self._series[key] = DETECTORS[name].make(self.tolerance, self.block_ms, seed)
         return self._series[key]

@@ -1,6 +1,8 @@
 """Follows the evidence on all versions that are evaluated here, from settled panes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -8,7 +10,7 @@ import structlog
 
 from monitor.alarms.finding import Finding
 from monitor.alarms.serving import SERVING_MAP, ServedMaps, ServedVersion
-from monitor.alarms.watch import DETECTORS, VersionWatch
+from monitor.alarms.watch import WEIGHTS, VersionWatch, lines_of
 from monitor.errors import StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.budget import share_budget
@@ -42,6 +44,12 @@ class Watcher:
         False alarms a year of all models together.
     tolerance
         Model -> error of its logits up to which nothing is called a fault.
+    detectors
+        Weight of each in the sharing of the budget; one of weight 0 is switched off.
+    weight
+        Model -> weight of each of its versions in that.
+    within_horizon
+        Model -> whether its outcomes may depend on each other within a horizon.
     explain
         Makes findings of the evidence on a model, and adds what it amounts to.
     add_shocks
@@ -57,6 +65,9 @@ class Watcher:
         *,
         per_year: float,
         tolerance: Callable[[str], float],
+        detectors: Mapping[str, float] = {**WEIGHTS, SERVING_MAP: 1.0},
+        weight: Callable[[str], float] = lambda _: 1.0,
+        within_horizon: Callable[[str], bool] = lambda _: False,
         explain: Callable[[str, ModelEvidence], tuple[Sequence[Finding], ModelEvidence]] = lambda _, known: ((), known),
         add_shocks: Callable[[str, ModelEvidence], ModelEvidence] = lambda _, evidence: evidence,
         maps: ServedMaps | None = None,
@@ -65,6 +76,9 @@ class Watcher:
         self._store = store
         self._per_year = per_year
         self._tolerance = tolerance
+        self._detectors = detectors
+        self._weight = weight
+        self._within_horizon = within_horizon
         self._explain = explain
         self._add_shocks = add_shocks
         self._maps = maps or ServedMaps(panes, store)
@@ -93,56 +107,88 @@ class Watcher:
             del self._models[model]
         new = [model for model, epoch in epochs.items() if self._epoch(model) != epoch]
         self._models.update(self._load(new, epochs))
-        wholes = {(key.model, key.version): 1.0 for key in self._panes.series() if key.segment == ALL}
+        new_steps: dict[str, tuple[Mapping[SeriesKey, Steps], int]] = {}
+        for model in epochs:
+            with self._failing_alone(model):
+                new_steps[model] = self._steps(model)
         servings = self._maps.refresh(epochs)
-        lines = self._lines(wholes, {unit for unit, serving in servings.items() if serving.map_id is not None})
+        with_steps = {(key.model, key.version) for steps, _ in new_steps.values() for key in steps}
+        lines = self._lines(with_steps, {unit for unit, serving in servings.items() if serving.map_id is not None})
         found: dict[str, ModelEvidence] = {}
         findings: dict[str, Sequence[Finding]] = {}
-        for model in epochs:
-            try:
-                steps, to_ms = self._steps(model)
+        for model, (steps, to_ms) in new_steps.items():
+            with self._failing_alone(model):
                 known = self._models[model].update(steps, to_ms, lines, servings, self._panes.narrowest_ms)
                 findings[model], found[model] = self._explain(model, self._add_shocks(model, known))
-            except StoreUnavailable:
-                del self._models[model]  # what was added in part is added again, to what the store holds
-                raise
-            except Exception as error:  # noqa: BLE001 - one model never stops the others
-                del self._models[model]
-                self._note_failure(model, error)
         self._findings = findings
         return found
 
-    def _lines(self, wholes: Mapping[Unit, float], with_map: Collection[Unit]) -> dict[Unit, dict[str, float]]:
+    @contextmanager
+    def _failing_alone(self, model: str) -> Iterator[None]:
+        """One model never stops the others. What was added in part is added again, to what the store holds."""
+        try:
+            yield
+        except StoreUnavailable:
+            self._models.pop(model, None)  # what was added in part is added again, to what the store holds
+            raise
+        except Exception as error:  # noqa: BLE001 - see above
+            self._models.pop(model, None)
+            reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
+            if self._failures.get(model) != reason:  # logged once, not at every evaluation
+                self._failures[model] = reason
+                _log.error("no evidence on a model", model=model, reason=reason, exc_info=error)
+
+    def _lines(self, with_steps: Collection[Unit], with_map: Collection[Unit]) -> dict[Unit, dict[str, float]]:
         """The evidence at which each detector of a version raises an alarm.
 
-        What is its share is divided among the detectors that it has. They become more at a promotion and fewer at a
-        rollback, where its evidence starts again at 0.
+        The share of a version is divided among the detectors that it has. They become more at a promotion and fewer at
+        a rollback, where its evidence starts again at 0. Versions that have stopped have no share, except for those
+        that come back: ``with_steps``.
         """
-        lines: dict[Unit, dict[str, float]] = {}
-        for names, units in (
-            ([*DETECTORS], wholes.keys() - with_map),
-            ([*DETECTORS, SERVING_MAP], wholes.keys() & with_map),
-        ):
-            if units:
-                shares = share_budget(self._per_year, wholes, dict.fromkeys(names, 1.0))
-                lines |= {unit: {name: 1.0 / shares[unit, name] for name in names} for unit in units}
-        return lines
-
-    def _note_failure(self, model: str, error: Exception) -> None:
-        reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
-        if self._failures.get(model) != reason:  # logged once, not at every evaluation
-            self._failures[model] = reason
-            _log.error("no evidence on a model", model=model, reason=reason, exc_info=error)
+        wholes = [(key.model, key.version) for key in self._panes.series() if key.segment == ALL]
+        to_ms, forget_ms = evidence.read_ends(self._store.database), self._panes.longest_kept_ms
+        for of_model in self._models.values():
+            to_ms.update(of_model.ends_ms())
+        versions = {
+            (model, version): self._weight(model)
+            for model, version in wholes
+            if (model, version) in with_steps
+            or self._panes.edge_ms(model) - to_ms.get((model, version), math.inf) <= forget_ms
+        }
+        shares: dict[Unit, dict[str, float]] = {version: {} for version in versions}
+        for has_map in (False, True):
+            detectors = {name: one for name, one in self._detectors.items() if has_map or name != SERVING_MAP}
+            for (unit, name), share in share_budget(self._per_year, versions, detectors).items():
+                if (unit in with_map) is has_map:
+                    shares[unit][name] = share
+        return {
+            unit: lines_of(of_unit, within_horizon=self._within_horizon(unit[0])) for unit, of_unit in shares.items()
+        }
 
     def _epoch(self, model: str) -> int:
         known = self._models.get(model)
         return _NEVER if known is None else known.epoch
 
     def _load(self, models: Collection[str], epochs: Mapping[str, int]) -> dict[str, "_Model"]:
-        loaded = {model: _Model(model, epochs[model], self._tolerance(model), self._maps) for model in models}
+        loaded = {
+            model: _Model(
+                model,
+                epochs[model],
+                self._tolerance(model),
+                self._maps,
+                block_ms=self._block_ms(model),
+                forget_ms=self._panes.longest_kept_ms,
+            )
+            for model in models
+        }
         for stored in evidence.read(self._store.database, models):
             loaded[stored.model].add(stored)
         return loaded
+
+    def _block_ms(self, model: str) -> int:
+        """The horizon of a model in whole panes."""
+        pane_ms = self._panes.narrowest_ms
+        return max(-(-self._panes.policy(model).horizon_ms // pane_ms), 1) * pane_ms
 
     def _steps(self, model: str) -> tuple[Mapping[SeriesKey, Steps], int]:
         """The steps of a model that evidence does not hold, and up to when they reach."""
@@ -174,21 +220,31 @@ class Watcher:
 class _Model:
     """The evidence on the versions of a model."""
 
-    def __init__(self, name: str, epoch: int, tolerance: float, maps: ServedMaps) -> None:
+    def __init__(
+        self, name: str, epoch: int, tolerance: float, maps: ServedMaps, *, block_ms: int, forget_ms: int
+    ) -> None:
         self.name = name
         self.epoch = epoch
         self.to_ms = 0
         self._tolerance = tolerance
         self._maps = maps
+        self._block_ms = block_ms
+        self._forget_ms = forget_ms
         self._watches: dict[str, ServedVersion] = {}
         self._states: dict[str, StoredEvidence] = {}
 
     def add(self, stored: StoredEvidence) -> None:
         """Continue from what was stored of a version."""
         state = evidence.decode(stored.state)
-        self._watches[stored.version] = ServedVersion.from_state(stored.model, stored.version, stored.to_ms, state)
+        served = ServedVersion.from_state(stored.model, stored.version, stored.to_ms, state)
+        served.watch.set(tolerance=self._tolerance, block_ms=self._block_ms, forget_ms=self._forget_ms)
+        self._watches[stored.version] = served
         self._states[stored.version] = stored
         self.to_ms = max(self.to_ms, stored.to_ms)
+
+    def ends_ms(self) -> dict[tuple[str, str], int]:
+        """(Model, version) -> end of its evidence."""
+        return {(self.name, version): watch.to_ms for version, watch in self._watches.items()}
 
     def update(
         self,
@@ -206,20 +262,28 @@ class _Model:
         for version, of_version in by_version.items():
             if version not in self._watches:
                 begin_ms = min(int(of_series.end_ms[0]) for of_series in of_version.values()) - 1
-                self._watches[version] = ServedVersion(VersionWatch(self.name, version, self._tolerance, begin_ms))
-        for version, watch in self._watches.items():
+                watch = VersionWatch(self.name, version, self._tolerance, begin_ms, self._block_ms, self._forget_ms)
+                self._watches[version] = ServedVersion(watch)
+        for version in [version for version in self._watches if (self.name, version) not in lines]:
+            # It has stopped. Its row in the store is removed by the housekeeping.
+            del self._watches[version]
+            self._states.pop(version, None)
+        for version, served in self._watches.items():
             serving = servings.get((self.name, version))
-            restarts, new = serving is not None and watch.serve(serving), by_version.get(version)
+            restarts, new = serving is not None and served.serve(serving), by_version.get(version)
             if new is not None:
-                watch.update(new, to_ms, lines[self.name, version], pane_ms=pane_ms, serving=serving, maps=self._maps)
+                served.update(new, to_ms, lines[self.name, version], pane_ms=pane_ms, serving=serving, maps=self._maps)
             if restarts or new is not None:
-                state = evidence.encode(watch.state())
-                self._states[version] = StoredEvidence(self.name, version, min(watch.to_ms, to_ms), state)
+                state = evidence.encode(served.state())
+                self._states[version] = StoredEvidence(self.name, version, min(served.to_ms, to_ms), state)
         self.to_ms = to_ms
-        # Of a version whose panes are gone, evidence waits for more.
         known = {
-            version: VersionEvidence(watch.to_ms, watch.levels(lines[self.name, version]), resting=watch.resting)
-            for version, watch in self._watches.items()
-            if (self.name, version) in lines
+            version: VersionEvidence(
+                served.to_ms,
+                served.levels(lines[self.name, version]),
+                resting=served.resting,
+                revision=served.revision,
+            )
+            for version, served in self._watches.items()
         }
         return ModelEvidence(known, [self._states[version] for version in sorted(self._states)])

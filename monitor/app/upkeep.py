@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 
 from monitor.app.log_bounds import LogBounds
+from monitor.app.parts import make_kept_ms
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.durations import to_ms
@@ -105,11 +106,12 @@ def make_cleanup(settings: Settings, database: Database, clock: Clock) -> Callab
     """A task that removes from the store what is past its retention."""
     retention = settings.dead_letters.retention
     letter_retention_ms = None if retention is None else to_ms(retention)
+    forget_ms = max(make_kept_ms(settings).values())
     outage = Outage(_log, "the store could not be swept", "the store is swept again", clock)
 
     def clean_up() -> None:
         try:
-            swept = sweep(database, letter_retention_ms, to_ms(settings.history.retention))
+            swept = sweep(database, letter_retention_ms, to_ms(settings.history.retention), forget_ms)
         except StoreError as error:
             outage.failed(error)
             return

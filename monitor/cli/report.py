@@ -121,6 +121,9 @@ def report(
         str | None, _column("Column that tells which rows of FILE and OTHER are the same.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as REST does.")] = False,
+    diagrams: Annotated[
+        bool, typer.Option("--diagrams", help="Add to --json what diagrams show, as numbers to draw them from.")
+    ] = False,
     html: Annotated[Path | None, _file("Write a page with figures, which needs nothing else.")] = None,
     png: Annotated[Path | None, _file("Write a picture of the report.")] = None,
     config: ConfigOption = None,
@@ -160,6 +163,8 @@ def report(
     if conditions and compare is not None:
         raise InputError("--fail-if judges one report: leave --compare out, and report on the file that is to pass")
     _require_weighable(weight, measure)
+    if diagrams and not as_json:
+        raise InputError("--diagrams adds numbers to --json: add --json; --html and --png draw them")
     targets = {option: path for option, path in (("--html", html), ("--png", png)) if path is not None}
     for option, path in targets.items():
         check_target(option, path)
@@ -171,6 +176,7 @@ def report(
             "--fail-if": fail_if,
             "--all": show_all or None,
             "--compare": compare,
+            "--diagrams": diagrams or None,
             **targets,
         }
         for option in (option for option, value in table_options.items() if value not in (None, _NONE)):
@@ -184,7 +190,7 @@ def report(
         return
     findings = measure_files(options, pictures=html is not None)
     _write(findings, targets)
-    document = findings.to_dict()
+    document = findings.to_dict() | ({"diagrams": findings.diagrams()} if diagrams else {})
     if as_json:
         typer.echo(json.dumps(document, indent=2))
     else:

@@ -73,7 +73,19 @@ class AlertChangeBody(Body):
 class AlertBody(AlertSummaryBody):
     """An alert."""
 
-    document: dict[str, Any] = field({}, "attribution, segments, before and after, and the remedy with its command")
+    document: dict[str, Any] = field(
+        {
+            "label": "shape",
+            "segment": None,
+            "since": {"predictions": 5604, "labelled": 5210, "hours": 16.92},
+            "remedy": {
+                "text": "Refit on the events since then.",
+                "command": "monitor recalibrate churn --version 7 --window 1015m",
+            },
+        },
+        "what is wrong (label), the change point, how much has come since, the segments to blame, before and after, "
+        "and the remedy with its command",
+    )
     history: list[AlertChangeBody] = field([AlertChangeBody.example()], "the oldest change first")
 
 

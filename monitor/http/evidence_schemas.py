@@ -18,7 +18,11 @@ class RaisedBody(Body):
 class DetectorBody(Body):
     """The evidence of one detector on one version."""
 
-    detector: str = field("calibration", "calibration, prevalence, change or serving_map: see docs/alarms.md")
+    detector: str = field(
+        "calibration",
+        "calibration, prevalence, change or serving_map; of dependent outcomes calibration_even and calibration_odd: "
+        "see docs/alarms.md",
+    )
     log10_evidence: float | None = field(7.2, "decimal logarithm of the evidence; null while it is 0")
     log10_line: float = field(5.1, "that of the line at which an alarm is raised: the budget of false alarms draws it")
     segment: str = field("all", "of the series that speaks most; all: the whole model")

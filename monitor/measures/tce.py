@@ -1,7 +1,7 @@
 """The test-based calibration error: the share of predictions that a test of the outcomes refutes."""
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final, Literal, TypedDict, Unpack, get_args
 
 import numpy as np
@@ -140,9 +140,8 @@ class TceBins:
         int64, shape (bins,): events in the bin, and those with outcome 1.
     rejected
         int64, shape (bins,): events whose prediction the test refutes.
-    lower_limit, upper_limit
-        float64, shape (bins,): every prediction outside [lower_limit, upper_limit] is refuted. Inside, nearly none
-        is: the acceptance set of the binomial test has small gaps close to its limits.
+    rejected_below
+        int64, shape (bins,): those of them whose prediction is below the bin's rate, and so too low.
     mean_prediction
         float64, shape (bins,).
     alpha
@@ -156,11 +155,18 @@ class TceBins:
     sizes: Ints
     positives: Ints
     rejected: Ints
-    lower_limit: Floats
-    upper_limit: Floats
+    rejected_below: Ints
     mean_prediction: Floats
     alpha: float
     test: Test = DEFAULT_TEST
+
+    @cached_property
+    def limits(self) -> tuple[Floats, Floats]:
+        """Lower and upper limit of each bin, shape (bins,) each: every prediction outside is refuted.
+
+        Inside, nearly none is: the acceptance set of the binomial test has small gaps close to its limits.
+        """
+        return TESTS[self.test].acceptance_limits(self.positives, self.sizes, self.alpha)
 
     @property
     def rate(self) -> Floats:
@@ -184,18 +190,16 @@ def tce_bins(table: ScoreTable, **options: Unpack[TceKeywords]) -> TceBins:
     alpha = checked.alpha
     data = Counts.of(table)
     blocks = Blocks.build(data, checked)
-    chosen = TESTS[checked.test]
-    refuted = chosen.rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
-    lower_limit, upper_limit = chosen.acceptance_limits(blocks.positives, blocks.sizes, alpha)
+    refuted = TESTS[checked.test].rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
     starts = blocks.starts[:-1]
+    rate = np.repeat(blocks.positives / blocks.sizes, np.diff(blocks.starts))
     return TceBins(
         lower_edge=blocks.lower_edge,
         upper_edge=blocks.upper_edge,
         sizes=blocks.sizes,
         positives=blocks.positives,
         rejected=np.add.reduceat(np.where(refuted, data.counts, 0), starts),
-        lower_limit=lower_limit,
-        upper_limit=upper_limit,
+        rejected_below=np.add.reduceat(np.where(refuted & (data.score < rate), data.counts, 0), starts),
         mean_prediction=np.add.reduceat(data.prediction_sum, starts) / blocks.sizes,
         alpha=alpha,
         test=checked.test,

@@ -35,8 +35,8 @@ OPEN_ALERTS: Final[tuple[Series[Alert], ...]] = (
     Series(
         "calibration_alert_info",
         "What the alert says, while calibration_alert_state is not 0: label `prior_shift`, `shape`, `both`, `unclear` "
-        "(too little is kept of the time since the change), or `not_worse` of a change; and the segment whose evidence "
-        "is largest. Always 1.",
+        "(too little is kept of the time since the change), `not_worse` of a change, or `harm` of a map; and the "
+        "segment whose evidence is largest. Always 1.",
         lambda alert: [
             ((alert.finding.document.get("label", UNCLEAR), alert.finding.document.get("segment") or ALL), 1)
         ],

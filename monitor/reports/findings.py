@@ -18,6 +18,7 @@ from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from monitor.measures.base import Measure
 from monitor.progress import StageProgress
+from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.assess import FILE_MINIMUM, WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison, compare_tables
@@ -201,6 +202,10 @@ class Findings:
         if self.local is not None:
             tree["local"] = self.local.to_dict()
         return {**tree, "notes": [*self.notes, *self.cautions]}
+
+    def diagrams(self) -> dict[str, Any] | None:
+        """What the diagrams of ``scores`` show, as JSON; None where no prediction has an outcome."""
+        return diagrams_document(self.scores) if self.scores.counts.any() else None
 
 
 def measure_files(options: ReportOptions, *, pictures: bool = False) -> Findings:

@@ -51,6 +51,8 @@ class Finding:
         One sentence.
     document
         JSON: attribution, segments, before and after, remedy with its command.
+    revision
+        Of what serves, as the evidence knows it: 0 if no map ever did. It is not saved.
     """
 
     model: str
@@ -66,6 +68,7 @@ class Finding:
     raised_ms: int | None = None
     summary: str = ""
     document: Mapping[str, Any] = field(default_factory=dict)
+    revision: int = 0
 
 
 class AlertState(StrEnum):
@@ -136,7 +139,7 @@ class Change(NamedTuple):
     note: str
 
 
-_OF_FINDING: Final = tuple(one.name for one in fields(Finding) if one.name not in {"raised_ms", "document"})
+_OF_FINDING: Final = tuple(one.name for one in fields(Finding) if one.name not in {"raised_ms", "document", "revision"})
 _OF_ALERT: Final = tuple(one.name for one in fields(Alert) if one.name != "finding")
 _MOVING: Final = (*(name for name in _OF_FINDING if name not in {"model", "version", "kind"}), "document")
 """Columns that a new finding changes."""

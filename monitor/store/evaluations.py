@@ -158,7 +158,7 @@ class EvaluationStore:
                 )
 
     def remove(self, replica: str, models: Iterable[str]) -> None:
-        """Remove leases and evaluations of models, unless another replica has the lease."""
+        """Remove leases, evaluations and evidence of models, unless another replica has the lease."""
         of = EVALUATIONS.c
         with self._database.writing() as connection:
             is_free = sa.or_(of.owner == replica, of.until_ms <= self._now_ms(connection))
@@ -166,6 +166,7 @@ class EvaluationStore:
                 remove = sa.delete(EVALUATIONS).where(of.model.in_(part), is_free).returning(of.model)
                 removed = connection.execute(remove).scalars().all()
                 connection.execute(sa.delete(EVALUATED_REPORTS).where(EVALUATED_REPORTS.c.model.in_(removed)))
+                evidence.remove_models(connection, removed)
                 stopped, now_ms = alerts.Resolution.STOPPED, self._database.clock.now_ms()
                 alerts.resolve(self._database, connection, removed, stopped, now_ms=now_ms)
 

@@ -75,6 +75,28 @@ def read(database: Database, models: Collection[str]) -> list[StoredEvidence]:
         ]
 
 
+def read_ends(database: Database) -> dict[tuple[str, str], int]:
+    """(Model, version) -> end of its evidence. Raises StoreUnavailable where the database does not answer."""
+    of = EVIDENCE.c
+    with database.reading() as connection:
+        rows = connection.execute(sa.select(of.model, of.version, of.to_ms))
+        return {(model, version): to_ms for model, version, to_ms in rows}
+
+
+def remove_stopped(database: Database, forget_ms: int) -> int:
+    """Remove the evidence on versions that ends so long before the newest of their model; returns their number."""
+    of, newer = EVIDENCE.c, EVIDENCE.alias()
+    is_old = sa.exists().where(newer.c.model == of.model, newer.c.to_ms - of.to_ms > forget_ms)
+    with database.writing() as connection:
+        removed = connection.execute(sa.delete(EVIDENCE).where(is_old).returning(of.model)).all()
+    return len(removed)
+
+
+def remove_models(connection: sa.Connection, models: Collection[str]) -> None:
+    """Remove the evidence on models."""
+    connection.execute(sa.delete(EVIDENCE).where(EVIDENCE.c.model.in_(models)))
+
+
 def save(connection: sa.Connection, database: Database, evidence: Iterable[StoredEvidence]) -> None:
     """Replace the evidence of versions, within a transaction that holds the leases of their models."""
     rows = [one._asdict() for one in evidence]

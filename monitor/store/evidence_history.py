@@ -17,7 +17,7 @@ from monitor.store.database import Database
 from monitor.store.history import DAY_MS, HOUR_MS, MINUTE_MS, day_of
 from monitor.store.schema import EVIDENCE_HISTORY as HISTORY
 
-DETECTORS: Final = ("calibration", "prevalence", "change", "serving_map")
+DETECTORS: Final = ("calibration", "prevalence", "change", "serving_map", "calibration_even", "calibration_odd")
 """In the order of a point's columns, which is stored: append new ones, with a migration."""
 
 POINT: Final = np.dtype(

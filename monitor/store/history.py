@@ -6,7 +6,8 @@ thins out as they grow old. Age is counted behind the newest day of the model, i
 """
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -128,8 +129,8 @@ class Points(NamedTuple):
         return bytes([_FORMAT]) + zlib.compress(msgspec.msgpack.encode(block), _LEVEL)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "Points":
-        """What :meth:`to_bytes` wrote.
+    def from_bytes(cls, data: bytes, measures: Collection[str] | None = None) -> "Points":
+        """What :meth:`to_bytes` wrote; of these measures alone, if some are named, which takes less time.
 
         Raises
         ------
@@ -145,26 +146,34 @@ class Points(NamedTuple):
                     "that wrote it"
                 )
             block = _read_block(zlib.decompress(data[1:]))
-            return cls._of_block(block)
+            return cls._of_block(block, block.measures if measures is None else measures)
         except (zlib.error, msgspec.MsgspecError, ValueError, IndexError) as error:
             raise DamagedStore(f"a part of the history cannot be read ({error}); restore a backup") from None
 
     @classmethod
-    def _of_block(cls, block: "_Block") -> "Points":
+    def _of_block(cls, block: "_Block", wanted: Collection[str]) -> "Points":
         at = 0
 
-        def column(kind: str) -> NDArray[Any]:
+        def skip(bytes_of_row: int) -> int:
             nonlocal at
+            first, at = at, at + block.rows * bytes_of_row
+            return first
+
+        def column(kind: str) -> NDArray[Any]:
             width = np.dtype(kind).itemsize
-            part = np.frombuffer(block.columns, np.uint8, block.rows * width, at)
-            at += part.size
+            part = np.frombuffer(block.columns, np.uint8, block.rows * width, skip(width))
             return np.ascontiguousarray(part.reshape(width, block.rows).T).view(kind).reshape(-1)
 
         names = (block.windows, block.verdicts, block.severities)
         window, verdict, severity = (np.array(texts or [""])[column("<i2")] for texts in names)
         to_ms, length_ms, n, positives, predictions = (np.cumsum(column("<i8"), dtype=np.int64) for _ in range(5))
         mean = column("<f4")
-        measures = {name: np.stack([column("<f4") for _ in FIELDS], axis=1) for name in block.measures}
+        measures = {}
+        for name in block.measures:
+            if name in wanted:
+                measures[name] = np.stack([column("<f4") for _ in FIELDS], axis=1)
+            else:
+                skip(len(FIELDS) * np.dtype("<f4").itemsize)
         return cls(window, to_ms, to_ms - length_ms, n, positives, predictions, mean, verdict, severity, measures)
 
     def _whole_numbers(self) -> tuple[Ints, ...]:
@@ -245,12 +254,50 @@ def read(connection: sa.Connection, series: SeriesKey, from_ms: int | None = Non
     DamagedStore, IncompatibleStore
         They cannot be read.
     """
-    rows = sa.select(HISTORY.c.points).where(*_of_series(series)).order_by(HISTORY.c.number)
+    rows = _between(sa.select(HISTORY.c.points).where(*_of_series(series)), from_ms, to_ms)
+    parts = [Points.from_bytes(data) for data in connection.execute(rows).scalars()]
+    return _minutes(parts, from_ms, to_ms)
+
+
+def read_segments(
+    connection: sa.Connection, version: SeriesKey, window: str, measure: str, span_ms: tuple[int | None, int | None]
+) -> dict[str, Points]:
+    """Segment -> its points in a window with one measure, of all segments of a version, ascending by name.
+
+    Parameters
+    ----------
+    version
+        Any series of the version.
+    span_ms
+        [from, to], as for :func:`read`, whose points these are.
+
+    Raises
+    ------
+    DamagedStore, IncompatibleStore
+        They cannot be read.
+    """
+    rows = sa.select(HISTORY.c.segment, HISTORY.c.points).where(
+        HISTORY.c.model == version.model, HISTORY.c.version == version.version
+    )
+    parts: defaultdict[str, list[Points]] = defaultdict(list)
+    for segment, data in connection.execute(_between(rows, *span_ms)):
+        points = Points.from_bytes(data, [measure])
+        parts[segment].append(points.take(points.window == window))
+    return {segment: _minutes(parts[segment], *span_ms) for segment in sorted(parts)}
+
+
+def _between(rows: sa.Select[Any], from_ms: int | None, to_ms: int | None) -> sa.Select[Any]:
+    """The days that may hold windows which end in [from, to], in the order in which they were saved."""
     if from_ms is not None:
         rows = rows.where(HISTORY.c.day_ms > from_ms - 1 - DAY_MS)
     if to_ms is not None:
         rows = rows.where(HISTORY.c.day_ms < to_ms)
-    points = Points.joined([Points.from_bytes(data) for data in connection.execute(rows).scalars()])
+    return rows.order_by(HISTORY.c.number)
+
+
+def _minutes(parts: Sequence[Points], from_ms: int | None, to_ms: int | None) -> Points:
+    """One point a minute of those whose windows end in [from, to]."""
+    points = Points.joined(parts)
     first_ms = np.iinfo(np.int64).min if from_ms is None else from_ms
     last_ms = np.iinfo(np.int64).max if to_ms is None else to_ms
     # Thinned first: which point a minute keeps does not depend on the span that is read.

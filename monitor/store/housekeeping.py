@@ -1,4 +1,4 @@
-"""Remove old dead letters and alerts, merge and thin out the history, and give free space of SQLite files back.
+"""Remove old dead letters, alerts and evidence, thin out the history, and give free space of SQLite files back.
 
 Other data expires in the transactions that replace it: panes and samples with newer events, maps with newer refits.
 """
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.errors import StoreUnavailable
-from monitor.store import alerts, evidence_history, history
+from monitor.store import alerts, evidence, evidence_history, history
 from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.database import Database
 from monitor.store.schema import DEAD_LETTERS as LETTERS
@@ -38,9 +38,11 @@ class Swept(NamedTuple):
     """Days of series, and of the evidence on versions, whose history was older than its retention."""
     alerts: int = 0
     """Alerts that were resolved longer ago than that."""
+    evidence: int = 0
+    """Versions that have stopped."""
 
 
-def sweep(database: Database, letter_retention_ms: int | None, history_retention_ms: int) -> Swept:
+def sweep(database: Database, letter_retention_ms: int | None, history_retention_ms: int, forget_ms: int) -> Swept:
     """Clean a store up once. One thread at a time; other processes may do the same.
 
     Parameters
@@ -51,6 +53,8 @@ def sweep(database: Database, letter_retention_ms: int | None, history_retention
         How long dead letters are kept; None: no limit of time.
     history_retention_ms
         How long the history is kept, in the time of the predictions; and alerts after they were resolved.
+    forget_ms
+        How long evidence on a version without predictions is kept.
 
     Raises
     ------
@@ -69,7 +73,7 @@ def sweep(database: Database, letter_retention_ms: int | None, history_retention
         _empty_log(database)
     old_alerts = alerts.remove_old(database, database.clock.now_ms() - history_retention_ms)
     days = history.compact(database, history_retention_ms) + evidence_history.compact(database, history_retention_ms)
-    return Swept(letters, free_bytes, days, old_alerts)
+    return Swept(letters, free_bytes, days, old_alerts, evidence.remove_stopped(database, forget_ms))
 
 
 def _remove_letters(database: Database, before_ms: int) -> int:

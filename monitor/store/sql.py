@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from monitor.clock import Clock, SystemClock
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import DeadLetter, Reason, Stratum
-from monitor.store import audit, closings, journal, samples
+from monitor.store import audit, closings, evidence, journal, samples
 from monitor.store.address import connect
 from monitor.store.base import (
     CandidateBatch,
@@ -299,6 +299,13 @@ class SqlStore:
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(MODELS.c.name, *columns).group_by(MODELS.c.name))
             return {model: ModelClock(*clock) for model, *clock in rows}
+
+    def evidence_ms(self) -> Mapping[str, int]:
+        """Model -> time up to which its evidence has read panes. Any thread; raises as :meth:`model_clocks`."""
+        ends: dict[str, int] = {}
+        for (model, _), to_ms in evidence.read_ends(self._database).items():
+            ends[model] = max(to_ms, ends.get(model, -1))
+        return ends
 
     def clocks(self) -> Mapping[str, Mapping[int, ModelClock]]:
         """Model -> partition -> how far it is, of all partitions that hold the model. Any thread.

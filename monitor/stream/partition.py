@@ -162,7 +162,12 @@ class Partition:
         return len(decoded.dead_letters)
 
     def checkpoint(
-        self, silence: Silence | None = None, *, edges_ms: Mapping[str, int] | None = None, summarise: bool = True
+        self,
+        silence: Silence | None = None,
+        *,
+        edges_ms: Mapping[str, int] | None = None,
+        evidence_ms: Mapping[str, int] | None = None,
+        summarise: bool = True,
     ) -> Checkpoint:
         """Changes since the last checkpoint. Predictions that are settled leave the join for a closing.
 
@@ -172,6 +177,9 @@ class Partition:
             As for :meth:`Join.settled_before_ms`.
         edges_ms
             Model -> settled edge over all partitions, where windows end; that of this partition by default.
+        evidence_ms
+            Model -> time up to which its evidence has read panes: later ones stay narrow, unless evidence is behind by
+            more than the longest time for which panes are kept. None: nothing reads them but windows.
         summarise
             Whether to sum what is not settled.
         """
@@ -213,7 +221,7 @@ class Partition:
             journal=[batch for batch in batches if batch.bucket not in removed],
             dropped=dropped,
             closings=closings,
-            old=self._old(edges_ms or {}) if dropped else [],
+            old=self._old(edges_ms or {}, evidence_ms) if dropped else [],
             unsettled=self.unsettled(cells=self._settings.unsettled_cells) if summarise else None,
             candidates=self.sampler.unsaved(),
             closed_samples=sampled,
@@ -305,8 +313,8 @@ class Partition:
         watermarks = self.join.watermarks_ms().tolist()
         return dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
 
-    def _old(self, edges_ms: Mapping[str, int]) -> list[OldPanes]:
-        """The panes of some models that windows of one width no longer need, those that are longest overdue.
+    def _old(self, edges_ms: Mapping[str, int], evidence_ms: Mapping[str, int] | None) -> list[OldPanes]:
+        """The panes of some models that nothing needs any more at their width, those that are longest overdue.
 
         They are due once they span as much time as is kept: so each closing is rewritten about once.
         """
@@ -317,6 +325,9 @@ class Partition:
             for width_ms, wider_ms in zip(widths, [*widths[1:], None], strict=True):
                 kept_ms = self._settings.kept_ms[width_ms]
                 before_ms = edge_ms - kept_ms
+                if evidence_ms is not None and width_ms == widths[0]:
+                    longest_ms = max(self._settings.kept_ms.values())
+                    before_ms = min(before_ms, max(evidence_ms.get(model, -1), before_ms - longest_ms))
                 before_ms -= before_ms % (wider_ms or width_ms)
                 # Of a model whose first panes these are, nothing is older.
                 spans = (before_ms - self._oldest_ms.setdefault((model, width_ms), before_ms)) / kept_ms

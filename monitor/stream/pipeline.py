@@ -149,6 +149,7 @@ class Pipeline:
             topic for topic, kind in settings.kinds.items() if len(settings.kinds) > 1 and kind is not Kind.PREDICTION
         ]
         self._clocks: Mapping[str, ModelClock] = {}
+        self._evidence_ms: Mapping[str, int] = {}
         """How far each model is over all partitions, at the last checkpoint."""
         self._read_to_ms = -1
         """How far the partition is read that is furthest behind, at the last checkpoint."""
@@ -329,6 +330,7 @@ class Pipeline:
         with suppress(StoreUnavailable):  # the save says so
             read_to_ms = [clock.read_to_ms for clock in self._store.partition_clocks().values()]
             self._clocks, self._read_to_ms = self._store.model_clocks(), min(read_to_ms, default=-1)
+            self._evidence_ms = self._store.evidence_ms()
             for partition in self._partitions.values():
                 partition.elsewhere = self._clocks
         now = self._clock.monotonic()
@@ -354,7 +356,9 @@ class Pipeline:
             for model, clock in self._clocks.items()
             if (policy := self._partition_settings.policy(model)) is not None
         }
-        return self._partitions[number].checkpoint(self._silence(number), edges_ms=edges_ms, summarise=summarise)
+        return self._partitions[number].checkpoint(
+            self._silence(number), edges_ms=edges_ms, evidence_ms=self._evidence_ms, summarise=summarise
+        )
 
     def _silence(self, number: int) -> Silence:
         """What the ends of a partition's logs say about its models."""

@@ -1,6 +1,6 @@
 """The predictions of one series in one window, summed from its panes, and the report that they make."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -9,7 +9,7 @@ import xxhash
 
 from monitor.classes.sketch import SkceSketch
 from monitor.durations import format_duration
-from monitor.errors import NoLongerKept
+from monitor.errors import InputError, NoLongerKept
 from monitor.events.model import CLASS, SeriesKey
 from monitor.reports.evaluation.assess import Assessment, build_report
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, reliability_bins
@@ -101,6 +101,41 @@ def read_window_as_of(panes: ClosedPanes, series: SeriesKey, window: Window, as_
             f"model {series.model!r} are kept since {_utc(kept_ms)}: ask as of {_utc(earliest_ms)} or later"
         )
     return contents
+
+
+def read_span(panes: ClosedPanes, series: SeriesKey, widths_ms: Collection[int], from_ms: int, to_ms: int) -> Contents:
+    """Sum the settled predictions of a span in whole panes, the narrowest that are kept since then.
+
+    The span begins with the pane that holds ``from_ms``, and ends before the one that holds ``to_ms`` or, if that is
+    earlier, the settled edge.
+
+    Raises
+    ------
+    NoLongerKept
+        It reaches further back than the panes that are kept.
+    InputError
+        It holds no whole pane.
+    """
+    kept_ms = {width_ms: panes.kept_from_ms(series, width_ms) for width_ms in sorted(widths_ms)}
+    width_ms = next((width for width, since_ms in kept_ms.items() if since_ms <= from_ms - from_ms % width), None)
+    if width_ms is None:
+        raise NoLongerKept(
+            f"predictions of model {series.model!r} are kept since {_utc(min(kept_ms.values()))}, and from is "
+            f"{_utc(from_ms)}: set from to that time or a later one"
+        )
+    edge_ms = panes.edge_ms(series.model)
+    first_ms, end_ms = from_ms - from_ms % width_ms, min(to_ms, edge_ms)
+    end_ms -= end_ms % width_ms
+    if end_ms <= first_ms:
+        settled = f"settled up to {_utc(edge_ms)}" if edge_ms >= 0 else "not settled at any time yet"
+        raise InputError(
+            f"from {_utc(from_ms)} to {_utc(to_ms)} there is no whole pane: model {series.model!r} is {settled}, and "
+            f"panes that are kept since from are {_length(width_ms)} wide; set from earlier, or to later"
+        )
+    table = panes.sum_settled(series, width_ms, first_ms, end_ms)
+    if panes.policy(series.model).implied_negative:
+        table = table.with_implied_negatives()
+    return Contents(first_ms, end_ms, table)
 
 
 def sum_panes(panes: ClosedPanes, series: SeriesKey, window: Window, from_ms: int, to_ms: int) -> GridTable:

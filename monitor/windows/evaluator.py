@@ -29,7 +29,15 @@ from monitor.reports.evaluation.assess import (
 from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
-from monitor.windows.contents import Contents, moment_of, read_window, read_window_as_of, sum_panes, window_report
+from monitor.windows.contents import (
+    Contents,
+    moment_of,
+    read_span,
+    read_window,
+    read_window_as_of,
+    sum_panes,
+    window_report,
+)
 from monitor.windows.lookup import current_version, find_series, no_window
 from monitor.windows.maturity import AgeCohort, CoverageByAge
 from monitor.windows.panes import ClosedPanes
@@ -242,12 +250,7 @@ class Evaluator:
         EvaluationFailed
             The report could not be made at the last evaluation.
         """
-        chosen = self._windows_by_name.get(window) if window is not None else self.windows[0]
-        if chosen is None:
-            raise no_window(str(window), self._windows_by_name)
-        if as_of_ms is not None and as_of_ms < 0:
-            raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
-        snapshot = self.latest
+        chosen, snapshot = self._window(window), self.latest
         if as_of_ms is None:
             wanted = version if version is not None else snapshot.current_version(model)
             if wanted is not None:
@@ -256,12 +259,44 @@ class Evaluator:
                     return snapshot.reports[key]
                 if key in snapshot.failures:
                     raise EvaluationFailed(f"the report could not be made: {snapshot.failures[key]}")
-        series = find_series(
-            self._panes, self._ordered, model=model, version=version, segment=segment, until_ms=as_of_ms
-        )
-        # Not in the snapshot: of an earlier time, new since the last evaluation, or beyond the cap.
-        until_ms = as_of_ms if as_of_ms is not None else self._panes.watermark_ms(model)
-        return self._recompute(ReportKey(series, chosen.name), read_window_as_of(self._panes, series, chosen, until_ms))
+        return self._recompute(*self._read(model, version, segment, chosen, as_of_ms))
+
+    def predictions(
+        self,
+        model: str,
+        version: str | None = None,
+        segment: str = ALL,
+        window: str | None = None,
+        as_of_ms: int | None = None,
+    ) -> tuple[ReportKey, Contents]:
+        """The predictions of a report, with the outcomes known now. Parameters and errors are those of :meth:`report`.
+
+        They are there even where the report could not be made.
+        """
+        chosen, snapshot = self._window(window), self.latest
+        if as_of_ms is None:
+            current = version if version is not None else snapshot.current_version(model)
+            report = snapshot.reports.get(ReportKey(SeriesKey(model, current or "", segment), chosen.name))
+            if report is not None and report.from_ms is not None and report.to_ms is not None:
+                table = sum_panes(self._panes, report.key.series, chosen, report.from_ms, report.to_ms)
+                return report.key, Contents(report.from_ms, report.to_ms, table)
+        return self._read(model, version, segment, chosen, as_of_ms)
+
+    def predictions_between(
+        self, model: str, version: str | None, segment: str, from_ms: int, to_ms: int | None = None
+    ) -> tuple[SeriesKey, Contents]:
+        """The settled predictions of a span, in whole panes; up to the settled edge if ``to_ms`` is left out.
+
+        Raises
+        ------
+        UnknownSeries, NoLongerKept
+            As :meth:`report`.
+        InputError
+            The span holds no whole pane.
+        """
+        series = find_series(self._panes, self._ordered, model=model, version=version, segment=segment, until_ms=to_ms)
+        end_ms = self._panes.edge_ms(model) if to_ms is None else to_ms
+        return series, read_span(self._panes, series, {window.slide_ms for window in self.windows}, from_ms, end_ms)
 
     def scores(self, report: Report) -> ScoreTable:
         """The labelled predictions of one of its reports, with the outcomes known now."""
@@ -269,6 +304,24 @@ class Evaluator:
         if from_ms is None or to_ms is None:
             raise ValueError("a report of the evaluator covers a span of time")
         return sum_panes(self._panes, report.key.series, window, from_ms, to_ms).to_scores()
+
+    def _window(self, name: str | None) -> Window:
+        chosen = self._windows_by_name.get(name) if name is not None else self.windows[0]
+        if chosen is None:
+            raise no_window(str(name), self._windows_by_name)
+        return chosen
+
+    def _read(
+        self, model: str, version: str | None, segment: str, window: Window, as_of_ms: int | None
+    ) -> tuple[ReportKey, Contents]:
+        """Sum a window that is not in the snapshot: of an earlier time, new since then, or beyond the cap."""
+        if as_of_ms is not None and as_of_ms < 0:
+            raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
+        series = find_series(
+            self._panes, self._ordered, model=model, version=version, segment=segment, until_ms=as_of_ms
+        )
+        until_ms = as_of_ms if as_of_ms is not None else self._panes.watermark_ms(model)
+        return ReportKey(series, window.name), read_window_as_of(self._panes, series, window, until_ms)
 
     def _publish_values(self, started: float) -> None:
         tick = _Tick(self._own.number + 1, self._clock.now_ms())

@@ -1,11 +1,13 @@
 """The history of reports: what is saved of each evaluation, and read again as figures over time."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import isnan
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import scipy
 
+from monitor.arrays import Floats, Ints
 from monitor.classes import CLASS_MEASURES
 from monitor.events.model import SeriesKey
 from monitor.measures import MEASURES
@@ -75,6 +77,85 @@ class History:
         if step_ms is None:
             step_ms = fitting_step(points, max_points)
         return points.thinned(step_ms), step_ms
+
+    def segments(
+        self,
+        version: SeriesKey,
+        window: str,
+        measure: str,
+        *,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        step_ms: int | None = None,
+        max_values: int,
+    ) -> "SegmentHistory":
+        """One measure of all segments of a version in a window, on common steps. Parameters are those of :meth:`read`.
+
+        Parameters
+        ----------
+        version
+            Any series of the version.
+        max_values
+            Where no step is named, the shortest of STEPS_MS with which segments times steps are at most this.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        with self._database.reading() as connection:
+            points = history.read_segments(connection, version, window, measure, (from_ms, to_ms))
+        points = {segment: of_segment for segment, of_segment in points.items() if of_segment.to_ms.size}
+        if step_ms is None:
+            ends = np.concatenate([NO_ENDS, *(of_segment.to_ms for of_segment in points.values())])
+            step_ms = next(
+                (step for step in STEPS_MS if len(points) * np.unique((ends - 1) // step).size <= max_values),
+                STEPS_MS[-1],
+            )
+        return SegmentHistory.of(points, measure, step_ms)
+
+
+NO_ENDS: Final = np.zeros(0, np.int64)
+
+
+class SegmentHistory(NamedTuple):
+    """One measure of segments over time; arrays have shape (segments, steps), nan where a segment has no window."""
+
+    step_ms: int
+    start_ms: Ints
+    """Starts of the steps, shape (steps,), without those in which no window ends."""
+    segments: Sequence[str]
+    n: Floats
+    gap: Floats
+    """Mean prediction less prevalence: above 0 where predictions are too high."""
+    value: Floats
+    null_q95: Floats
+    q_value: Floats
+    """Smallest false-discovery rate at which the segment is called miscalibrated, among those of its step."""
+
+    @classmethod
+    def of(cls, points: Mapping[str, Points], measure: str, step_ms: int) -> "SegmentHistory":
+        """The last window of each segment in each step."""
+        thinned = {segment: of_segment.thinned(step_ms) for segment, of_segment in points.items()}
+        starts = {segment: (of.to_ms - 1) // step_ms * step_ms for segment, of in thinned.items()}
+        start_ms = np.unique(np.concatenate([NO_ENDS, *starts.values()]))
+        columns = np.full((5, len(thinned), start_ms.size), np.nan)
+        for row, (segment, of) in enumerate(thinned.items()):
+            value, *_, null_q95, p_value = of.measures.get(measure, np.full((of.n.size, len(FIELDS)), np.nan)).T
+            with np.errstate(invalid="ignore"):
+                gap = of.mean_prediction - of.positives / np.where(of.n, of.n, np.nan)
+            columns[:, row, np.searchsorted(start_ms, starts[segment])] = of.n, gap, value, null_q95, p_value
+        n, gap, value, null_q95, p_value = columns
+        return cls(step_ms, start_ms, list(thinned), n, gap, value, null_q95, _corrected(p_value))
+
+
+def _corrected(p_value: Floats) -> Floats:
+    """Correct p-values for the number of segments in each step (Benjamini and Hochberg); (segments, steps) each."""
+    q_value = np.full(p_value.shape, np.nan)
+    for step, tested in enumerate(~np.isnan(p_value.T)):
+        if tested.any():
+            q_value[tested, step] = scipy.stats.false_discovery_control(p_value[tested, step])
+    return q_value
 
 
 def fitting_step(points: Points, max_points: int) -> int:

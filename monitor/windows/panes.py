@@ -129,6 +129,11 @@ class ClosedPanes:
         """Width of the narrowest panes."""
         return min(self._kept_ms)
 
+    @property
+    def longest_kept_ms(self) -> int:
+        """How long any panes are kept behind the settled edge."""
+        return max(self._kept_ms.values())
+
     # What is added.
 
     def clock(self, partition: int, model: str) -> ModelClock:
@@ -318,6 +323,16 @@ class ClosedPanes:
             if to_ms > edge_ms:
                 parts += self._beyond_edge(known, series, slide_ms, max(from_ms, edge_ms), to_ms)
         total = _total(parts)
+        return GridTable(total.cell, total.values)
+
+    def sum_settled(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
+        """The same for any span before the settled edge. It is not kept, as the sums of windows are, which move on."""
+        known = self._models.get(series.model)
+        if known is None or series not in known.series:
+            return GridTable.zero()
+        with self._lock:
+            cells = known.levels[slide_ms].cells(slide_ms, from_ms, to_ms)
+            total = _total(part.of_series(known.series[series]) for part in cells)
         return GridTable(total.cell, total.values)
 
     def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:

@@ -122,6 +122,8 @@ class VersionEvidence(NamedTuple):
     """None while there are too few periods, or outcomes of one kind alone."""
     resting: str = ""
     """Why detectors that judge predictions have no evidence; empty where they have."""
+    revision: int = 0
+    """Of what serves, as the evidence knows it: 0 if no map ever did."""
 
 
 class ModelEvidence(NamedTuple):

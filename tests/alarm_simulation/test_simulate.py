@@ -17,7 +17,7 @@ from monitor.alarm_simulation.scenarios import Scenario
 from monitor.alarm_simulation.simulate import ANY, Fleet, Plan, Simulation, simulate
 from monitor.alarm_simulation.stream import CONCERNED, DAY_MS, OTHERS, Course, Stream
 from monitor.alarm_simulation.view import simulation_view
-from monitor.alarms.watch import DETECTORS, VersionWatch
+from monitor.alarms.watch import DETECTORS, WEIGHTS, VersionWatch
 from monitor.errors import InputError
 from monitor.events.model import ALL
 from monitor.sequential.evidence import YEAR_MS
@@ -39,9 +39,9 @@ def test_alarms_are_those_of_the_service(name: str) -> None:
         segments = (ALL, CONCERNED, OTHERS)
         # Those of the service have seeds of their own.
         watch._series = {
-            (name, segment): kind.make(setting.tolerance, 1) for name, kind in DETECTORS.items() for segment in segments
+            (name, segment): DETECTORS[name].make(setting.tolerance, 0, 1) for name in WEIGHTS for segment in segments
         }
-        firsts: dict[str, int | None] = dict.fromkeys(DETECTORS)
+        firsts: dict[str, int | None] = dict.fromkeys(WEIGHTS)
         while stream.to_ms < COURSE.end_ms:
             drawn = stream.draw(5)
             for step in range(drawn[ALL].end_ms.size):
@@ -49,12 +49,12 @@ def test_alarms_are_those_of_the_service(name: str) -> None:
                 for detector, level in watch.levels(at).items():
                     if level.raised is not None and firsts[detector] is None:
                         firsts[detector] = level.raised.end_ms
-        assert {name: run.raised[setting, name].first for name in DETECTORS} == firsts
+        assert {name: run.raised[setting, name].first for name in WEIGHTS} == firsts
 
 
 def test_detectors_that_share_bets_for_all_tolerances_do_not_use_them() -> None:
-    for name, kind in DETECTORS.items():
-        states = [kind.make(tolerance, 5).state() for tolerance in (0.0, 0.3)]
+    for name in WEIGHTS:
+        states = [DETECTORS[name].make(tolerance, 0, 5).state() for tolerance in (0.0, 0.3)]
         assert (str(states[0]) == str(states[1])) == (name in _WITHOUT_TOLERANCE)
 
 
@@ -69,12 +69,12 @@ def test_false_alarms_are_within_the_bound_where_many_are_allowed() -> None:
     budget = 20_000.0
     found = run("none seasonality", tolerances=(0.0,), budgets=(budget,), runs=6, days=10.0)
     for scenario in found.plan.scenarios:
-        for detector in (*DETECTORS, ANY):
+        for detector in (*WEIGHTS, ANY):
             result, alarms = (
                 found.result(scenario, Setting(0.0, budget), detector),
                 found.false_alarms(scenario, Setting(0.0, budget), detector),
             )
-            bound = budget * (1.0 if detector == ANY else 1.0 / len(DETECTORS))
+            bound = budget * (1.0 if detector == ANY else 1.0 / len(WEIGHTS))
             assert alarms.bound == pytest.approx(bound)
             allowed = bound / 10 * result.model_years
             print(scenario.title, detector, alarms.alarms, allowed)
@@ -107,9 +107,7 @@ def raised_at(hours: Mapping[str, float | None]) -> Run:
     end_ms = COURSE.change_ms + np.arange(1, 349) * 600_000
     first = {name: None if at is None else COURSE.change_ms + round(at * HOUR_MS) for name, at in hours.items()}
     setting = Setting(0.05, 6.0)
-    raised = {
-        (setting, name): Raised([] if (at := first.get(name)) is None else [at, at + 1], at) for name in DETECTORS
-    }
+    raised = {(setting, name): Raised([] if (at := first.get(name)) is None else [at, at + 1], at) for name in WEIGHTS}
     return Run(raised, end_ms, np.arange(1, 349) * 100 // 6, 60_000)
 
 
@@ -146,7 +144,7 @@ def test_missing_labels_that_count_as_negative_are_no_false_alarms() -> None:
 
 def test_equal_seeds_give_equal_results_whatever_threads_do(monkeypatch: pytest.MonkeyPatch) -> None:
     first = run("slope none", runs=3)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
     assert run("slope none", runs=3) == first
     assert run("slope none", runs=3, seed=1) != first
 

@@ -1,5 +1,6 @@
 """A store that partitions publish closings to, and a replica that evaluates it: alarms from panes to alerts."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -128,10 +129,11 @@ class Replica:
         self.watcher = watcher(stream, self._panes)
         self.alarms = Alarms(store.database, self.watcher.findings, **more)
 
-    def evaluate(self) -> ModelEvidence:
-        """Add what was published, and save it with what becomes of alerts."""
+    def evaluate(self, meanwhile: Callable[[], object] = lambda: None) -> ModelEvidence:
+        """Add what was published, and save it with what becomes of alerts; ``meanwhile`` is between the two."""
         read_closings(self._stream.store, self._panes)
         evidence = self.watcher.update(self._epochs)[MODEL]
+        meanwhile()
         evaluation = Evaluation(MODEL, 1, b"summary", b"reports", evidence=evidence.states)
         self._evaluations.save(self.name, self._epochs, [evaluation], {}, self.alarms.save)
         return evidence

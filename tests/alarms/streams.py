@@ -7,7 +7,7 @@ import numpy as np
 
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
-from monitor.alarms.watch import DETECTORS, VersionWatch
+from monitor.alarms.watch import WEIGHTS, VersionWatch
 from monitor.arrays import Floats
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
@@ -24,7 +24,7 @@ MINUTE_MS = 60_000
 WIDE_MS = 15 * MINUTE_MS
 FOR_EVER_MS = 10**12
 POLICY = ModelPolicy(horizon_ms=0, lateness_ms=0)
-LINES = dict.fromkeys(DETECTORS, 1e5)
+LINES = dict.fromkeys(WEIGHTS, 1e5)
 
 Truth = Callable[[int, str, Floats], Floats]
 """(minute, segment, logits of the predictions) -> true logits."""

@@ -151,20 +151,21 @@ def test_a_promotion_and_a_rollback_resolve_the_alerts_of_the_version(store: Sql
     replica, refits = Replica(store, "a", clock, "churn"), recalibrations(store)
     alerts = AlertStore(store.database)
 
-    def fire(minute: int) -> None:
-        replica.save(finding(0.0, settled_minute=minute), finding(9.0, version="8", settled_minute=minute))
-        replica.save(finding(9.0, settled_minute=minute + 1), finding(9.0, version="8", settled_minute=minute + 1))
+    def fire(minute: int, revision: int) -> None:
+        for at, evidence in ((minute, 0.0), (minute + 1, 9.0)):
+            own = finding(evidence, settled_minute=at, revision=revision)
+            replica.save(own, finding(9.0, version="8", settled_minute=at))
         assert [alert.key for alert in alerts.alerts(states=["firing"])][:1] == [("churn", "7", "calibration")]
 
-    fire(0)
+    fire(0, 0)
     run(refits, 1)
     refits.promote("rc_1", actor="ada", now_ms=NOW_MS, note="")
     # The evidence before it raises no other.
     replica.save(finding(9.5, settled_minute=2, raised_ms=NOW_MS), finding(9.0, version="8", settled_minute=2))
     assert [alert.key[1] for alert in alerts.alerts(states=["firing"])] == ["8"]
-    fire(3)
+    fire(3, 1)
     run(refits, 2, state=JobState.CANDIDATE, baseline="rc_1", promote=True)
-    fire(5)
+    fire(5, 2)
     refits.roll_back("churn", "7", actor="bob", now_ms=NOW_MS, note="")
     newest_first = alerts.alerts(["churn"], version="7")
     assert [(alert.state.value, alert.reason) for alert in newest_first] == [

@@ -35,7 +35,7 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
     finding = calibration(drawn)
     assert finding.summary == (
         "Predictions of churn 7 are too low since 2026-09-21 16:43 UTC: 50% predicted, 59% came true. "
-        "The prior has shifted: add 0.52 to the logit (0.47 to 0.57)."
+        "The prior has shifted: add 0.52 to the logit (0.47 to 0.58)."
     )
     document = msgspec.json.decode(msgspec.json.encode(finding.document))
     assert document["label"] == "prior_shift"
@@ -60,7 +60,7 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
 def test_a_shape_is_told_from_a_prior_with_its_slope_and_the_range_that_misses_most() -> None:
     finding = calibration(stream(moved(slope=0.6)))
     assert finding.summary == (
-        "Predictions of churn 7 are too sure of themselves since 2026-09-21 16:45 UTC: slope 0.59 (0.55 to 0.62), "
+        "Predictions of churn 7 are too sure of themselves since 2026-09-21 16:45 UTC: slope 0.59 (0.55 to 0.63), "
         "where 1 is right; from 0.1% to 44%: too low (23% predicted, 33% came true). Refit on the events since then."
     )
     assert finding.document["label"] == "shape"

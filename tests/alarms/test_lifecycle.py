@@ -65,8 +65,11 @@ def test_a_finding_that_looks_less_far_changes_nothing() -> None:
 
 def test_it_is_resolved_when_data_speak_against_it_and_not_opened_again() -> None:
     for alert in (fired(), replace(fired(), state=AlertState.ACKNOWLEDGED, acknowledged_by="ada")):
-        over = advance(alert, finding(0.2, settled_minute=1, raised_ms=None), NOW_MS + 1)
+        silent = finding(0.2, settled_minute=1, raised_ms=None, events=0, summary="", document={})
+        over = advance(alert, silent, NOW_MS + 1)
         assert over is not None
+        # It goes on saying what it was about.
+        assert over.finding == replace(alert.finding, settled_ms=silent.settled_ms)
         assert (over.id, over.state, over.reason) == (alert.id, AlertState.RESOLVED, Resolution.OVER)
         assert over.resolved_ms == NOW_MS + 1
         assert advance(over, finding(0.2, settled_minute=2), NOW_MS + 2) is None

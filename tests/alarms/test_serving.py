@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from monitor.alarms.serving import SERVING_MAP, LoadedMap
+from monitor.alarms.serving import SERVING_MAP, LoadedMap, _MapWatch
 from monitor.arrays import Floats, Ints
 from monitor.clock import ManualClock
 from monitor.errors import Conflict
 from monitor.maps import METHODS, LabelledEvents, RecalibrationMap, fit_map
-from monitor.sequential import CalibrationBets, Evidence, recalibrate_steps
+from monitor.sequential import Bets, CalibrationBets, Evidence, recalibrate_steps
 from monitor.sequential.evidence import YEAR_MS
 from monitor.store import audit, evidence, servings
 from monitor.store.recalibration_store import RecalibrationStore
@@ -93,6 +93,20 @@ def test_a_promotion_ends_the_alert_and_what_it_repairs_raises_no_other(
     assert replica.listed() == [("calibration", "resolved", "promoted"), ("calibration", "firing", None)]
 
 
+def test_what_was_found_before_a_promotion_raises_nothing_after_it(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator
+) -> None:
+    replica = Replica(stream, clock)
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    replica.evaluate()
+    # The alarm is raised again, and a map is promoted before that is saved.
+    stream.publish(*drawn(rng, MANY, TOO_SURE))
+    replica.evaluate(meanwhile=lambda: promote(stream.store, fitted(rng), 1, clock))
+    assert replica.listed() == [("calibration", "resolved", "promoted")]
+    replica.evaluate()
+    assert replica.listed() == [("calibration", "resolved", "promoted")]
+
+
 def test_a_map_that_turns_harmful_raises_an_alert_that_names_it(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -110,7 +124,7 @@ def test_a_map_that_turns_harmful_raises_an_alert_that_names_it(
     found = replica.alerts.alert(alert.id).finding
     assert abs(found.since_ms - turned_ms) <= 40 * 60_000
     assert found.summary.startswith("The map rc_1 of churn 7 does harm since 2025-10-09 ")
-    assert found.summary.endswith("; monitor rollback churn --version 7")
+    assert found.summary.endswith(" Roll it back.")
     document = found.document
     assert (document["label"], document["map"], document["revision"]) == ("harm", "rc_1", champion.revision)
     assert document["remedy"]["command"] == "monitor rollback churn --version 7"
@@ -325,3 +339,13 @@ def test_evidence_on_a_map_that_is_right_stays_within_the_time_that_passed() -> 
         watched.update({"": {"": CalibrationBets(0.0).bet(steps)}}, math.inf)
         final.append(watched.value * YEAR_MS / (20 * 60_000))
     assert 0.3 < np.mean(final) < 1.0 + 3.0 * np.std(final) / 300**0.5
+
+
+def test_evidence_on_a_map_starts_again_where_a_version_comes_back() -> None:
+    bets = Bets(np.array([10, 20, 5_000, 5_010]), np.full((4, 4), 0.5))
+    at_once, one_by_one, late = (_MapWatch.begin(0) for _ in range(3))
+    at_once.update(bets, math.inf, 1_000)
+    for row in range(4):
+        one_by_one.update(Bets(bets.end_ms[row : row + 1], bets.log_bets[row : row + 1]), math.inf, 1_000)
+    late.update(Bets(bets.end_ms[2:], bets.log_bets[2:]), math.inf, 1_000)
+    assert evidence.encode(at_once.state()) == evidence.encode(one_by_one.state()) == evidence.encode(late.state())

@@ -1,5 +1,6 @@
 """The common shock of versions in the service: estimated from settled panes, once a period, and warned of once."""
 
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -8,9 +9,10 @@ from structlog.testing import capture_logs
 
 from monitor.alarms import shocks
 from monitor.alarms.shocks import Shocks
+from monitor.clock import ManualClock
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
-from monitor.sequential.shock import common_shock
+from monitor.sequential.shock import CommonShock, common_shock
 from monitor.sequential.steps import Steps
 from monitor.store.base import ModelClock
 from monitor.store.closing import Cells, Closing, Panes
@@ -32,7 +34,8 @@ class World:
     def __init__(self, deviation: float) -> None:
         policy = ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=0)
         self.panes = ClosedPanes(KEPT_MS, lambda _: policy)
-        self.shocks = Shocks(self.panes, list(KEPT_MS), lambda _: 0.05)
+        self.clock = ManualClock(START_MS)
+        self.shocks = Shocks(self.panes, list(KEPT_MS), lambda _: 0.05, self.clock)
         self.deviation = deviation
         self.tables: list[tuple[int, GridTable]] = []
         self._rng = np.random.default_rng(5)
@@ -100,6 +103,26 @@ def test_a_shock_that_the_tolerance_does_not_cover_is_logged_once() -> None:
     enough = float(shock.sentence.split("tolerance to ")[1].split(",")[0])
     assert 0.0 <= enough - 2 * shock.deviation <= 0.01
     assert shock._replace(tolerance=enough).covered
+
+
+def test_estimates_take_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(0.3)
+
+    def slow(*of: Any) -> CommonShock:
+        world.clock.advance(2.0)
+        return common_shock(*of)
+
+    monkeypatch.setattr(shocks, "common_shock", slow)
+    world.close(8)
+    before = world.shock()
+    assert before is not None
+    world.close(4)
+    # The first one took twice what there is for estimates.
+    assert world.shock() == before
+    world.clock.advance(7.0)
+    assert world.shock() == before
+    world.clock.advance(2.0)
+    assert world.shock() == Shock(*world.expected(0, 12), tolerance=0.05)
 
 
 def test_without_a_shock_nothing_is_said() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.alarms.watch import VersionWatch
+from monitor.alarms.watch import VersionWatch, lines_of
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Event
 from monitor.store.evidence import decode, encode
@@ -140,3 +140,71 @@ def test_batches_and_states_change_nothing(lives: dict[str, Steps], cuts: set[in
     }
     assert sorted(life) == sorted(whole)
     assert encode(watch.state()) == expected
+
+
+def test_dependent_outcomes_leave_the_budget_of_calibration_to_two_detectors() -> None:
+    shares = {"calibration": 0.01, "prevalence": 0.02, "change": 0.01}
+    assert lines_of(shares, within_horizon=False) == {"calibration": 100.0, "prevalence": 50.0, "change": 100.0}
+    assert lines_of(shares, within_horizon=True) == {"calibration_even": 200.0, "calibration_odd": 200.0}
+    assert lines_of({"prevalence": 0.02}, within_horizon=True) == {}
+
+
+BLOCKS = dict.fromkeys(("calibration_even", "calibration_odd"), 200.0)
+
+
+def test_even_and_odd_blocks_see_a_large_change(life: Life) -> None:
+    watch = VersionWatch("churn", "1", 0.05, 0, block_ms=3 * PANE_MS)
+    steps = stream(0, (60, CALIBRATED), (600, (2.5, 0.0)))
+    for start in range(0, 660, 7):
+        watch.update({"all": steps.after(start * PANE_MS).until((start + 7) * PANE_MS)}, BLOCKS)
+        watch = VersionWatch.from_state("churn", "1", watch.to_ms, decode(encode(watch.state())))
+    raised = {name: at for name, kind, at in reversed(life) if kind == "raised"}
+    assert raised.keys() == BLOCKS.keys()
+    assert all(at > 60 and (at // 3 - 1) % 2 == (name == "calibration_odd") for name, at in raised.items())
+    assert not any(kind == "over" for _, kind, _ in life)
+
+
+def test_other_settings_restart_the_detectors_that_are_made_from_them() -> None:
+    steps = stream(0, (REFERENCE + 30, CALIBRATED))
+    watch = follow({"all": steps.until((REFERENCE + 20) * PANE_MS)})
+    before = watch.levels(LINES)
+    watch.set(tolerance=0.05, block_ms=PANE_MS, forget_ms=watch.forget_ms)
+    assert watch.levels(LINES) == before
+    watch.set(tolerance=0.1, block_ms=PANE_MS, forget_ms=watch.forget_ms)
+    assert watch.levels(LINES) == {"change": before["change"]}
+    watch.update({"all": steps.after(watch.to_ms)}, LINES)
+    assert watch.levels(LINES).keys() == LINES.keys()
+    assert watch.state()["watches"]["calibration"]["evidence.to_ms"].tolist() == [(REFERENCE + 30) * PANE_MS]
+    assert watch.levels(LINES)["calibration"].since_ms >= (REFERENCE + 20) * PANE_MS
+
+
+def test_a_detector_without_a_line_is_dropped_and_comes_back_at_0() -> None:
+    steps = stream(0, (REFERENCE + 20, CALIBRATED), (40, CHANGED))
+    watch = follow({"all": steps.until((REFERENCE + 40) * PANE_MS)})
+    assert watch.levels(LINES)["change"].raised is not None
+    few = {"calibration": 100.0}
+    assert watch.levels(few).keys() == few.keys()
+    watch.update({"all": steps.after(watch.to_ms).until(watch.to_ms + PANE_MS)}, few)
+    assert {name for name, _, _ in watch.state()["series"]} == few.keys()
+    watch.update({"all": steps.after(watch.to_ms)}, LINES)
+    level = watch.levels(LINES)["change"]
+    assert (level.raised, level.log10_evidence) == (None, -308.0)
+
+
+def test_a_version_that_comes_back_after_it_was_forgotten_is_a_new_one() -> None:
+    steps = stream(0, (REFERENCE + 20, CALIBRATED), (300, CHANGED))
+    back_ms = (REFERENCE + 200) * PANE_MS
+    before, after = steps.until((REFERENCE + 40) * PANE_MS), steps.after(back_ms)
+    tables = [*before.tables(), *after.tables()]
+    with_gap = Steps.of(zip([*before.end_ms.tolist(), *after.end_ms.tolist()], tables, strict=True))
+    watches = [
+        VersionWatch("churn", "1", 0.05, at_ms, forget_ms=159 * PANE_MS) for at_ms in (0, 0, back_ms + PANE_MS - 1)
+    ]
+    watches[0].update({"all": with_gap}, LINES)
+    for part in (before, after):
+        watches[1].update({"all": part}, LINES)
+    watches[2].update({"all": after}, LINES)
+    assert len({encode(watch.state()) for watch in watches}) == 1
+    patient = VersionWatch("churn", "1", 0.05, 0, forget_ms=160 * PANE_MS + PANE_MS)
+    patient.update({"all": with_gap}, LINES)
+    assert patient.levels(LINES)["calibration"].raised is not None

@@ -20,6 +20,7 @@ from tests.stream.support import START_MS, batch_of, records_of
 
 POLICY = ModelPolicy(horizon_ms=5_000, lateness_ms=2_000, segments=("region",))
 KEPT_MS = {1_000: 600_000, 5_000: 600_000}
+FEW_MS = {1_000: 5_000, 5_000: 40_000}
 MODELS = ("a", "b")
 PARTITIONS = 2
 
@@ -27,21 +28,22 @@ PARTITIONS = 2
 class World:
     """Partitions that publish closings in turns."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, kept_ms: Mapping[int, int] = KEPT_MS) -> None:
+        folder.mkdir(exist_ok=True)
         self.store = SqlStore.open(f"sqlite:///{folder}/state.db")
-        settings = PartitionSettings(policy=lambda _: POLICY, kept_ms=KEPT_MS)
+        settings = PartitionSettings(policy=lambda _: POLICY, kept_ms=kept_ms)
         self._partitions = [
             Partition(number, self.store.claim(number), settings, self.store.load(number))
             for number in range(PARTITIONS)
         ]
         rng = np.random.default_rng(seed)
         self._records = [records_of(list(events(rng)), garbage_every=0) for _ in range(PARTITIONS)]
-        self.panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
+        self.panes = ClosedPanes(kept_ms, lambda _: POLICY)
 
     def turn(self, begin: int, size: int) -> None:
         for partition, records in zip(self._partitions, self._records, strict=True):
             partition.apply(batch_of(records[begin : begin + size]), Decoder(), None)
-            self.store.save([partition.checkpoint()])
+            self.store.save([partition.checkpoint(evidence_ms=self.store.evidence_ms())])
         read_closings(self.store, self.panes)
 
     @property
@@ -97,10 +99,103 @@ def test_evidence_does_not_depend_on_when_and_where_it_is_added(tmp_path: Path, 
         connection.exec_driver_sql("DELETE FROM evidence")
     assert states(watcher(world).update(epochs)) == expected
     # Windows need panes of these times no longer.
-    few = ClosedPanes({1_000: 5_000, 5_000: 60_000}, lambda _: POLICY)
+    few = ClosedPanes(FEW_MS, lambda _: POLICY)
     read_closings(world.store, few)
     assert few.steps("a", START_MS) is None
     assert states(watcher(world, few).update(epochs)) == expected
     right, too_sure = (known[model].versions["0"].levels["calibration"].log10_evidence for model in MODELS)
     assert too_sure > right + 3
+    world.store.close()
+
+
+def widths(world: World) -> set[int]:
+    """Widths of the panes in closings."""
+    after_ms = dict.fromkeys(range(PARTITIONS), -1)
+    parts = [part for model in MODELS for part in world.store.read_closings(model, after_ms).values()]
+    return {closing.pane_ms for part in parts for closing in part}
+
+
+def test_panes_that_evidence_has_not_read_stay_narrow(tmp_path: Path) -> None:
+    """An evaluation that comes after windows no longer need a pane adds it as one that came in time would have."""
+    steady, behind = World(tmp_path / "steady", 0), World(tmp_path / "behind", 0, FEW_MS)
+    known, late, was_behind = watcher(steady), watcher(behind), 0
+    for turn in range(40):
+        for world in (steady, behind):
+            world.turn(100 * turn, 100)
+        expected = states(known.update(dict.fromkeys(MODELS, 1)))
+        if turn % 8 == 7:
+            was_behind += behind.panes.steps("a", max(behind.store.evidence_ms().get("a", 0), START_MS)) is None
+            found = states(late.update(dict.fromkeys(MODELS, 1)))
+            assert found == expected
+            with behind.store.database.writing() as connection:
+                evidence.save(connection, behind.store.database, found.values())
+    assert was_behind >= 3
+    assert widths(behind) == {1_000, 5_000}
+    for world in (steady, behind):
+        world.store.close()
+
+
+def test_panes_do_not_stay_narrow_for_ever(tmp_path: Path) -> None:
+    """Where nothing evaluates, they do for as long as any panes are kept."""
+    world = World(tmp_path, 0, FEW_MS)
+    for turn in range(18):
+        world.turn(100 * turn, 100)
+    assert widths(world) == {1_000}
+    for turn in range(18, 40):
+        world.turn(100 * turn, 100)
+    assert widths(world) == {1_000, 5_000}
+    world.store.close()
+
+
+def test_the_budget_is_shared_out_by_weights(tmp_path: Path) -> None:
+    world = World(tmp_path, 0)
+    world.turn(0, 3_000)
+    shared = Watcher(
+        world.panes,
+        world.store,
+        per_year=0.01,
+        tolerance=lambda _: 0.05,
+        detectors={"calibration": 2.0, "prevalence": 0.0, "change": 1.0},
+        weight={"a": 3.0, "b": 1.0}.__getitem__,
+        within_horizon={"a": False, "b": True}.__getitem__,
+    )
+    found = shared.update(dict.fromkeys(MODELS, 1))
+    assert {model: [*of_model.versions] for model, of_model in found.items()} == {"a": ["0"], "b": ["0"]}
+    lines = {
+        (model, name): 10**level.log10_line
+        for model, of_model in found.items()
+        for name, level in of_model.versions["0"].levels.items()
+    }
+    # Of 12 parts, model a has three times those of b; the part of b for changes is left.
+    assert lines == pytest.approx(
+        {
+            ("a", "calibration"): 12 / 6 / 0.01,
+            ("a", "change"): 12 / 3 / 0.01,
+            ("b", "calibration_even"): 12 / 1 / 0.01,
+            ("b", "calibration_odd"): 12 / 1 / 0.01,
+        }
+    )
+    world.store.close()
+
+
+def test_versions_that_have_stopped_leave_the_budget_and_the_store(tmp_path: Path) -> None:
+    """The first one of each model makes predictions for 75 s, and panes are kept for 10."""
+    world = World(tmp_path, 0, {1_000: 5_000, 5_000: 10_000})
+    shared, seen = Watcher(world.panes, world.store, per_year=0.01, tolerance=lambda _: 0.05), []
+    for turn in range(40):
+        world.turn(100 * turn, 100)
+        found = shared.update(dict.fromkeys(MODELS, 1))
+        with world.store.database.writing() as connection:
+            evidence.save(connection, world.store.database, states(found).values())
+        versions = found["a"].versions
+        if versions:
+            line = 10 ** versions[max(versions)].levels["calibration"].log10_line
+            seen.append(("".join(sorted(versions)), round(line)))
+    # A version has a share from its first prediction on. Lines come down only where evidence starts at 0.
+    assert list(dict.fromkeys(seen)) == [("0", 600), ("0", 1200), ("01", 1200), ("1", 1200)]
+    new = Watcher(world.panes, world.store, per_year=0.01, tolerance=lambda _: 0.05)
+    assert {len(of_model.versions) for of_model in new.update(dict.fromkeys(MODELS, 2)).values()} == {1}
+    assert len(evidence.read(world.store.database, MODELS)) == 4
+    assert evidence.remove_stopped(world.store.database, 10_000) == 2
+    assert [one.version for one in evidence.read(world.store.database, MODELS)] == ["1", "1"]
     world.store.close()

@@ -62,7 +62,10 @@ def done() -> dict[tuple[str, str, int], set[str]]:
 
 
 def summarise() -> None:
-    """Write the summary of what was kept; what an older one holds of other streams stays in it."""
+    """Write the summary of what was kept; a row of an older one stays if it is of more streams.
+
+    Remove the rows of a method that has changed.
+    """
     groups = defaultdict(list)
     for row in _rows():
         groups[row["scenario"], row["prevalence"], row["variant"]].append(row)
@@ -71,7 +74,8 @@ def summarise() -> None:
         for summary in (load() if SUMMARY.exists() else [])
     }
     for key, rows in groups.items():
-        summaries[key] = _summary(*key, rows)
+        if key not in summaries or summaries[key].streams <= len(rows):
+            summaries[key] = _summary(*key, rows)
     with SUMMARY.open("w", newline="") as file:
         writer = csv.DictWriter(file, [field.name for field in fields(Summary)], lineterminator="\n")
         writer.writeheader()

@@ -247,6 +247,10 @@ def test_results_are_kept_summarised_and_go_on(tmp_path: Path, monkeypatch: pyte
     (row,) = results.load()
     assert row == results.Summary("slope 1.3", "5%", "D1, 1e5", 4, 400_000, 6, 0.25, 900.0, math.inf, 300.0, 0.667)
     results.RAW.unlink()
+    results.add([Result("slope 1.3", "5%", 9, "D1, 1e5", 100_000, 7, 5, 1, covered=True)])
+    results.summarise()
+    assert results.load() == [row]
+    results.RAW.unlink()
     results.add([Result("slope 1.5", "5%", 0, "never", 100_000, 0, None, None, None)])
     results.summarise()
     assert [row.scenario for row in results.load()] == ["slope 1.3", "slope 1.5"]
@@ -279,10 +283,10 @@ def test_the_page_says_who_is_first() -> None:
         row("slope 1.3", "ADWIN on y - p, tuned", 30, 700.0, streams=3),
         row("slope 1.3", "window ECE, tuned", 2_000, 100.0),
     ]
-    assert (
-        "| 5%, slope 1.3 | D1 1,000, of 20 | **CUSUM on log odds 900, of 20** | ADWIN on y - p 700, of 3 |"
-        in page.text(rows)
-    )
+    line = "| 5%, slope 1.3 | D1 1,000, of 20 | **ADWIN on y - p 700, of 3** | CUSUM on log odds 900, of 20 |"
+    assert line in page.text(rows)
+    line = "| 5%, slope 1.3 | **D1 1,000, of 20** | PITMonitor 1,100, of 20 |  |"
+    assert line in page.text([rows[0], row("slope 1.3", "PITMonitor, tuned", 200, 1_100.0)])
 
 
 def test_the_page_is_that_of_the_summary() -> None:

@@ -109,6 +109,11 @@ def reports_of(folder: Path, lines: Sequence[LogLine]) -> list[dict[str, Any]]:
     return list(tree["reports"])
 
 
+def without_evidence(report: dict[str, Any]) -> dict[str, Any]:
+    """A window's report as that of a file is."""
+    return {key: value for key, value in report.items() if key != "evidence"}
+
+
 class Served:
     """A running `monitor serve` on the settings of a folder. Leaving the block kills what still runs.
 
@@ -208,9 +213,9 @@ class Served:
         return self.last_counted
 
     def reports(self) -> list[dict[str, Any]]:
-        """All reports of the latest evaluation."""
+        """All reports of the latest evaluation, as a file's are: without what evidence says of their versions."""
         _, body = self.get(REPORTS)
-        return list(body.get("reports", []))
+        return list(map(without_evidence, body.get("reports", [])))
 
     # ------------------------------------------------------------------ waiting, and ending it
 

@@ -49,7 +49,7 @@ def test_a_list_says_what_is_wrong(alert_and_url: tuple[Alert, str], tmp_path: P
         f"{alert.id}  firing        10^7.2    calibration of churn 7",
         "  Predictions of churn 7 for region=eu are too low since 2026-09-21 16:45 UTC:",
         "  50% predicted, 64% came true. The prior has shifted there: add 0.80 to the",
-        "  logit (0.71 to 0.89).",
+        "  logit (0.70 to 0.90).",
     ]
     assert lines_of("list", "--state", "resolved", "--url", url, folder=tmp_path) == ["no alerts"]
 
@@ -65,6 +65,6 @@ def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[
         "what to do  monitor recalibrate churn --version 7 --since 2026-09-21T16:45:00Z",
     ]
     rows = [line.split() for line in shown]
-    assert ["region=eu", "3,000", "10^6.6", *["0.80", "(0.71", "to", "0.89)", "0.97", "(0.90", "to", "1.05)"]] in rows
+    assert ["region=eu", "3,000", "10^6.6", *["0.80", "(0.70", "to", "0.90)", "0.97", "(0.88", "to", "1.07)"]] in rows
     assert ["from", "0.3", "343", "35.0%", "53.9%", "33.3%"] in rows
     assert shown[-1] == "2026-09-21 14:13 UTC  firing by service"

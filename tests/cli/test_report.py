@@ -16,7 +16,9 @@ from scipy.special import expit, logit
 from monitor.demo import Traffic
 from monitor.demo.models import MODELS
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
+from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
+from monitor.scores import ScoreTable
 from tests.cli.command import inside, monitor, one_error_line
 
 START_MS = 1_790_000_000_000
@@ -42,6 +44,19 @@ def test_a_table_gives_the_report_of_the_library(tmp_path: Path, table: pa.Table
     assert found == {**expected, "notes": found["notes"]}
     assert found["measures"]["tce"]["unit"] == "percent"
     assert found["notes"][0] == "prediction read from column 'score'"
+
+
+def test_diagrams_are_those_of_the_table(tmp_path: Path, table: pa.Table) -> None:
+    pa.csv.write_csv(table, tmp_path / "churn.csv")
+    done = inside("report", "churn.csv", "--json", "--diagrams", "--draws", "0", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    scores = ScoreTable.from_events(table["score"].to_numpy(), table["label"].to_numpy())
+    assert json.loads(done.stdout)["diagrams"] == diagrams_document(scores)
+    pa.csv.write_csv(table.slice(0, 5).set_column(1, "label", pa.nulls(5, pa.int64())), tmp_path / "unknown.csv")
+    done = inside(
+        "report", "unknown.csv", "--json", "--diagrams", "--prediction", "score", "--outcome", "label", cwd=tmp_path
+    )
+    assert json.loads(done.stdout)["diagrams"] is None
 
 
 def test_columns_and_segments_may_be_named(tmp_path: Path, table: pa.Table) -> None:
@@ -374,6 +389,7 @@ def test_features_say_where_events_alike_are_wrong(tmp_path: Path, table: pa.Tab
         (["--compare", "f.csv", "--find-segments"], "--find-segments and --compare do not go together"),
         (["--compare", "f.csv", "--segment", "s"], "--segment and --compare do not go together"),
         (["--prediction", "p", "--prediction", "q", "--segment", "s"], "--segment is for predictions P(y = 1), and"),
+        (["--diagrams"], "--diagrams adds numbers to --json: add --json; --html and --png draw them"),
     ],
 )
 def test_what_cannot_be_had_is_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:
@@ -384,7 +400,9 @@ def test_what_cannot_be_had_is_one_line(tmp_path: Path, arguments: list[str], li
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("option", [["--html", "f.html"], ["--measure", "smce"], ["--draws", "99"], ["--all"]])
+@pytest.mark.parametrize(
+    "option", [["--html", "f.html"], ["--measure", "smce"], ["--draws", "99"], ["--all"], ["--diagrams", "--json"]]
+)
 def test_a_log_has_its_settings(tmp_path: Path, option: list[str]) -> None:
     (tmp_path / "e.jsonl").write_text('{"type":"outcome","model":"m","id":"1","ts":1,"y":1}\n', encoding="utf-8")
     said = one_error_line(inside("report", "e.jsonl", *option, cwd=tmp_path))

@@ -258,8 +258,13 @@ def test_every_role_is_killed_and_the_whole_log_is_answered_for(
 def assert_as_the_log(log: MixedLog, replicas: Replicas, expected: list[dict[str, Any]], url: str) -> None:
     """Counts, closings, windows and history are those of obvious loops over the log, from every replica."""
     reading, serving = replicas.of_role("consume"), replicas.of_role("serve")
-    eventually(lambda: sum(sum(served.counted().values()) for served in reading) == len(log.lines))
-    counted = sum((Counter(served.counted()) for served in reading), Counter[tuple[str, str]]())
+
+    def all_counted() -> Counter[tuple[str, str]] | None:
+        counted = sum((Counter(served.counted()) for served in reading), Counter[tuple[str, str]]())
+        return counted if counted.total() == len(log.lines) else None
+
+    counted = eventually(all_counted)
+    assert counted is not None
     assert unjoined_as_one(counted) == unjoined_as_one(log.expected.counters)
     for served in serving:
         served.reports_as(expected)

@@ -1,5 +1,6 @@
 """From the demonstration's events to a pager: the service, Prometheus, Alertmanager and a webhook, all real."""
 
+import json
 import re
 import urllib.request
 from typing import Any
@@ -49,6 +50,34 @@ def test_the_overconfident_model_reaches_the_pager_and_the_calibrated_one_does_n
     fired = f'count_over_time(ALERTS{{alertname="{DEGRADED}",alertstate="firing"}}[5m])'
     assert models(prometheus, fired) == {"overconfident"}
     assert {alert["labels"]["model"] for alert in webhook.alerts(DEGRADED)} == {"overconfident"}
+
+
+def test_rest_says_what_prometheus_says_and_how_it_came(demo: Demo, prometheus: Prometheus) -> None:
+    def get(path: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{demo.url}/v1/{path}", timeout=PATIENCE_SECONDS) as answer:
+            body: dict[str, Any] = json.load(answer)
+            return body
+
+    def firing() -> set[str]:
+        return {row["model"] for row in get("evidence")["versions"] if row["firing"]}
+
+    eventually(lambda: firing() == {"overconfident", "rare-event"}, shown=lambda: get("evidence"))
+    rows = {row["model"]: row for row in get("evidence")["versions"]}
+    assert len(rows) == 5
+    # As of the time when they were last saved, it was at its line, and the others below.
+    eventually(lambda: max(_known(get("evidence"), "overconfident")) >= 0, shown=lambda: get("evidence"))
+    assert max(_known(get("evidence"), "calibrated")) < 0
+    (version,) = get("models/overconfident/evidence?from=0")["versions"]
+    past = version["history"]["detectors"]["calibration"]
+    assert past["firing"][0] is False
+    assert past["firing"][-1] is True
+    exported = prometheus.query('calibration_evidence_line{model="overconfident",detector="calibration"}')
+    assert {sample.value for sample in exported} == {version["detectors"][0]["log10_line"]}
+
+
+def _known(body: dict[str, Any], model: str) -> list[float]:
+    (row,) = [row for row in body["versions"] if row["model"] == model]
+    return [value for value in row["above_line"] if value is not None]
 
 
 def test_the_models_that_drift_otherwise_are_told_apart(prometheus: Prometheus) -> None:

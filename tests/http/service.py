@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import httpx
+import numpy as np
 from fastapi import FastAPI
 
 from monitor.access.model import Authenticator
@@ -22,10 +23,11 @@ from monitor.metrics.service import http_families, pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.scores import ScoreTable
+from monitor.scores import GridTable, ScoreTable
 from monitor.sources.base import Message, Topics
 from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
+from monitor.windows.contents import Contents
 from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
 from monitor.windows.snapshot import Snapshot
@@ -50,6 +52,20 @@ class Evaluator(Evaluations):
         return ScoreTable.from_events(
             [0.2] * report.n, [1.0] * report.positives + [0.0] * (report.n - report.positives)
         )
+
+    def predictions(
+        self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None
+    ) -> tuple[ReportKey, Contents]:
+        found = self.report(model, version, segment, window, as_of_ms)
+        outcomes = [1] * found.positives + [0] * (found.n - found.positives) + [-1] * (found.predictions - found.n)
+        table = GridTable.from_events(np.linspace(0.1, 0.6, found.predictions), outcomes)
+        return found.key, Contents(found.from_ms or 0, found.to_ms or 0, table)
+
+    def predictions_between(
+        self, model: str, version: str | None, segment: str, from_ms: int, to_ms: int | None = None
+    ) -> tuple[SeriesKey, Contents]:
+        key, contents = self.predictions(model, version, segment, None, max(from_ms, KEPT_FROM_MS))
+        return key.series, contents._replace(from_ms=from_ms, to_ms=NOW_MS if to_ms is None else to_ms)
 
     def report(self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None) -> Report:
         chosen = version or self.latest.current_version(model) or ""

@@ -117,6 +117,7 @@ def test_the_evidence_on_a_model_is_shown(service: Service) -> None:
                 "alarm": None,
             },
         ],
+        "resting": None,
         "shock": {
             "deviation": 0.08,
             "lower": 0.03,
@@ -187,7 +188,7 @@ def test_a_point_is_saved_when_a_step_is_over_or_an_alarm_changes() -> None:
     new = evidence_points(ModelEvidence({"7": before}), ModelEvidence())
     (point,) = new["7"].tolist()
     assert point[0] == SETTLED_MS
-    calibration, _, change, _ = range(len(DETECTORS))
+    calibration, change = DETECTORS.index("calibration"), DETECTORS.index("change")
     assert (point[1][calibration], point[2][change]) == (1.0, 4.0)
     assert np.isnan(point[1][change])
     assert not point[3].any()
@@ -197,7 +198,7 @@ def test_a_point_is_saved_when_a_step_is_over_or_an_alarm_changes() -> None:
     assert evidence_points(ModelEvidence({"7": before}), ModelEvidence({"7": earlier})).keys() == {"7"}
     firing = evidence(calibration=evidence_level(1.0, raised=True), change=evidence_level(NO_EVIDENCE))
     (point,) = evidence_points(ModelEvidence({"7": firing}), ModelEvidence({"7": same}))["7"].tolist()
-    assert point[3].tolist() == [True, False, False, False]
+    assert point[3].tolist() == [name == "calibration" for name in DETECTORS]
     # Every detector of the service has a column.
     assert FOLLOWED.keys() <= set(DETECTORS)
 

@@ -108,6 +108,10 @@ def test_every_answer_is_of_its_schema(document: dict[str, Any]) -> None:
         ("/v1/models/{model}/report", "get", client.get("/v1/models/none/report")),
         ("/v1/models/{model}/report", "get", client.get("/v1/models/churn/report?as_of=1")),
         ("/v1/models/{model}/report", "get", client.get("/v1/models/churn/report?x=1")),
+        ("/v1/models/{model}/diagrams", "get", client.get("/v1/models/churn/diagrams")),
+        ("/v1/models/{model}/diagrams", "get", client.get("/v1/models/new/diagrams")),
+        ("/v1/models/{model}/diagrams", "get", client.get("/v1/models/churn/diagrams?to=5")),
+        ("/v1/models/{model}/coverage", "get", client.get("/v1/models/churn/coverage")),
         ("/v1/reports", "get", client.get("/v1/reports")),
         ("/v1/reports", "post", client.post("/v1/reports", json={"p": [0.5, 0.1, 0.9], "y": [1, 0, 1]})),
         ("/v1/reports", "post", client.post("/v1/reports", json={"p": [], "y": []})),
@@ -127,7 +131,7 @@ def test_every_answer_is_of_its_schema(document: dict[str, Any]) -> None:
         assert answer.headers["content-type"] == media
         check(document, content["schema"], answer.json())
         seen.add((path, answer.status_code))
-    assert len(seen) == 13
+    assert len(seen) == 17
 
 
 def test_every_answer_about_refits_is_of_its_schema(document: dict[str, Any], tmp_path: Path) -> None:

@@ -95,6 +95,14 @@ def test_somebody_logs_in_sees_models_and_logs_out(browser: Browser, site: Site)
     key = site.keys("write", "promote:churn")
     log_in(browser, f"{site.url}/", key)
     browser.sees("fraud")
+    # What the evidence says: once for a version, whatever the number of its windows.
+    pills, versions = "[...document.querySelectorAll('td.verdict')]", "tr td:nth-child(2).name:not(.again)"
+    said = browser.evaluate(f"{pills}.map((cell) => cell.querySelector('.pill').textContent)")
+    assert set(said) == {"no evidence yet"}
+    assert browser.evaluate(f"{pills}.reduce((rows, cell) => rows + cell.rowSpan, 0)") == browser.evaluate(
+        "document.querySelectorAll('tbody tr').length"
+    )
+    assert len(said) == browser.evaluate(f"document.querySelectorAll('{versions}').length")
     assert "key:write promote:churn may write, promote (churn)" in " ".join(browser.text().split())
     assert "Log in" not in browser.text()
     browser.sees("Metrics")  # To write for all is to read all.

@@ -196,16 +196,18 @@ def test_the_detail_is_the_value(test: Test) -> None:
         np.testing.assert_allclose(bins.rejected_share, bins.rejected / bins.sizes)
         assert (bins.lower_edge < bins.upper_edge).all()
         assert (bins.upper_edge[:-1] <= bins.lower_edge[1:]).all()
-        assert (bins.lower_limit <= bins.rate).all()
-        assert (bins.rate <= bins.upper_limit).all()
+        lower_limit, upper_limit = bins.limits
+        assert (lower_limit <= bins.rate).all()
+        assert (bins.rate <= upper_limit).all()
         assert (bins.mean_prediction >= bins.lower_edge).all()
         assert (bins.mean_prediction <= bins.upper_edge).all()
-        # Predictions outside the limits are rejected, so at least those are.
+        # Predictions outside the limits are rejected, so at least those are; below the rate, those below the lower one.
         for b in range(bins.sizes.size):
             last = bins.upper_edge[b] == 1.0
             held = (table.score >= bins.lower_edge[b]) & ((table.score < bins.upper_edge[b]) | last)
-            outside = held & ((table.score < bins.lower_limit[b]) | (table.score > bins.upper_limit[b]))
-            assert table.counts[outside].sum() <= bins.rejected[b]
+            below, above = held & (table.score < lower_limit[b]), held & (table.score > upper_limit[b])
+            assert table.counts[below].sum() <= bins.rejected_below[b]
+            assert table.counts[above].sum() <= bins.rejected[b] - bins.rejected_below[b]
 
 
 def test_a_far_miscalibrated_model_is_refuted_and_a_calibrated_one_is_not() -> None:

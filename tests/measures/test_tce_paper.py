@@ -142,15 +142,14 @@ def published_quantile_bins(prevalence: float, n_bins: int, test: Test) -> TceBi
     positives, sizes = np.array(naive_tce.published_quantile_blocks(y[order], n_bins)).T
     starts = np.append(0, np.cumsum(sizes))
     refuted = TESTS[test].rejected(p[order], starts, positives, sizes, 0.05)
-    lower_limit, upper_limit = TESTS[test].acceptance_limits(positives, sizes, 0.05)
+    below = refuted & (p[order] < np.repeat(positives / sizes, sizes))
     return TceBins(
         lower_edge=p[order][starts[:-1]],
         upper_edge=p[order][starts[1:] - 1],
         sizes=sizes,
         positives=positives,
         rejected=np.add.reduceat(refuted.astype(np.int64), starts[:-1]),
-        lower_limit=lower_limit,
-        upper_limit=upper_limit,
+        rejected_below=np.add.reduceat(below.astype(np.int64), starts[:-1]),
         mean_prediction=np.add.reduceat(p[order], starts[:-1]) / sizes,
         alpha=0.05,
     )

@@ -19,9 +19,13 @@ NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 SEVEN = ("ch\0urn", "7")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStore]:
+    url = f"sqlite:///{tmp_path}/state.db"
+    if request.param == "postgresql":
+        server = request.getfixturevalue("postgres_server")
+        url = server.url(server.new_database())
+    with SqlStore.open(url) as store:
         yield store
 
 

@@ -1,7 +1,8 @@
 """A million mixed events through a real broker come to what obvious loops make of them, to the last count.
 
-And they do so however often processes are killed and paused, partitions move, and the broker or the database restarts,
-hangs or stays away; in every store, for every reader. What was published once is never revised.
+So does the evidence on the models, to the last bit. And they do so however often processes are killed and paused,
+partitions move, and the broker or the database restarts, hangs or stays away; in every store, for every reader. What
+was published once is never revised.
 
 In full length, with outages of a minute and every disturbance twenty times::
 
@@ -10,6 +11,7 @@ In full length, with outages of a minute and every disturbance twenty times::
 
 import itertools
 import json
+import math
 import os
 import random
 import signal
@@ -25,6 +27,12 @@ from typing import Any, Final, Self
 import pytest
 import sqlalchemy as sa
 
+from monitor.alarms.serving import ServedVersion
+from monitor.alarms.watch import WEIGHTS, VersionWatch
+from monitor.scores import GridTable
+from monitor.sequential.calibration import TOLERANCE
+from monitor.sequential.steps import Steps
+from monitor.store import evidence
 from monitor.store.base import Bucket, PartitionState
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.schema import CLOSED_SAMPLES
@@ -51,7 +59,7 @@ from tests.real.mixed_log import (
 )
 from tests.real.postgres import PostgresServer, suspended
 from tests.real.produce import produce
-from tests.real.stream_worker import KEPT_MS, PARTITIONS, READY, SESSION_SECONDS, WIDE_MS, digest, topics
+from tests.real.stream_worker import KEPT_MS, PARTITIONS, READY, SESSION_SECONDS, WIDE_MS, digest, make_watcher, topics
 from tests.reference.naive_sample import naive_closed
 from tests.stream.published import Pane, PublishedPanes, Unrevised, assert_closed, widened, within
 
@@ -248,8 +256,9 @@ def disturb(world: World, disturbances: Sequence[Disturbance], *, rounds: int, p
     cuts = [len(lines) * at // rounds for at in range(rounds + 1)]
     for at, (first, last, happens) in enumerate(zip(cuts[:-1], cuts[1:], order, strict=True)):
         if at in {rounds * 2 // 3, rounds * 5 // 6}:
-            # All partitions are that far: then their old closings are widened.
+            # All partitions are that far, and evidence has read them: then their old closings are widened.
             wait_until_saved(world, first)
+            eventually(lambda: is_watched(world.store), shown=world.store.evidence_ms)
         before = world.saved()
         with world.written(lines[first:last]):
             happens(world, chance)
@@ -262,6 +271,13 @@ def disturb(world: World, disturbances: Sequence[Disturbance], *, rounds: int, p
     world.unrevised.look()
     world.end(*world.fleet.names)
     assert world.unrevised.look() > 1_000
+
+
+def is_watched(store: SqlStore) -> bool:
+    """Whether the evidence on each model has come as far as its closings, up to a few panes."""
+    read_ms = store.evidence_ms()
+    closed_ms = {model: clock.closed_to_ms for model, clock in store.model_clocks().items()}
+    return all(closed_ms[model] - read_ms.get(model, -1) <= WIDE_MS for model in NAMES)
 
 
 def wait_until_saved(world: World, messages: int) -> None:
@@ -285,6 +301,7 @@ def assert_as_expected(world: World, published: Sequence[Mapping[str, PublishedP
     assert predictions == log.expected.predictions
     assert_closings_as_expected(world, published)
     assert_windows_as_expected(world)
+    assert_evidence_as_expected(world)
     for result in world.results:
         assert_summed_as_expected(log, result)
     assert_samples_as_expected(log, world.store)
@@ -327,6 +344,38 @@ def assert_windows_as_expected(world: World) -> None:
                 known = sketches.get((start_ms, series))
                 assert (sketch is None or not sketch.sums.any()) == (known is None)
                 assert known is None or sketch is None or known.sums.tolist() == sketch.sums.tolist()
+
+
+def assert_evidence_as_expected(world: World) -> None:
+    """Evidence is, to the last bit, what one process makes of the panes of obvious loops in one go."""
+    database, panes = world.store.database, ClosedPanes(KEPT_MS, policy_of)
+    by_version: defaultdict[tuple[str, str], dict[str, list[tuple[int, GridTable]]]] = defaultdict(dict)
+    read_closings(world.store, panes)
+    for (start_ms, series), table in sorted(world.log.expected.panes.items()):
+        if start_ms + SLIDE_MS <= panes.edge_ms(series.model):
+            of_version = by_version[series.model, series.version]
+            of_version.setdefault(series.segment, []).append((start_ms + SLIDE_MS, table))
+    assert {(one.model, one.version) for one in evidence.read(database, NAMES)} == by_version.keys()
+    # Another process takes over, and adds what these had not added when they ended.
+    found = make_watcher(world.store, panes).update(dict.fromkeys(NAMES, 0))
+    with database.writing() as connection:
+        evidence.save(connection, database, [state for of_model in found.values() for state in of_model.states])
+    for one in evidence.read(database, NAMES):
+        tables = by_version[one.model, one.version]
+        steps = {segment: Steps.of(of_series) for segment, of_series in tables.items()}
+        begin_ms = min(int(of_series.end_ms[0]) for of_series in steps.values()) - 1
+        watch = VersionWatch(one.model, one.version, TOLERANCE, begin_ms, block_ms=POLICY.horizon_ms)
+        watch.update(steps, dict.fromkeys(WEIGHTS, math.inf))
+        assert one.to_ms == watch.to_ms
+        assert without_lines(evidence.decode(one.state)) == without_lines(ServedVersion(watch).state())
+        assert watch.state()["watches"]["calibration"]["evidence.average"] > 0.0
+
+
+def without_lines(state: dict[str, Any]) -> bytes:
+    """A state without the lines, which depend on the order in which a process meets the models."""
+    for of_detector in state["watches"].values():
+        del of_detector["evidence.threshold"]
+    return evidence.encode(state)
 
 
 def assert_summed_as_expected(log: MixedLog, result: Mapping[str, Any]) -> None:

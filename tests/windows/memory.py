@@ -78,6 +78,9 @@ class MemoryPanes(ClosedPanes):
         events = self._in_panes(series, slide_ms, from_ms, to_ms)
         return GridTable.from_events(events["p"], events["y"])
 
+    def sum_settled(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
+        return self.sum(series, slide_ms, from_ms, to_ms)
+
     def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
         return None
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from monitor.errors import NoLongerKept
-from monitor.events.model import ModelPolicy
+from monitor.errors import InputError, NoLongerKept
+from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
-from monitor.windows.contents import moment_of, read_window, read_window_as_of
+from monitor.windows.contents import moment_of, read_span, read_window, read_window_as_of
 from monitor.windows.windows import Window
 from tests.windows.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
@@ -134,3 +134,49 @@ def test_before_the_first_event_nothing_is_gone() -> None:
     found = read_window_as_of(panes, CHURN, Window("7d", 7 * DAY_MS), 2 * HOUR_MS)
     assert found.from_ms < 0
     assert found.table == GridTable.zero()
+
+
+def test_a_span_is_the_settled_predictions_of_whole_panes() -> None:
+    panes = stream(POLICY)
+    edge_ms = panes.edge_ms("churn")
+    settled_ms = edge_ms - edge_ms % MINUTE_MS
+    for from_ms, to_ms, expected_to_ms in (
+        (START_MS, START_MS + HOUR_MS, START_MS + HOUR_MS),
+        (START_MS + 5_000, START_MS + HOUR_MS + 59_000, START_MS + HOUR_MS),
+        (START_MS, START_MS + 100 * HOUR_MS, settled_ms),
+    ):
+        found = read_span(panes, CHURN, {MINUTE_MS, HOUR_MS}, from_ms, to_ms)
+        assert (found.from_ms, found.to_ms) == (START_MS, expected_to_ms)
+        events = panes.events(CHURN, found.from_ms, found.to_ms)
+        assert found.table == GridTable.from_events(events["p"], events["y"])
+
+
+def test_a_span_implies_negatives_where_the_policy_says_so() -> None:
+    panes = stream(NEGATIVE)
+    found = read_span(panes, CHURN, {MINUTE_MS}, START_MS, START_MS + HOUR_MS)
+    assert found.table.labelled == found.table.predictions == 600
+
+
+def test_a_span_has_the_narrowest_panes_that_are_kept_since_it_begins() -> None:
+    class Kept(MemoryPanes):
+        def kept_from_ms(self, series: SeriesKey, slide_ms: int) -> int:
+            return START_MS + (4 * HOUR_MS if slide_ms == MINUTE_MS else 2 * HOUR_MS)
+
+    panes = Kept(POLICY)
+    p, y = calibrated(3600, seed=1)
+    panes.add(CHURN, START_MS + np.arange(3600) * 10_000, p, y)
+    widths = {HOUR_MS, MINUTE_MS}
+    for from_ms, first_ms in ((4 * HOUR_MS + 90_000, 4 * HOUR_MS + MINUTE_MS), (3 * HOUR_MS + 90_000, 3 * HOUR_MS)):
+        found = read_span(panes, CHURN, widths, START_MS + from_ms, START_MS + 7 * HOUR_MS)
+        assert (found.from_ms, found.to_ms) == (START_MS + first_ms, START_MS + 7 * HOUR_MS)
+    with pytest.raises(NoLongerKept, match="kept since 2024-10-04T02:00:00Z, and from is 2024-10-04T01:59:59Z"):
+        read_span(panes, CHURN, widths, START_MS + 2 * HOUR_MS - 1_000, START_MS + 7 * HOUR_MS)
+    with pytest.raises(InputError, match="panes that are kept since from are 1h wide; set from earlier, or to later"):
+        read_span(panes, CHURN, widths, START_MS + 2 * HOUR_MS, START_MS + 2 * HOUR_MS + 59 * MINUTE_MS)
+
+
+def test_before_anything_is_settled_a_span_says_so() -> None:
+    panes = MemoryPanes(ModelPolicy(horizon_ms=START_MS * 2, lateness_ms=0))
+    panes.add(CHURN, [START_MS], [0.5], [1])
+    with pytest.raises(InputError, match="is not settled at any time yet"):
+        read_span(panes, CHURN, {MINUTE_MS}, START_MS, START_MS + HOUR_MS)

@@ -563,6 +563,25 @@ def test_a_report_of_a_time_that_is_gone_says_what_is_kept() -> None:
         evaluator.report("churn", as_of_ms=-1)
 
 
+def test_the_predictions_of_a_report_are_those_that_it_measured() -> None:
+    panes = stream(hours=6)
+    evaluator = Evaluator(panes, WINDOWS, clock=ManualClock())
+    on_the_spot = {window.name: evaluator.predictions("churn", window=window.name) for window in WINDOWS}
+    evaluator.evaluate()
+    then = panes.watermark_ms("churn")
+    for window in WINDOWS:
+        report = evaluator.report("churn", window=window.name)
+        at, contents = evaluator.predictions("churn", window=window.name)
+        assert (at, contents.from_ms, contents.to_ms) == (report.key, report.from_ms, report.to_ms)
+        assert (contents.table.labelled, contents.table.predictions) == (report.n, report.predictions)
+        assert on_the_spot[window.name][1].table == contents.table
+        assert evaluator.predictions("churn", window=window.name, as_of_ms=then)[1].table == contents.table
+    with pytest.raises(UnknownSeries, match="no window '2h'"):
+        evaluator.predictions("churn", window="2h")
+    with pytest.raises(InputError, match="as_of must not lie before 1970"):
+        evaluator.predictions("churn", as_of_ms=-1)
+
+
 def test_without_a_version_the_newest_predictions_decide() -> None:
     old, new = SeriesKey("churn", "9", ALL), SeriesKey("churn", "10", ALL)
     panes = stream(old, hours=6)

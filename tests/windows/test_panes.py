@@ -95,6 +95,10 @@ def test_every_sum_and_count_is_that_of_obvious_loops_in_any_order(seed: int) ->
                     counts = panes.counts(series, slide_ms, from_ms, to_ms)
                     assert sum(pane.predictions for pane in counts) == expected.predictions
                     assert sum(pane.labelled for pane in counts) == expected.labelled
+                first_ms = last_ms - slide_ms * int(rng.integers(1, 40))
+                assert panes.sum_settled(series, slide_ms, first_ms, last_ms) == written.table(
+                    series, first_ms, last_ms
+                )
 
 
 def test_a_store_gives_the_same_panes_to_whoever_reads_it_and_whenever(tmp_path: Path) -> None:

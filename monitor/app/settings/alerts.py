@@ -52,11 +52,28 @@ class WebhookSettings(Section):
     """Whether the end of an alert is sent, too."""
 
 
+Weight = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+
+
+class DetectorWeights(Section):
+    """How the budget of false alarms is shared out by detectors; 0 switches one off, and the others get its part."""
+
+    calibration: Weight = 1.0
+    """Of the detector that predictions are wrong, by their shape or because the prevalence moved."""
+    prevalence: Weight = 1.0
+    """Of the detector that their shape is wrong, which no change of prevalence moves."""
+    change: Weight = 1.0
+    """Of the detector that calibration is not that of the reference any more."""
+    serving_map: Weight = 1.0
+    """Of the detector that the recalibration map that serves does harm, which only versions with a map have."""
+
+
 class AlertsSettings(Section):
     """Alerts about models that the service raises itself, by sequential evidence."""
 
     false_alarms_per_year: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] = 1.0
     """How many false alarms a year there may be on average, of all models and detectors together."""
+    detectors: DetectorWeights = DetectorWeights()
     webhooks: dict[Text, WebhookSettings] = Field(default_factory=dict)
     """Receivers of alerts by name. For example: {oncall: {url: https://alerts.example.com/calibration}}"""
     external_url: Annotated[str, AfterValidator(_base_url)] = ""

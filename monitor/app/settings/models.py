@@ -99,6 +99,12 @@ class ModelDefaults(Section):
     tolerance: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] = TOLERANCE
     """Error of the logits up to which a verdict calls nothing a fault, however certain it is: 0.05 changes odds by 5%,
     0.2 by 22%."""
+    alert_weight: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] = 1.0
+    """Weight of each version of the model in the sharing of `alerts.false_alarms_per_year`: one with three times the
+    weight of others gets three times their part, and alerts a little sooner."""
+    dependence: Literal["independent", "within_horizon"] = "independent"
+    """Whether outcomes of one horizon may share a shock that no prediction could know, such as a fraud ring or a storm.
+    within_horizon keeps the budget of false alarms also then, and takes many horizons to see anything."""
     recalibration: RefitSettings = RefitSettings()
 
 
@@ -110,6 +116,8 @@ class DeclaredModel(Section):
     implied_negative: bool | None = None
     segments: Names | None = None
     tolerance: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
+    alert_weight: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
+    dependence: Literal["independent", "within_horizon"] | None = None
     classes: Classes | None = None
     """Names of the classes that the model tells apart, by class, or their number; null is a model of one probability.
     Names may be added behind the last; in another order they would be other classes."""

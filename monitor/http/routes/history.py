@@ -1,6 +1,7 @@
-"""GET /v1/models/{model}/history: what was measured in earlier windows."""
+"""What was measured in earlier windows: of one series, and of all segments of a version."""
 
 from datetime import timedelta
+from math import isnan
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
@@ -13,14 +14,16 @@ from monitor.errors import InputError
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, needs
+from monitor.http.diagram_schemas import SegmentsBody
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import Parameters, parse_step, parse_time
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.schemas import HistoryBody
 from monitor.http.services import Services, ServicesOf
+from monitor.reports.diagrams.document import short
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.store.history import FIELDS, MINUTE_MS
-from monitor.windows.history import CANONICAL, fitting_step, reports_of
+from monitor.windows.history import CANONICAL, fitting_step, reports_of, unit_of
 from monitor.windows.lookup import check_series, listed, no_window
 
 router: Final = APIRouter(tags=["reports"])
@@ -28,14 +31,16 @@ router: Final = APIRouter(tags=["reports"])
 MAX_VALUES: Final = 10_000
 """Values of measures in one answer."""
 
+LEAD: Final = "smce"
+"""The measure of segments if none is named: the error in plain probability."""
 
+_SEGMENT_COLUMNS: Final = ("gap", "value", "null_q95", "q_value")
 _COUNTS: Final = ("n", "positives", "prevalence", "mean_prediction", "predictions")
 
 
-class HistoryQuery(Parameters):
-    """The part of the history that is requested."""
+class SpanQuery(Parameters):
+    """The windows that are requested."""
 
-    measure: Annotated[str, Field(description="only this measure; all if left out", examples=["smce"])] = ""
     window: Annotated[str, Field(description="the first of those declared if left out", examples=["24h"])] = ""
     from_: Annotated[
         str,
@@ -61,7 +66,29 @@ class HistoryQuery(Parameters):
         ),
     ] = ""
     version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
+
+    def span_ms(self) -> tuple[int | None, int | None]:
+        """The ends of the span. Raises Problem (422) for times that are none."""
+        from_ms = parse_time(self.from_, "from") if self.from_ else None
+        to_ms = parse_time(self.to, "to") if self.to else None
+        if from_ms is not None and to_ms is not None and from_ms > to_ms:
+            raise Problem(422, "invalid-parameter", f"from must not be later than to, got {self.from_} and {self.to}")
+        return from_ms, to_ms
+
+
+class HistoryQuery(SpanQuery):
+    """The part of the history that is requested."""
+
+    measure: Annotated[str, Field(description="only this measure; all if left out", examples=["smce"])] = ""
     segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
+
+
+class SegmentsQuery(SpanQuery):
+    """The measure and the windows of the segments that are requested."""
+
+    measure: Annotated[
+        str, Field(description="smce if left out, or the first measure of windows", examples=["smce"])
+    ] = ""
 
 
 @router.get(
@@ -78,15 +105,12 @@ class HistoryQuery(Parameters):
 async def history(
     request: Request, services: ServicesOf, model: str, query: Annotated[HistoryQuery, Query()]
 ) -> Response:
-    from_ms = parse_time(query.from_, "from") if query.from_ else None
-    to_ms = parse_time(query.to, "to") if query.to else None
+    from_ms, to_ms = query.span_ms()
     step_ms = parse_step(query.step, MINUTE_MS) if query.step else None
-    if from_ms is not None and to_ms is not None and from_ms > to_ms:
-        raise Problem(422, "invalid-parameter", f"from must not be later than to, got {query.from_} and {query.to}")
 
     def read() -> Response:
         measures = _measures(services, query.measure)
-        key = _key(services, model, query)
+        key = _key(services, model, query, query.segment or ALL)
         max_points = MAX_VALUES // len(measures)
         points, used_ms = services.history.read(
             key, from_ms=from_ms, to_ms=to_ms, step_ms=step_ms, max_points=max_points
@@ -110,7 +134,66 @@ async def history(
     return await services.lookups.run(read)
 
 
-def _key(services: Services, model: str, query: HistoryQuery) -> ReportKey:
+@router.get(
+    "/v1/models/{model:path}/segments",
+    dependencies=[needs(Role.READ, Of.MODEL)],
+    summary="One measure of all segments over time",
+    description="For whom a model is wrong, and since when: a measure of every segment of a version (and of `all`) in "
+    "the windows of common steps, in columns. `q_value` corrects for the number of segments. "
+    "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
+    response_model=SegmentsBody,
+    response_description="The segments by name; none where nothing was measured in that time",
+    responses=NOT_MODIFIED | problems(404, 422, 503),
+)
+async def segments(
+    request: Request, services: ServicesOf, model: str, query: Annotated[SegmentsQuery, Query()]
+) -> Response:
+    from_ms, to_ms = query.span_ms()
+    step_ms = parse_step(query.step, MINUTE_MS) if query.step else None
+
+    def read() -> Response:
+        measures = _measures(services, query.measure)
+        measure = LEAD if LEAD in measures else measures[0]
+        key = _key(services, model, query, ALL)
+        of = services.history.segments(
+            key.series,
+            key.window,
+            measure,
+            from_ms=from_ms,
+            to_ms=to_ms,
+            step_ms=step_ms,
+            max_values=MAX_VALUES,
+        )
+        if (values := of.n.size) > MAX_VALUES:
+            raise Problem(
+                422,
+                "invalid-parameter",
+                f"step={_duration(of.step_ms)} makes {values:,} values of {len(of.segments)} segments, and an answer "
+                f"has at most {MAX_VALUES:,}: set a longer step, or name a shorter time",
+            )
+        body = {
+            "model": model,
+            "version": key.series.version,
+            "window": key.window,
+            "measure": measure,
+            "unit": unit_of(measure),
+            "step": _duration(of.step_ms),
+            "steps": [format_time(start_ms) for start_ms in of.start_ms.tolist()],
+            "segments": [
+                {
+                    "segment": segment,
+                    "n": [None if isnan(n) else int(n) for n in of.n[row].tolist()],
+                    **{name: short(getattr(of, name)[row]) for name in _SEGMENT_COLUMNS},
+                }
+                for row, segment in enumerate(of.segments)
+            ],
+        }
+        return tagged_response(request, tagged(body))
+
+    return await services.lookups.run(read)
+
+
+def _key(services: Services, model: str, query: SpanQuery, segment: str) -> ReportKey:
     """The series and window of a request. Raises UnknownSeries where nothing is measured and nothing was."""
     windows = [window.name for window in services.evaluator.windows]
     window = query.window or windows[0]
@@ -118,7 +201,7 @@ def _key(services: Services, model: str, query: HistoryQuery) -> ReportKey:
         raise no_window(window, windows)
     snapshot = services.latest().snapshot
     version = query.version or snapshot.current_version(model) or ""
-    key = ReportKey(SeriesKey(model, version, query.segment or ALL), window)
+    key = ReportKey(SeriesKey(model, version, segment), window)
     if key in snapshot.reports:
         return key
     # Not measured any more, or not yet since the start.

@@ -66,7 +66,8 @@ def places(table: ScoreTable) -> tuple[Place, ...]:
     sign = np.sign(centred_witness(table))
     starts = np.flatnonzero(np.diff(sign, prepend=np.nan) != 0.0)
     events, positives, residual, variance = (
-        np.add.reduceat(column, starts) for column in (table.counts, table.positives, table.residual, _variance(table))
+        np.add.reduceat(column, starts)
+        for column in (table.counts, table.positives, table.residual, table.residual_variance)
     )
     ends = np.append(starts[1:], table.rows) - 1
     share = np.abs(residual) / max(float(np.abs(residual).sum()), 1e-300)
@@ -95,7 +96,7 @@ def centred_witness(table: ScoreTable) -> Floats:
     if low == high:
         return witness
     misses = np.append(0.0, np.cumsum(table.residual))
-    variance = np.append(0.0, np.cumsum(_variance(table)))
+    variance = np.append(0.0, np.cumsum(table.residual_variance))
     event = float((table.positive_squares + table.negative_squares).sum()) / table.total
 
     def evident(level: float) -> float:
@@ -110,8 +111,3 @@ def centred_witness(table: ScoreTable) -> Floats:
     levels = np.linspace(low, high, _LEVELS + 2)[1:-1].tolist()
     best = max(levels, key=evident)
     return witness - best if evident(best) > evident(0.0) else witness
-
-
-def _variance(table: ScoreTable) -> Floats:
-    """Variance of each row's residual if the predictions are calibrated, (m,)."""
-    return (table.positive_squares + table.negative_squares) * table.score * (1.0 - table.score)

@@ -1,34 +1,18 @@
-"""What figures are drawn from: score tables on cells, and results by title."""
+"""Pictures, and the results that decide on their titles."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from monitor.errors import NotEnoughData
-from monitor.inference import coarsen, null_level
+from monitor.inference import null_level
 from monitor.measures import MEASURES
+from monitor.reports.diagrams.reliability import DRAWS
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.scores import ScoreTable, grid
+from monitor.scores import ScoreTable
 
 Results = Mapping[str, MeasureResult]
 """Results of a report, by the titles of the measures."""
-
-DRAWS = 199
-"""Resamples behind a band or a level of a figure."""
-
-
-def on_cells(table: ScoreTable) -> ScoreTable:
-    """Put a large table onto the cells of the shared grid: no figure shows the difference.
-
-    Raises
-    ------
-    NotEnoughData
-        The table is empty.
-    """
-    if not table.counts.any():
-        raise NotEnoughData("a figure needs at least 1 event, got 0")
-    return coarsen(table) if table.rows > grid.cell_count() else table
 
 
 def judged(results: Results, name: str) -> MeasureResult | None:

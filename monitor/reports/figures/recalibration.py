@@ -19,7 +19,8 @@ from monitor.errors import NotEnoughData
 from monitor.local import mlce_curve
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
-from monitor.reports.figures.cells import on_cells, smce_result
+from monitor.reports.diagrams.rows import on_cells
+from monitor.reports.figures.cells import smce_result
 from monitor.reports.figures.local_map import plane_figure
 from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import (

@@ -1,8 +1,7 @@
 """Reliability diagrams: what was predicted against what came true, of one model or before and after recalibration."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,12 +9,12 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from monitor.arrays import Bools, Floats
-from monitor.inference.resampling import outcomes
-from monitor.measures.proper_scores import corp_curve
+from monitor.reports.diagrams.axis import ProbabilityAxis
+from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Columns, Curve
+from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import DRAWS, on_cells, smce_result
+from monitor.reports.figures.axis import show_on_x, show_on_y
+from monitor.reports.figures.cells import smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREY,
@@ -33,7 +32,6 @@ from monitor.reports.figures.style import (
 )
 from monitor.reports.formatting import count, percent, points
 from monitor.scores import ScoreTable
-from monitor.scores.table import merge_rows
 
 HEIGHT: Final = 6.6
 CAPTION: Final = (
@@ -43,9 +41,6 @@ CAPTION: Final = (
     "names the largest gap where smCE is beyond chance (p up to .05); that is no verdict, which needs more evidence "
     "and a size."
 )
-_BINS: Final = 10
-_HISTOGRAM_BINS: Final = 40
-_SEED: Final = 0
 
 _HEIGHTS: Final = {2: 6.2, 3: 5.7}
 """Inches, by the number of diagrams: they are about square."""
@@ -55,44 +50,6 @@ _SHORT_CAPTION: Final = (
     "calibrated model, 95% of the time at each place. The larger a dot, the more predictions it stands for. The error "
     "is smCE."
 )
-_CURVE_ROWS: Final = 100
-"""More cannot be seen in a third of a page, and would be half of the picture's bytes."""
-
-
-@dataclass(frozen=True, eq=False)
-class BinSums:
-    """Sums over bins of predictions, closed on the left and open on the right but for the last.
-
-    Attributes
-    ----------
-    counts, positives, prediction_sum, variance
-        float64, shape (bins,): events, positives, sum of p and of p (1 - p).
-    """
-
-    counts: Floats
-    positives: Floats
-    prediction_sum: Floats
-    variance: Floats
-
-    @classmethod
-    def of(cls, table: ScoreTable, edges: Floats) -> Self:
-        """Sum up between ``edges``, shape (bins + 1,), ascending from 0 to 1."""
-        place = np.searchsorted(edges[1:-1], table.score, side="right")
-
-        def sums(weights: Floats) -> Floats:
-            return np.asarray(np.bincount(place, weights, minlength=edges.size - 1), np.float64)
-
-        return cls(
-            counts=sums(table.counts),
-            positives=sums(table.positives),
-            prediction_sum=sums(table.positive_sum + table.negative_sum),
-            variance=sums(table.counts * table.score * (1.0 - table.score)),
-        )
-
-    @property
-    def residual(self) -> Floats:
-        """Positives less their expected number, shape (bins,)."""
-        return self.positives - self.prediction_sum
 
 
 def reliability_diagram(
@@ -116,11 +73,6 @@ def reliability_diagram(
     ------
     NotEnoughData
         The table is empty.
-
-    Notes
-    -----
-    Source: Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021: isotonic
-    regression of the outcomes, with consistency bands by resampling outcomes from the predictions, here 199 times.
     """
     cells = on_cells(table)
     figure = new_figure(HEIGHT)
@@ -133,7 +85,7 @@ def draw_reliability(
 ) -> None:
     """Draw it into a figure of ``HEIGHT``, or a part of one; smCE with its level decides on the title."""
     axis = ProbabilityAxis.of(cells, [cells.prevalence])
-    bins = BinSums.of(cells, axis.edges(_BINS))
+    bins = BinSums.of(cells, axis.edges(BINS))
     caption = CAPTION
     if axis.logit:
         caption += " Both axes are stretched where predictions are."
@@ -162,15 +114,15 @@ def draw_diagram(axes: Axes, table: ScoreTable) -> None:
     cells = on_cells(table)
     axis = ProbabilityAxis.of(cells, [cells.prevalence])
     dress(axes, grid="both")
-    _draw_main(axes, cells, BinSums.of(cells, axis.edges(_BINS)), axis, labels=True)
+    _draw_main(axes, cells, BinSums.of(cells, axis.edges(BINS)), axis, labels=True)
     axes.set_xlabel("predicted probability")
 
 
 def _draw_main(axes: Axes, cells: ScoreTable, bins: BinSums, axis: ProbabilityAxis, *, labels: bool) -> None:
-    draw_curve(axes, cells, axis)
+    draw_curve(axes, Curve.of(cells), axis)
     draw_dots(axes, bins, axis)
-    axis.on_x(axes, labels=labels)
-    axis.on_y(axes)
+    show_on_x(axes, axis, labels=labels)
+    show_on_y(axes, axis)
     axes.set_ylabel("how often it came true")
     _legend(axes)
 
@@ -209,55 +161,36 @@ def finding(bins: BinSums, *, significant: bool, insufficient: str | None = None
 
 def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     """Draw a histogram of the predictions on the axis."""
-    centre, width, counts = axis.histogram(cells.score, cells.counts, _HISTOGRAM_BINS)
-    mass = counts / cells.total
-    axes.bar(centre, mass, width=0.92 * width, color=PREDICTED, alpha=0.6)
+    columns = Columns.of(cells, axis, COLUMNS)
+    mass = columns.counts / cells.total
+    axes.bar(columns.centre, mass, width=0.92 * columns.width, color=PREDICTED, alpha=0.6)
     axes.set_ylim(0.0, 1.12 * float(mass.max()))
     axes.set_yticks([0.0, float(mass.max())], ["0", percent(float(mass.max()))])
     axes.set_ylabel("share")
-    axis.on_x(axes)
+    show_on_x(axes, axis)
     axes.set_xlabel("predicted probability")
 
 
-def draw_curve(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
+def draw_curve(axes: Axes, curve: Curve, axis: ProbabilityAxis) -> None:
     """Draw the isotonic curve, its band under calibration, and the diagonal."""
-    x = axis.place(cells.score)
-    low, high = _consistency_band(cells)
+    x = axis.place(curve.prediction)
+    low, high = axis.place(curve.lower), axis.place(curve.upper)
     if x.size > 1:
-        corner = _corners(low, high)
-        axes.fill_between(x[corner], axis.place(low[corner]), axis.place(high[corner]), color=CHANCE, lw=0.0)
+        axes.fill_between(x, low, high, color=CHANCE, lw=0.0)
     else:
-        axes.vlines(x, axis.place(low), axis.place(high), color=CHANCE, lw=14.0)
+        axes.vlines(x, low, high, color=CHANCE, lw=14.0)
     ends = axis.place([axis.lower, axis.upper])
     axes.plot(ends, ends, color=GREY, lw=1.2, ls=(0, (4, 3)))
-    axes.plot(x, axis.place(corp_curve(cells)), color=HAPPENED, lw=2.2)
+    axes.plot(x, axis.place(curve.rate), color=HAPPENED, lw=2.2)
 
 
 def draw_dots(axes: Axes, bins: BinSums, axis: ProbabilityAxis) -> None:
     """Bins as dots, the larger the more predictions they hold."""
-    filled = bins.counts > 0.0
-    share = bins.counts[filled] / bins.counts.sum()
-    predicted = axis.place(bins.prediction_sum[filled] / bins.counts[filled])
-    happened = axis.place(bins.positives[filled] / bins.counts[filled])
+    shown = bins.filled()
+    predicted, happened = axis.place(shown.predicted), axis.place(shown.rate)
     axes.vlines(predicted, predicted, happened, color=HAPPENED, lw=1.0, alpha=0.6)
-    area = 18.0 + 260.0 * share
+    area = 18.0 + 260.0 * shown.counts / shown.counts.sum()
     axes.scatter(predicted, happened, s=area, color=INK, edgecolor=PAPER, linewidth=0.8, zorder=4)
-
-
-def _consistency_band(cells: ScoreTable) -> tuple[Floats, Floats]:
-    """Compute where 95% of the isotonic curves of calibrated outcomes are at each row, shape (rows,) each."""
-    rng = np.random.default_rng(_SEED)
-    drawn_positives = np.concatenate([*outcomes(rng, cells, cells.score, DRAWS)])
-    curves = np.sort([corp_curve(cells.with_outcomes(positives)) for positives in drawn_positives], axis=0)
-    tail = round(0.025 * (DRAWS + 1)) - 1
-    return curves[tail], curves[-1 - tail]
-
-
-def _corners(*curves: Floats) -> Bools:
-    """Rows at which one of the curves bends, and the ends: between them all are level, and nothing need be drawn."""
-    corner = np.ones(curves[0].size, np.bool_)
-    corner[1:-1] = np.any([(np.diff(curve[:-1]) != 0.0) | (np.diff(curve[1:]) != 0.0) for curve in curves], axis=0)
-    return corner
 
 
 def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
@@ -290,10 +223,10 @@ def before_and_after_figure(tables: Mapping[str, ScoreTable]) -> Figure:
     densities = []
     for column, (label, table) in enumerate(cells.items()):
         diagram, density = panel(figure, grid[0, column], grid="both"), panel(figure, grid[1, column])
-        draw_curve(diagram, merge_rows(table, _CURVE_ROWS), axis)
-        draw_dots(diagram, BinSums.of(table, axis.edges(_BINS)), axis)
-        axis.on_x(diagram, labels=False)
-        axis.on_y(diagram, labels=column == 0)
+        draw_curve(diagram, Curve.of(table), axis)
+        draw_dots(diagram, BinSums.of(table, axis.edges(BINS)), axis)
+        show_on_x(diagram, axis, labels=False)
+        show_on_y(diagram, axis, labels=column == 0)
         name_panel(diagram, label, _size(rows[label]))
         draw_density(density, table, axis)
         densities.append(density)

@@ -7,9 +7,10 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
+from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures import reliability, witness
-from monitor.reports.figures.cells import Picture, Results, judged, on_cells, smce_result
+from monitor.reports.figures.cells import Picture, Results, judged, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREEN,

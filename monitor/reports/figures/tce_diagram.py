@@ -11,9 +11,11 @@ from matplotlib.patches import Patch
 from monitor.arrays import Floats
 from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce_bins
+from monitor.reports.diagrams.axis import ProbabilityAxis
+from monitor.reports.diagrams.reliability import COLUMNS, Columns
+from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import on_cells
+from monitor.reports.figures.axis import show_on_y
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, framed, legend, panel
 from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
@@ -81,14 +83,14 @@ def tce_diagram(table: ScoreTable, row: MeasureResult | None = None) -> Figure:
 
 
 def _draw_violins(axes: Axes, table: ScoreTable, bins: TceBins, axis: ProbabilityAxis) -> None:
-    axis.on_y(axes)
+    show_on_y(axes, axis)
     axes.set_ylabel("predicted probability")
     number = bins.sizes.size
     # Rows of a bin lie side by side, so sizes alone tell which they are.
     filled = table.counts > 0.0
     at, counts = axis.place(table.score[filled]), table.counts[filled]
     ends = np.searchsorted(np.cumsum(counts), np.cumsum(bins.sizes)) + 1
-    cuts = axis.place(np.stack([bins.lower_limit, bins.upper_limit], axis=1))
+    cuts = axis.place(np.stack(bins.limits, axis=1))
     for b, (start, end) in enumerate(zip(np.append(0, ends[:-1]), ends, strict=True)):
         _draw_violin(axes, b, at[start:end], counts[start:end], cuts[b])
     rate = axis.place(bins.rate)
@@ -154,8 +156,8 @@ def _draw_sizes(axes: Axes, bins: TceBins) -> None:
 
 def _draw_all(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     """Draw all predictions as a histogram along the vertical axis."""
-    axis.on_y(axes, labels=False)
-    centre, width, counts = axis.histogram(cells.score, cells.counts, 40)
-    axes.barh(centre, counts, height=0.92 * width, color=PREDICTED, alpha=0.6)
+    show_on_y(axes, axis, labels=False)
+    columns = Columns.of(cells, axis, COLUMNS)
+    axes.barh(columns.centre, columns.counts, height=0.92 * columns.width, color=PREDICTED, alpha=0.6)
     axes.set_xticks([])
     axes.set_xlabel("all predictions")

@@ -6,10 +6,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
-from monitor.reports.evaluation.places import Place, centred_witness, places
+from monitor.reports.diagrams.axis import ProbabilityAxis
+from monitor.reports.diagrams.reliability import Columns
+from monitor.reports.diagrams.rows import on_cells
+from monitor.reports.diagrams.witness import Witness
+from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.axis import ProbabilityAxis
-from monitor.reports.figures.cells import on_cells, smce_result
+from monitor.reports.figures.axis import show_on_x
+from monitor.reports.figures.cells import smce_result
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, frame, new_figure, panel
 from monitor.reports.formatting import percent, value_text
 from monitor.scores import ScoreTable
@@ -28,8 +32,6 @@ _BINS: Final = 24
 _MAX_PLACES: Final = 3
 _MOSTLY: Final = 0.5
 """Share of smCE that the difference of the means is, if the error has one direction."""
-_POINTS: Final = 600
-"""More of the line cannot be seen."""
 
 
 def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insufficient: str | None = None) -> Figure:
@@ -92,10 +94,8 @@ def _on_the_whole(cells: ScoreTable, smce: MeasureResult) -> str:
 
 
 def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
-    x, witness = axis.place(cells.score), centred_witness(cells)
-    if x.size > _POINTS:
-        every = np.linspace(x[0], x[-1], _POINTS)
-        x, witness = every, np.interp(every, x, witness)
+    line = Witness.of(cells)
+    x, witness = axis.place(line.prediction), line.value
     if x.size == 1:
         axes.vlines(x, 0.0, witness, color=colors[0] if witness[0] > 0.0 else colors[1], lw=8.0)
     for side, color in ((witness > 0.0, colors[0]), (witness < 0.0, colors[1])):
@@ -108,16 +108,16 @@ def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: 
     for y, text, color in ((0.75, "too little", TOO_LOW), (0.25, "too much", TOO_HIGH)):
         label = axes.text(-0.015, y, f"model says\n{text}", transform=axes.transAxes, rotation=90.0, color=color)
         label.set(size=TEXT_SIZE, ha="right", va="center", multialignment="center")
-    axis.on_x(axes, labels=False)
+    show_on_x(axes, axis, labels=False)
 
 
 def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
     """Bars of what came true beyond what was predicted, of every 1,000 predictions."""
-    centre, width, residual = axis.histogram(cells.score, cells.residual, _BINS)
-    surplus = 1000.0 * residual / cells.total
+    columns = Columns.of(cells, axis, _BINS)
+    surplus = 1000.0 * columns.surplus / cells.total
     color = [colors[0] if height > 0.0 else colors[1] for height in surplus]
-    axes.bar(centre, surplus, width=0.9 * width, color=color)
+    axes.bar(columns.centre, surplus, width=0.9 * columns.width, color=color)
     axes.axhline(0.0, color=GREY, lw=1.0)
     axes.set_ylabel("came true beyond\nprediction, per 1,000")
-    axis.on_x(axes)
+    show_on_x(axes, axis)
     axes.set_xlabel("predicted probability")

@@ -50,6 +50,15 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
         ("api: {port: web}", "monitor.yaml:1: api.port must be a whole number, got 'web'"),
         ("api: {host: ''}", "monitor.yaml:1: api.host must not be empty, got ''"),
         ("caps: {models: 1.5}", "monitor.yaml:1: caps.models must be a whole number, got 1.5"),
+        ("alerts: {detectors: {change: -1}}", "monitor.yaml:1: alerts.detectors.change must be at least 0.0, got -1"),
+        (
+            "models: {declared: {churn: {alert_weight: 0}}}",
+            "monitor.yaml:1: models.declared.churn.alert_weight must be more than 0.0, got 0",
+        ),
+        (
+            "models: {defaults: {dependence: daily}}",
+            "monitor.yaml:1: models.defaults.dependence must be independent or within_horizon, got 'daily'",
+        ),
         ("dead_letters: {max_ratio: 0}", "monitor.yaml:1: dead_letters.max_ratio must be more than 0.0, got 0"),
         (
             "models: {only_declared: perhaps}",

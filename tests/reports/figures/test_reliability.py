@@ -1,13 +1,12 @@
 import numpy as np
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from monitor.reports.figures.cells import on_cells, smce_result
-from monitor.reports.figures.reliability import BinSums, _consistency_band, _corners, finding, reliability_diagram
+from monitor.reports.diagrams.reliability import BinSums
+from monitor.reports.diagrams.rows import on_cells
+from monitor.reports.figures.cells import smce_result
+from monitor.reports.figures.reliability import finding, reliability_diagram
 from monitor.reports.figures.report import report_figures, report_sheet
 from monitor.scores import ScoreTable
-from tests.reports.figures.tables import TABLES, every_table, texts
+from tests.reports.figures.tables import TABLES, texts
 
 
 def test_the_title_is_the_bin_that_adds_most() -> None:
@@ -25,37 +24,6 @@ def test_a_perfect_table_is_called_so_whatever_the_level() -> None:
     assert (
         finding(BinSums.of(table, np.arange(11) / 10), significant=True) == "Predictions come true as often as they say"
     )
-
-
-@every_table
-def test_bin_sums_add_up(name: str) -> None:
-    table = TABLES[name]()
-    bins = BinSums.of(table, np.arange(11) / 10)
-    assert bins.counts.sum() == pytest.approx(table.total)
-    assert bins.residual.sum() == pytest.approx(table.residual.sum())
-    assert bins.counts[-1] == pytest.approx(table.counts[table.score >= 0.9].sum())
-
-
-def test_the_band_holds_the_diagonal_and_narrows_with_data() -> None:
-    widths = []
-    for n in (200, 20_000):
-        rng = np.random.default_rng(n)
-        p = rng.integers(1, 20, n) / 20
-        cells = on_cells(ScoreTable.from_events(p, rng.random(n) < p))
-        low, high = _consistency_band(cells)
-        assert ((low <= cells.score) & (cells.score <= high)).all()
-        widths.append(float((high - low).mean()))
-    assert widths[1] < 0.25 * widths[0]
-
-
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(0, 9))
-def test_corners_are_all_that_a_curve_needs(steps: list[int], seed: int) -> None:
-    curve = np.cumsum(steps).astype(np.float64)
-    other = np.cumsum(np.random.default_rng(seed).integers(0, 2, curve.size)).astype(np.float64)
-    x = np.arange(curve.size)
-    corner = _corners(curve, other)
-    for each in (curve, other):
-        np.testing.assert_allclose(np.interp(x, x[corner], each[corner]), each)
 
 
 def test_a_rare_event_is_told_on_stretched_axes() -> None:

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from monitor.reports.figures.axis import ProbabilityAxis
+from monitor.reports.diagrams.axis import ProbabilityAxis
 from monitor.reports.figures.reliability import reliability_diagram
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, every_table

@@ -1,0 +1,145 @@
+"""Simulated alarms for callers in Python."""
+
+from __future__ import annotations  # so that signatures are shown as they are written
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from monitor.alarm_simulation.alarms import Setting
+from monitor.alarm_simulation.page import simulation_page, simulation_pictures
+from monitor.alarm_simulation.predictions import DrawnPredictions
+from monitor.alarm_simulation.scenarios import KINDS, Scenario
+from monitor.alarm_simulation.simulate import (
+    BUDGETS,
+    DAYS,
+    PER_HOUR,
+    PREVALENCE,
+    RUNS,
+    SPREAD,
+    TOLERANCES,
+    Fleet,
+    Plan,
+    Simulation,
+    simulate,
+)
+from monitor.alarm_simulation.view import simulation_view
+from monitor.durations import parse_duration, to_ms
+from monitor.errors import InputError
+from monitor.functions import Names, Shown, python_words, shown_progress
+from monitor.reports.view import View
+from monitor.results import Result
+from monitor.sequential.calibration import TOLERANCE
+
+
+@dataclass(frozen=True, repr=False)
+class AlarmSimulation(Result, Simulation):
+    """False alarms and delays of simulated models, for each tolerance and budget."""
+
+    def __repr__(self) -> str:
+        return self._view().lead.sentence
+
+    def _view(self) -> View:
+        return simulation_view(self)
+
+    def _page(self) -> bytes:
+        return simulation_page(self)
+
+    def plot(self) -> Figure:
+        """Draw the delays, or the false alarms where predictions stay right in all scenarios."""
+        return simulation_pictures(self)[0].figure
+
+
+def simulate_alarms(
+    predictions: ArrayLike | None = None,
+    *,
+    prevalence: float = PREVALENCE,
+    spread: float = SPREAD,
+    per_hour: float = PER_HOUR,
+    scenario: Names | None = None,
+    tolerance: float | Sequence[float] = TOLERANCES,
+    budget: float | Sequence[float] = BUDGETS,
+    models: int = 1,
+    horizon: Any = "24h",
+    allowed_lateness: Any = "1h",
+    implied_negative: bool = False,
+    days: float = DAYS,
+    runs: int = RUNS,
+    seed: int = 0,
+    progress: Shown = True,
+) -> AlarmSimulation:
+    """Simulate the alarms of a service, as ``monitor simulate-alarms`` does, to choose a tolerance and a budget.
+
+    Parameters
+    ----------
+    predictions
+        Predictions P(y = 1) of the model, shape (n,), from which those of the simulation are drawn. If left out, their
+        logits are normal.
+    prevalence, spread
+        Mean of such predictions, and the standard deviation of their logits.
+    per_hour
+        Predictions of a model an hour.
+    scenario
+        What happens, such as ``"slope=1.3"``, or a list of such; all scenarios if left out.
+    tolerance, budget
+        What is tried, in logits and in false alarms a year of the fleet; each may be a list.
+    models
+        Models that share the budget.
+    horizon, allowed_lateness, implied_negative
+        As in the settings of the model.
+    days
+        Length of a run from the change on.
+    runs
+        Runs of each scenario.
+    seed
+        The same seed gives the same numbers.
+    progress
+        As of :func:`evaluate`.
+
+    Returns
+    -------
+    AlarmSimulation
+        ``to_dict()`` is its JSON, ``plot()`` draws the delays, ``to_html()`` makes the page of the command line.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range.
+
+    Examples
+    --------
+    >>> found = simulate_alarms(scenario="slope=1.5", tolerance=0.05, budget=1, runs=5, progress=False)
+    >>> (result,) = [one for one in found.results if one.detector == "any"]
+    >>> result.detection.share
+    1.0
+    """
+    with python_words(), shown_progress(progress) as report_progress:
+        drawn = (
+            DrawnPredictions.normal(prevalence, spread, per_hour)
+            if predictions is None
+            else DrawnPredictions.of(predictions, per_hour)
+        )
+        tolerances, budgets = (
+            tuple(map(float, np.atleast_1d(np.asarray(values, np.float64)))) for values in (tolerance, budget)
+        )
+        scenarios = tuple(
+            map(Scenario.parse, KINDS if scenario is None else ([scenario] if isinstance(scenario, str) else scenario))
+        )
+        usual = Setting(TOLERANCE, 1.0)
+        plan = Plan(scenarios, tolerances, budgets, days, runs, seed)
+        plan = replace(plan, chosen=usual if usual in plan.settings else None)
+        fleet = Fleet(
+            models, _span_ms("horizon", horizon), _span_ms("allowed_lateness", allowed_lateness), implied_negative
+        )
+        return AlarmSimulation.of(simulate(drawn, plan, fleet, progress=report_progress))
+
+
+def _span_ms(name: str, span: Any) -> int:
+    try:
+        return to_ms(parse_duration(span))
+    except ValueError as error:
+        raise InputError(f"{name} {error}, got {span!r}") from error

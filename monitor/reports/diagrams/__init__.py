@@ -1,0 +1,1 @@
+"""What diagrams show, as plain numbers: pages draw them from JSON, :mod:`monitor.reports.figures` with matplotlib."""

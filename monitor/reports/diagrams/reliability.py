@@ -1,0 +1,178 @@
+"""Reliability: what came true against what was predicted, in bins and as a curve, beside where chance puts both."""
+
+from dataclasses import dataclass, fields
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from scipy.special import bdtr, bdtrik, ndtri
+
+from monitor.arrays import Floats
+from monitor.inference.resampling import outcomes
+from monitor.measures.proper_scores import corp_curve
+from monitor.reports.diagrams.axis import ProbabilityAxis
+from monitor.reports.diagrams.rows import on_points
+from monitor.scores import ScoreTable
+
+BINS: Final = 10
+COLUMNS: Final = 40
+DRAWS: Final = 199
+"""Resamples behind a band or a level of a diagram."""
+_SEED: Final = 0
+_NORMAL_975: Final = float(ndtri(0.975))
+
+
+class Range(NamedTuple):
+    """Lower and upper ends, shape (bins,) each."""
+
+    lower: Floats
+    upper: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class BinSums:
+    """Sums over bins of predictions, closed on the left and open on the right but for the last.
+
+    Attributes
+    ----------
+    lower, upper
+        float64, shape (bins,): edges of the bins.
+    counts, positives, prediction_sum, squares, variance
+        float64, shape (bins,): events, positives, sum of p, sum of squared weights, and the variance of the positives
+        of a calibrated model.
+    """
+
+    lower: Floats
+    upper: Floats
+    counts: Floats
+    positives: Floats
+    prediction_sum: Floats
+    squares: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, table: ScoreTable, edges: Floats) -> Self:
+        """Sum up between ``edges``, shape (bins + 1,), ascending from 0 to 1."""
+        place = np.searchsorted(edges[1:-1], table.score, side="right")
+        columns = (
+            table.counts,
+            table.positives,
+            table.positive_sum + table.negative_sum,
+            table.event_squares,
+            table.residual_variance,
+        )
+        sums = (np.bincount(place, column, minlength=edges.size - 1).astype(np.float64) for column in columns)
+        return cls(edges[:-1], edges[1:], *sums)
+
+    def filled(self) -> Self:
+        """The bins that hold events."""
+        return type(self)(*(getattr(self, field.name)[self.counts > 0.0] for field in fields(self)))
+
+    @property
+    def predicted(self) -> Floats:
+        """Mean prediction, of bins with events."""
+        return self.prediction_sum / self.counts
+
+    @property
+    def rate(self) -> Floats:
+        """How often it came true, of bins with events."""
+        return self.positives / self.counts
+
+    @property
+    def residual(self) -> Floats:
+        """Positives less their expected number, shape (bins,)."""
+        return self.positives - self.prediction_sum
+
+    def interval(self) -> Range:
+        """95% interval (Wilson's) of how often it comes true, of bins with events.
+
+        Weights count as the equal ones that are worth as much.
+        """
+        rate, z = self.rate, _NORMAL_975
+        n = self.counts**2 / self.squares
+        middle = (rate + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
+        width = z / (1.0 + z**2 / n) * np.sqrt(rate * (1.0 - rate) / n + z**2 / (4.0 * n**2))
+        # Rounding must not move an end of [0, 1] past a rate that is there.
+        return Range(np.clip(middle - width, 0.0, rate), np.clip(middle + width, rate, 1.0))
+
+    def chance(self) -> Range:
+        """The rates that at least 95% of calibrated models show, of bins with events: quantiles of a binomial."""
+        n = np.maximum(np.floor(self.counts**2 / self.squares * (1.0 + 1e-9)), 1.0)
+        return Range(*(_quantile(share, n, self.predicted) / n for share in (0.025, 0.975)))
+
+
+def _quantile(share: float, n: Floats, p: Floats) -> Floats:
+    """The smallest k with P(X <= k) >= share, X ~ Binomial(n, p)."""
+    certain = (p <= 0.0) | (p >= 1.0)
+    inner = np.where(certain, 0.5, p)
+    k = np.clip(np.ceil(bdtrik(share, n, inner)), 0.0, n)
+    # The inverse is continuous, and may have been rounded up.
+    k = np.where((k > 0.0) & (bdtr(k - 1.0, n.astype(np.int64), inner) >= share), k - 1.0, k)
+    return np.where(certain, np.rint(n * p), k)
+
+
+class Curve(NamedTuple):
+    """The CORP curve and its consistency band. Each array has shape (points,), points <= 128.
+
+    The bands hold 95% of the curves of calibrated models at each point.
+    """
+
+    prediction: Floats
+    """Ascending."""
+    counts: Floats
+    rate: Floats
+    """The best estimate of how often it comes true that does not fall: isotonic regression of the outcomes."""
+    lower: Floats
+    upper: Floats
+
+    @classmethod
+    def of(cls, cells: ScoreTable) -> Self:
+        """The curve of a table with events.
+
+        Notes
+        -----
+        Source: Dimitriadis, Gneiting, Jordan, "Stable reliability diagrams for probabilistic classifiers", 2021:
+        isotonic regression of the outcomes, with consistency bands by resampling outcomes from the predictions, here
+        199 times.
+        """
+        points = on_points(cells)
+        rng = np.random.default_rng(_SEED)
+        drawn_positives = np.concatenate([*outcomes(rng, points, points.score, DRAWS)])
+        curves = np.sort([corp_curve(points.with_outcomes(positives)) for positives in drawn_positives], axis=0)
+        tail = round(0.025 * (DRAWS + 1)) - 1
+        return cls(points.score, points.counts, corp_curve(points), curves[tail], curves[-1 - tail])
+
+
+class Columns(NamedTuple):
+    """Predictions in columns of one width on an axis, shape (columns,) each; those beyond it are in the outermost."""
+
+    centre: Floats
+    """Coordinates on the axis."""
+    width: Floats
+    positives: Floats
+    negatives: Floats
+    expected: Floats
+    """Sum of the predictions: the positives of a calibrated model, on average."""
+    chance: Floats
+    """By how much those differ from it in 95% of calibrated models, at most."""
+
+    @classmethod
+    def of(cls, cells: ScoreTable, axis: ProbabilityAxis, columns: int) -> Self:
+        """Sum up the predictions of a table."""
+        edges = axis.columns(columns)
+        place = axis.place(cells.score)
+        weights = (cells.positives, cells.negatives, cells.positive_sum + cells.negative_sum, cells.residual_variance)
+        positives, negatives, expected, variance = (
+            np.histogram(place, edges, weights=column)[0].astype(np.float64) for column in weights
+        )
+        chance = _NORMAL_975 * np.sqrt(variance)
+        return cls(0.5 * (edges[1:] + edges[:-1]), np.diff(edges), positives, negatives, expected, chance)
+
+    @property
+    def counts(self) -> Floats:
+        """Predictions, shape (columns,)."""
+        return self.positives + self.negatives
+
+    @property
+    def surplus(self) -> Floats:
+        """Positives beyond what was predicted, shape (columns,)."""
+        return self.positives - self.expected

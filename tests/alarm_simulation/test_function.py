@@ -1,0 +1,71 @@
+"""`monitor.simulate_alarms`."""
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import monitor
+import monitor.alarm_functions
+from monitor.errors import InputError
+
+
+def test_it_is_what_the_command_line_does_on_predictions_at_hand(tmp_path: Path) -> None:
+    p = np.random.default_rng(0).beta(1.0, 6.0, 500)
+    shares: list[float] = []
+    found = monitor.simulate_alarms(
+        p,
+        scenario=["none", "offset=1"],
+        tolerance=0.05,
+        budget=[2, 3],
+        models=4,
+        runs=2,
+        days=2,
+        progress=shares.append,
+    )
+    assert shares == [0.25, 0.5, 0.75, 1.0]
+    assert found.predictions == "drawn from 500 predictions"
+    assert found.plan.shown == (0.05, 2.0)
+    changed = [one.detection for one in found.results if one.scenario == "offset" and one.detector == "any"]
+    assert [None if one is None else one.share for one in changed] == [1.0, 1.0]
+    assert repr(found).startswith(
+        "With a tolerance of 0.05 and 2 false alarms a year for 4 models: offset 1 is noticed"
+    )
+    assert "<table" in found._repr_html_()
+    found.to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text("utf-8").count("<svg") == 2
+    assert found.plot()._repr_png_()[:4] == b"\x89PNG"  # type: ignore[attr-defined]
+    assert found.to_dict()["settled_hours"] == 25.0
+    again = monitor.simulate_alarms(
+        p, scenario=["none", "offset=1"], tolerance=0.05, budget=[2, 3], models=4, runs=2, days=2, progress=False
+    )
+    assert again == found
+
+
+def test_the_usual_setting_is_shown() -> None:
+    found = monitor.simulate_alarms(scenario="none", per_hour=500, runs=1, days=1, horizon="2h", progress=False)
+    assert found.plan.shown == (0.05, 1.0)
+    assert found.fleet.settled_hours == 3.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"prevalence": 2.0}, "^prevalence must be above 0 and below 1, got 2"),
+        ({"per_hour": -1.0}, "^per_hour must be above 0"),
+        ({"budget": []}, "^budget must be given at least once"),
+        ({"scenario": "slop"}, "^scenario: there is no 'slop'"),
+        ({"horizon": "soon"}, "^horizon must be a duration such as 90s.*, got 'soon'"),
+        ({"predictions": [0.5, 2.0]}, r"predictions must be in \[0, 1\]"),
+    ],
+)
+def test_errors_name_arguments(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        monitor.simulate_alarms(**arguments, progress=False)  # type: ignore[arg-type]
+
+
+def test_the_example_is_right() -> None:
+    result = doctest.testmod(monitor.alarm_functions)
+    assert result.attempted
+    assert not result.failed
