@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from monitor.events.model import ALL, SeriesKey
@@ -12,7 +12,7 @@ from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slop
 from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
 from monitor.reports.formatting import minute_text, pair, plain
-from monitor.scores import GridTable, ScoreTable
+from monitor.scores import ScoreTable
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Detector
 from monitor.sequential.steps import Steps
@@ -64,8 +64,6 @@ class Attribution:
     ----------
     panes
         Of all partitions.
-    widths_ms
-        The widths that panes are kept in, ascending.
     serve
         Steps of a series -> as the map makes them that serves it.
     """
@@ -73,11 +71,9 @@ class Attribution:
     def __init__(
         self,
         panes: ClosedPanes,
-        widths_ms: Sequence[int],
         serve: Callable[[SeriesKey, Steps], Steps] = lambda _, steps: steps,
     ) -> None:
         self._panes = panes
-        self._widths_ms = sorted(widths_ms)
         self._serve = serve
 
     def change_set(self, series: SeriesKey, detector: Detector, since_ms: int, until_ms: int) -> ChangeSet:
@@ -93,7 +89,7 @@ class Attribution:
             When the alarm was raised, or up to when predictions are settled.
         """
         # As far before the change as the alarm came after it, or as far as there are panes.
-        width_ms = self._width_ms(series, since_ms - (until_ms - since_ms))
+        width_ms = self._panes.width_kept_since(series, since_ms - (until_ms - since_ms))
         steps = self._serve(series, self._panes.settled_steps(series, width_ms, 0, until_ms))
         if steps.end_ms.size == 0:
             return ChangeSet(since_ms, since_ms, since_ms, is_open=True)
@@ -190,23 +186,9 @@ class Attribution:
 
     def _table(self, series: SeriesKey, from_ms: int, to_ms: int) -> "_Span":
         """The settled predictions of a span, as far back as panes are kept."""
-        width_ms = self._width_ms(series, from_ms)
-        begin_ms = -(-max(from_ms, self._panes.kept_from_ms(series, width_ms)) // width_ms) * width_ms
-        # The end of the span from the narrowest panes: the last wide one holds predictions that are not settled.
-        narrow_ms, whole_ms = self._widths_ms[0], max(begin_ms, to_ms - to_ms % width_ms)
-        parts = [self._panes.sum(series, width_ms, begin_ms, whole_ms)]
-        if whole_ms < to_ms:
-            parts.append(self._panes.sum(series, narrow_ms, whole_ms, to_ms))
-        (table,) = self._serve(series, Steps.of([(to_ms, GridTable.sum(parts))])).tables()
-        if self._panes.policy(series.model).implied_negative:
-            table = table.with_implied_negatives()
+        begin_ms, settled = self._panes.settled_span(series, from_ms, to_ms)
+        (table,) = self._serve(series, Steps.of([(to_ms, settled)])).tables()
         return _Span(begin_ms, to_ms, table.predictions, table.to_scores(), None)
-
-    def _width_ms(self, series: SeriesKey, from_ms: int) -> int:
-        """The narrowest panes that are kept since a time; if none are, those that are kept longest."""
-        kept = {width_ms: self._panes.kept_from_ms(series, width_ms) for width_ms in self._widths_ms}
-        width_ms = next((width for width in self._widths_ms if kept[width] <= from_ms), None)
-        return min(self._widths_ms, key=kept.__getitem__) if width_ms is None else width_ms
 
 
 class _Span(NamedTuple):

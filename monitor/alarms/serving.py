@@ -25,7 +25,6 @@ from monitor.events.times import format_time
 from monitor.maps import LabelledEvents, RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
 from monitor.reports.formatting import minute_text, plain
-from monitor.scores import ScoreTable
 from monitor.sequential.detector import Bets
 from monitor.sequential.recalibrated import recalibrate_steps
 from monitor.sequential.serving_map import SHARES, ServingMapBets, bet_on_events, gains
@@ -109,15 +108,12 @@ class ServedMaps:
     ----------
     panes, store
         Of all partitions.
-    widths_ms
-        The widths that panes are kept in.
     """
 
-    def __init__(self, panes: ClosedPanes, store: SqlStore, widths_ms: Collection[int] = ()) -> None:
+    def __init__(self, panes: ClosedPanes, store: SqlStore) -> None:
         self._panes = panes
         self._store = store
         self._maps = RecalibrationStore(store.database)
-        self._widths_ms = sorted(widths_ms) or [panes.narrowest_ms]
         self._servings: Mapping[tuple[str, str], Serving] = {}
         self._loaded: dict[str, LoadedMap] = {}
 
@@ -205,21 +201,12 @@ class ServedMaps:
                 return Harm(from_ms, to_ms)
             count = np.ones(len(events), np.int64)
             return Harm.of((from_ms, to_ms), events.prediction, served, events.outcome, count)
-        scores = self._table(SeriesKey(serving.model, serving.version, ALL), from_ms, to_ms)
+        _, table = self._panes.settled_span(SeriesKey(serving.model, serving.version, ALL), from_ms, to_ms)
+        scores = table.to_scores()
         p, count = np.tile(scores.score, 2), np.concatenate([scores.positives, scores.negatives])
         y = np.repeat(np.array([1, 0]), scores.score.size)
         held = count > 0
         return Harm.of((from_ms, to_ms), p[held], loaded.recalibrate(p[held]), y[held], count[held].astype(np.int64))
-
-    def _table(self, series: SeriesKey, from_ms: int, to_ms: int) -> ScoreTable:
-        """The labelled predictions of a span, as far back as panes are kept."""
-        kept = {width: self._panes.kept_from_ms(series, width) for width in self._widths_ms}
-        width_ms = next((width for width in self._widths_ms if kept[width] <= from_ms), self._widths_ms[-1])
-        begin_ms = -(-max(from_ms, kept[width_ms]) // width_ms) * width_ms
-        table = self._panes.sum(series, width_ms, begin_ms, to_ms)
-        if self._panes.policy(series.model).implied_negative:
-            table = table.with_implied_negatives()
-        return table.to_scores()
 
 
 class Harm(NamedTuple):

@@ -183,7 +183,7 @@ def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Wat
     """The evidence on all versions, and what it amounts to."""
     tolerance = settings.models.tolerance
     widths_ms = sorted(make_kept_ms(settings))
-    maps = ServedMaps(panes, store, widths_ms)
+    maps = ServedMaps(panes, store)
     return Watcher(
         panes,
         store,
@@ -192,7 +192,7 @@ def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Wat
         detectors=settings.alerts.detectors.model_dump(),
         weight=lambda model: settings.models.of(model).alert_weight,
         within_horizon=lambda model: settings.models.of(model).dependence == "within_horizon",
-        explain=Explainer(Attribution(panes, widths_ms, maps.serve), tolerance, maps.explain).findings,
+        explain=Explainer(Attribution(panes, maps.serve), tolerance, maps.explain).findings,
         add_shocks=Shocks(panes, widths_ms, tolerance).add,
         maps=maps,
     )

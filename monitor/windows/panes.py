@@ -335,6 +335,27 @@ class ClosedPanes:
             total = _total(part.of_series(known.series[series]) for part in cells)
         return GridTable(total.cell, total.values)
 
+    def settled_span(self, series: SeriesKey, from_ms: int, to_ms: int) -> tuple[int, GridTable]:
+        """The settled predictions of [from, to), as far back as panes are kept: where they begin, and their sum.
+
+        Predictions without an outcome count as negatives where the model's policy says so.
+        """
+        width_ms = self.width_kept_since(series, from_ms)
+        begin_ms = -(-max(from_ms, self.kept_from_ms(series, width_ms)) // width_ms) * width_ms
+        edge_ms = self.edge_ms(series.model)
+        end_ms = min(to_ms, edge_ms - edge_ms % self.narrowest_ms)
+        # The end from the narrowest panes: the last wide one holds predictions that are not settled.
+        whole_ms = max(begin_ms, end_ms - end_ms % width_ms)
+        spans = [(width_ms, begin_ms, whole_ms), (self.narrowest_ms, whole_ms, end_ms)]
+        table = GridTable.sum([self.sum_settled(series, *span) for span in spans if span[1] < span[2]])
+        return begin_ms, table.with_implied_negatives() if self.policy(series.model).implied_negative else table
+
+    def width_kept_since(self, series: SeriesKey, from_ms: int) -> int:
+        """Width of the narrowest panes that are kept since a time; if none are, of those that are kept longest."""
+        kept = {width_ms: self.kept_from_ms(series, width_ms) for width_ms in sorted(self._kept_ms)}
+        width_ms = next((width_ms for width_ms, since_ms in kept.items() if since_ms <= from_ms), None)
+        return min(kept, key=kept.__getitem__) if width_ms is None else width_ms
+
     def sketch(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> SkceSketch | None:
         """Sketch of whole probability vectors in the panes that start in [from, to); None if the series has none."""
         known = self._models.get(series.model)

@@ -153,8 +153,8 @@ class Replica:
 
 def watcher(stream: Stream, panes: ClosedPanes) -> Watcher:
     """As the service makes it."""
-    maps = ServedMaps(panes, stream.store, list(KEPT_MS))
-    explainer = Explainer(Attribution(panes, sorted(KEPT_MS), maps.serve), lambda _: 0.05, maps.explain)
+    maps = ServedMaps(panes, stream.store)
+    explainer = Explainer(Attribution(panes, maps.serve), lambda _: 0.05, maps.explain)
     return Watcher(panes, stream.store, per_year=1.0, tolerance=lambda _: 0.05, explain=explainer.findings, maps=maps)
 
 

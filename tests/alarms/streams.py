@@ -44,7 +44,7 @@ class Stream(NamedTuple):
 
     def explain(self, explainer: Explainer | None = None) -> tuple[dict[str, Finding], VersionEvidence]:
         """The findings by kind, and the evidence."""
-        explainer = explainer or Explainer(Attribution(self.panes, [MINUTE_MS, WIDE_MS]), lambda _: 0.05, no_map)
+        explainer = explainer or Explainer(Attribution(self.panes), lambda _: 0.05, no_map)
         state = evidence.encode(self.watch.state())
         versions = {"7": VersionEvidence(self.watch.to_ms, self.watch.levels(self.lines))}
         known = ModelEvidence(versions, [StoredEvidence("churn", "7", self.watch.to_ms, state)])

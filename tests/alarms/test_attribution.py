@@ -144,8 +144,8 @@ def test_the_set_of_an_alarm_stays_though_its_panes_are_gone() -> None:
     kept = {MINUTE_MS: 60 * MINUTE_MS, WIDE_MS: FOR_EVER_MS}
     drawn = stream(moved(offset=0.5, after=60), minutes=100, kept_ms=kept, lines=ALONE)
     later = stream(moved(offset=0.5, after=60), minutes=400, kept_ms=kept, lines=ALONE)
-    panes = Attribution(later.panes, sorted(kept))
-    explainer = Explainer(Attribution(drawn.panes, sorted(kept)), lambda _: 0.05, no_map)
+    panes = Attribution(later.panes)
+    explainer = Explainer(Attribution(drawn.panes), lambda _: 0.05, no_map)
     first = drawn.explain(explainer)[0]["calibration"]
     explainer._attribution = panes
     second = later.explain(explainer)[0]["calibration"]

@@ -52,7 +52,7 @@ class Service:
     def __init__(self) -> None:
         self._panes = ClosedPanes({PANE_MS: 100 * 24 * HOUR_MS}, lambda _: POLICY)
         self._watch = VersionWatch(KEY.model, KEY.version, TOLERANCE, 0)
-        self._explainer = Explainer(Attribution(self._panes, [PANE_MS]), lambda _: TOLERANCE, no_map)
+        self._explainer = Explainer(Attribution(self._panes), lambda _: TOLERANCE, no_map)
 
     def read(self, steps: Steps) -> dict[str, Finding]:
         """Close these steps; return the finding of each kind."""

@@ -11,7 +11,7 @@ from monitor.scores import ScoreTable, grid
 from monitor.scores.table import gather_rows
 
 MAX_POINTS: Final = 128
-"""Points of a curve: no more are told apart, and their numbers are most of a document."""
+"""Points of a curve: the eye sees no more, and their numbers are most of a document."""
 
 
 def on_cells(table: ScoreTable) -> ScoreTable:
