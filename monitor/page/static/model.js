@@ -10,9 +10,10 @@ import { EvidencePlot, MeasurePlot, PriorAndShape } from "page/model_plots.js";
 import { Segments } from "page/model_segments.js";
 import { Versions } from "page/model_versions.js";
 import { askedRange, Controls, iso, Later, MODEL, PATH, timeOf, useView } from "page/model_view.js";
+import { State, Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { Witness } from "page/plots/witness.js";
-import { may, Problem, State, show, Time, useAnswer } from "page/ui.js";
+import { may, Problem, show, useAnswer } from "page/ui.js";
 import { html, useMemo } from "page/vendor/preact.js";
 import { certain, count, interval, number, percent, sentence } from "page/words.js";
 

@@ -2,8 +2,9 @@
 
 import { withQuery } from "page/api.js";
 import { iso, PATH } from "page/model_view.js";
+import { Time } from "page/parts.js";
 import { measured, reported, SideBySide } from "page/spans.js";
-import { Problem, Time, useAnswer } from "page/ui.js";
+import { Problem, useAnswer } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 
 const UNITS = /** @type {Record<string, number>} */ ({ s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 });

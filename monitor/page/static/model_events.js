@@ -2,7 +2,7 @@
 
 import { ROOT } from "page/api.js";
 import { DETECTORS } from "page/model_plots.js";
-import { State, Time } from "page/ui.js";
+import { State, Time } from "page/parts.js";
 import { html } from "page/vendor/preact.js";
 
 /** @typedef {{ at: number, text: string, tone?: string, title: string, link?: string, state?: string }} Happened */

@@ -1,7 +1,7 @@
 /* How a version is, since when, and what to do, in a sentence or two. */
 
 import { ROOT } from "page/api.js";
-import { Time, toneOf } from "page/ui.js";
+import { Time, toneOf } from "page/parts.js";
 import { html } from "page/vendor/preact.js";
 import { duration, sentence } from "page/words.js";
 

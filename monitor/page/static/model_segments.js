@@ -2,8 +2,9 @@
 
 import { withQuery } from "page/api.js";
 import { iso, PATH } from "page/model_view.js";
+import { Numbers, Time } from "page/parts.js";
 import { HeatRow } from "page/plots/heat.js";
-import { Numbers, Problem, Time, useAnswer } from "page/ui.js";
+import { Problem, useAnswer } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 import { count, number, percent, utcTime } from "page/words.js";
 

@@ -2,8 +2,9 @@
 
 import { withQuery } from "page/api.js";
 import { PATH } from "page/model_view.js";
+import { State } from "page/parts.js";
 import { TimePlot } from "page/plots/time.js";
-import { State, useAnswer } from "page/ui.js";
+import { useAnswer } from "page/ui.js";
 import { html, useMemo } from "page/vendor/preact.js";
 import { certain, count, interval, number, percent } from "page/words.js";
 

@@ -1,7 +1,7 @@
 /* Spans of time side by side, such as before a change and since. */
 
+import { Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
-import { Time } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 import { certain, count, interval, percent } from "page/words.js";
 

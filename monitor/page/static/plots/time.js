@@ -1,6 +1,6 @@
 /* Values over time. All plots of a page share the range of time, the place of the pointer, and the marks of what happened. */
 
-import { Numbers } from "page/ui.js";
+import { Numbers } from "page/parts.js";
 import { html, useEffect, useRef } from "page/vendor/preact.js";
 import { localTime, number, utcTime } from "page/words.js";
 
