@@ -28,12 +28,12 @@ function Report({ report, measures }) {
     <p><${Time} at=${report.from} /> to <${Time} at=${report.to} />: ${count(report.predictions)} predictions, ${percent(report.label_coverage)} labelled, ${percent(report.prevalence)} came true.</p>
     ${report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
     ${report.insufficient && html`<p>${sentence(report.insufficient)}</p>`}
-    <div class="scroll"><table><thead><tr><th scope="col" class="text">Measure</th><th scope="col">Value</th><th scope="col">95% interval</th><th scope="col">If calibrated, below</th><th scope="col" class="text"></th></tr></thead>
+    <div class="scroll"><table><thead><tr><th scope="col" class="text">Measure</th><th scope="col">Value</th><th scope="col">95% interval</th><th scope="col">If calibrated, below</th></tr></thead>
     <tbody>${Object.entries(report.measures).map(
       ([name, one]) => html`<tr><th scope="row" class="text" title=${measures.get(name)?.help}>${measures.get(name)?.title ?? name}</th>
-      <td>${certain(one.value, one.lower, one.upper)}${one.unit === "percent" ? " %" : ""}</td><td>${interval(one.lower, one.upper)}</td><td>${number(one.null_q95)}</td>
-      <td class="text judged">${one.null_q95 === null ? "" : one.value > one.null_q95 ? html`<strong>▲ more than chance</strong>` : "✓ chance"}</td></tr>`,
-    )}</tbody></table></div></section>`;
+      <td>${certain(one.value, one.lower, one.upper)}${one.unit === "percent" ? " %" : ""}</td><td>${interval(one.lower, one.upper)}</td><td>${number(one.null_q95)}${one.null_q95 !== null && one.value > one.null_q95 ? html` <strong title="more than chance explains">▲</strong>` : ""}</td></tr>`,
+    )}</tbody></table></div>
+    <small class="soft">▲ more than chance explains.</small></section>`;
 }
 
 /** All measures over time. @param {{ asked: any, from: number, to: number | null, measures: Map<string, any>, shared: Shared }} props */
@@ -79,8 +79,8 @@ function Model({ roles }) {
   const versions = evidence.data?.versions ?? [];
   const jobs = refits.data?.recalibrations.filter((/** @type {any} */ job) => job.version === version) ?? [];
   const events = useMemo(
-    () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions }),
-    [version, alerts.data, refits.data, state.data, evidence.data],
+    () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions, from }),
+    [version, alerts.data, refits.data, state.data, evidence.data, from],
   );
   const points = past.data?.points ?? [];
   const of_version = versions.find((/** @type {any} */ one) => one.version === version);
@@ -126,8 +126,8 @@ function Model({ roles }) {
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}
     <div class="grid">
       ${of_version?.history && html`<${EvidencePlot} evidence=${of_version} shared=${shared} />`}
-      ${diagrams.data?.diagrams && html`<section class="card"><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
-      <div class="stack">${report.data && html`<${Report} report=${report.data} measures=${measures} />`}
+      ${diagrams.data?.diagrams && html`<section class="card tall"><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
+      <div class="stack tall">${report.data && html`<${Report} report=${report.data} measures=${measures} />`}
       ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}</div>
       ${points.length > 0 && html`<${PriorAndShape} points=${points} shared=${shared} /><${MeasurePlot} name=${FIRST} title=${measures.get(FIRST)?.title ?? FIRST} help=${measures.get(FIRST)?.help} points=${points} shared=${shared} />`}
     </div>

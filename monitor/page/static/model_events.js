@@ -7,6 +7,8 @@ import { html } from "page/vendor/preact.js";
 
 /** @typedef {{ at: number, text: string, tone?: string, title: string, link?: string, state?: string }} Happened */
 
+const DEPLOYED_MS = 12 * 3_600_000; // later than the begin of the range: a version that was there before has a point by then
+
 /** A detector -> the kind of alert that it raises; calibration of all others. @type {Record<string, string>} */
 const KINDS = { change: "change", serving_map: "map" };
 
@@ -53,11 +55,11 @@ function served(servings, refits) {
 }
 
 /**
- * @param {{ version: string, alerts: any[], refits: any[], servings: any[], evidence: any[] }} of
+ * @param {{ version: string, alerts: any[], refits: any[], servings: any[], evidence: any[], from: number }} of
  *   servings: of `GET /v1/models/{model}/recalibration`; evidence: the versions of `GET /v1/models/{model}/evidence`
  * @returns {Happened[]} the newest first
  */
-export function happened({ version, alerts, refits, servings, evidence }) {
+export function happened({ version, alerts, refits, servings, evidence, from }) {
   const changes = new Map(alerts.filter((alert) => alert.firing_since).map((alert) => [alert.change_point.at, alert]));
   const past = evidence.find((one) => one.version === version)?.history;
   const all = [
@@ -81,7 +83,8 @@ export function happened({ version, alerts, refits, servings, evidence }) {
       })),
     ...evidence.flatMap((one) => {
       const first = one.history?.to[0];
-      return first && evidence.length > 1
+      const begins = first && Date.parse(first) - from > DEPLOYED_MS;
+      return begins
         ? [{ at: Date.parse(first), text: `version ${one.version}`, title: `First settled predictions of version ${one.version}` }]
         : [];
     }),
@@ -91,7 +94,7 @@ export function happened({ version, alerts, refits, servings, evidence }) {
 
 /** @param {{ events: Happened[] }} props */
 export function Happenings({ events }) {
-  return html`<section class="card wide"><h2>What happened</h2>
+  return html`<section class="card"><h2>What happened</h2>
     ${events.length === 0 && html`<p class="soft">Nothing in this time.</p>`}
     <div class="scroll"><table><tbody>${events.map(
       (one) => html`<tr><td class="text"><${Time} at=${new Date(one.at).toISOString()} /></td>

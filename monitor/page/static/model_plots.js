@@ -25,9 +25,22 @@ const power = (value) => (value === null || value === undefined ? "–" : `10^${
 /** Such as 10². @param {number} value */
 const powerTick = (value) => `10${[...String(value)].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)] ?? "⁻").join("")}`;
 
+/** When an alert fired: spans of the history of evidence. @param {any} past @returns {import("page/plots/time.js").Shade[]} */
+function firing(past) {
+  const detectors = /** @type {any[]} */ (Object.values(past.detectors));
+  const spans = /** @type {import("page/plots/time.js").Shade[]} */ ([]);
+  past.to.forEach((/** @type {string} */ to, /** @type {number} */ at) => {
+    if (!detectors.some((of) => of.firing[at])) return;
+    const last = spans.at(-1);
+    if (last && last.to === Date.parse(past.to[at - 1])) last.to = Date.parse(to);
+    else spans.push({ from: Date.parse(to), to: Date.parse(to), tone: "bad" });
+  });
+  return spans;
+}
+
 /** The evidence of each detector. @param {{ evidence: any, shared: Shared }} props one version of `GET /v1/models/{model}/evidence` */
 export function EvidencePlot({ evidence, shared }) {
-  const { times, lines } = useMemo(() => {
+  const { times, lines, fires } = useMemo(() => {
     const past = evidence.history;
     const named = Object.entries(past.detectors);
     return {
@@ -35,18 +48,17 @@ export function EvidencePlot({ evidence, shared }) {
       lines: [
         ...named.map(([name, of]) => ({
           name: DETECTORS[name] ?? name,
-          // After an alarm evidence starts again at nothing; while the alert fires, it is shown at the line at least.
-          values: of.log10_evidence.map((/** @type {number | null} */ value, /** @type {number} */ at) =>
-            Math.max(value ?? FLOOR, FLOOR, of.firing[at] ? of.log10_line[at] : FLOOR),
-          ),
+          values: of.log10_evidence.map((/** @type {number | null} */ value) => Math.max(value ?? FLOOR, FLOOR)),
         })),
         { name: "an alert fires", values: named[0]?.[1].log10_line ?? [], level: true },
       ],
+      fires: firing(past),
     };
   }, [evidence]);
+  const shades = useMemo(() => [...fires, ...(shared.shades ?? [])], [fires, shared.shades]);
   return html`<section class="card wide"><h2>Evidence</h2>
-    <${TimePlot} title="Evidence of each detector against the model, and the line at which the budget of false alarms lets an alert fire" times=${times} lines=${lines} shared=${shared} least=${FLOOR} most=${2} whole written=${power} ticks=${powerTick} height=${240} />
-    <p class="soft"><small>Shaded: when the change may have come. While an alert fires, its evidence is shown at the line at least. ${evidence.resting ?? ""} ${evidence.shock?.sentence ?? ""}</small></p>
+    <${TimePlot} title="Evidence of each detector against the model, and the line at which the budget of false alarms lets an alert fire" times=${times} lines=${lines} shared=${{ ...shared, shades }} least=${FLOOR} most=${2} whole written=${power} ticks=${powerTick} height=${240} />
+    <p class="soft"><small>Shaded at a mark "change": when the change may have come; shaded since a mark "alert": an alert fires, until the data speak against it. At an alarm evidence starts again at nothing. ${evidence.resting ?? ""} ${evidence.shock?.sentence ?? ""}</small></p>
   </section>`;
 }
 

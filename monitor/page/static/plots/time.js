@@ -15,7 +15,7 @@ const DASHES = [[], [9, 3], [2, 3], [9, 3, 2, 3]];
 
 /**
  * @typedef {{ at: number, text: string, tone?: string }} Mark  what happened, at milliseconds
- * @typedef {{ from: number, to: number }} Shade  a range in which something happened, in milliseconds
+ * @typedef {{ from: number, to: number, tone?: string }} Shade  a range in which something happened, in milliseconds
  * @typedef {{ name: string, values: (number | null)[], lower?: (number | null)[], upper?: (number | null)[], level?: boolean }} Line
  *   level: a line to compare the others with
  * @typedef {{ range: [number, number], onRange: (range: [number, number] | null) => void, marks?: Mark[], shades?: Shade[],
@@ -32,8 +32,8 @@ const placeOf = (plot, at) => plot.valToPos(at / 1000, "x", true);
 const drawShades = (shades) => (/** @type {any} */ plot) => {
   const { ctx, bbox } = plot;
   ctx.save();
-  ctx.fillStyle = `${colour("--warn")}2e`;
-  for (const { from, to } of shades) {
+  for (const { from, to, tone } of shades) {
+    ctx.fillStyle = tone ? `${colour(`--${tone}`)}14` : `${colour("--warn")}2e`;
     const left = Math.max(placeOf(plot, from), bbox.left);
     const width = Math.min(placeOf(plot, to), bbox.left + bbox.width) - left;
     if (width > 0) ctx.fillRect(left, bbox.top, Math.max(width, 2), bbox.height);
@@ -52,6 +52,7 @@ const drawMarks = (marks) => (/** @type {any} */ plot) => {
     .toSorted((one, other) => one.x - other.x);
   ctx.save();
   ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
   let [end, row, said] = [Number.NEGATIVE_INFINITY, 0, ""];
   for (const { x, text, tone } of inside) {
     ctx.strokeStyle = ctx.fillStyle = colour(tone ? `--${tone}` : "--soft");
