@@ -1,6 +1,6 @@
 /* How often predictions came true: bins, the CORP curve and its band, how many predictions there are, what the test says, and where it is wrong. */
 
-import { Numbers } from "page/ui.js";
+import { Numbers } from "page/parts.js";
 import { html, useState } from "page/vendor/preact.js";
 import { count, number, percent } from "page/words.js";
 
