@@ -7,12 +7,18 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from monitor.http.problems import Problem
+from monitor.http.responses import Responses
 from monitor.http.services import Services
 
 EVENT_STREAM: Final = "text/event-stream"
 POLL_SECONDS: Final = 0.5
 """Less than the grace that requests have at the end."""
 HEARTBEAT_SECONDS: Final = 15.0
+
+
+def event_response(example: str) -> Responses:
+    """The ``responses`` entry of a stream. Its schema is empty: that would be of one event."""
+    return {200: {"description": "Events", "content": {EVENT_STREAM: {"schema": {}, "example": example}}}}
 
 
 class EventStream(StreamingResponse):

@@ -111,7 +111,7 @@ class Services:
         limits = self.limits
         self.map_hashes: dict[str, str] = {}
         self.open_streams = 0
-        self.evaluations = DifferentSnapshots()
+        self.evaluations = DifferentSnapshots(self.clock.now_ms())
         self._view = SnapshotView(self.evaluator.latest)
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)

@@ -76,16 +76,22 @@ class SnapshotView:
 
 
 class DifferentSnapshots:
-    """Counts the snapshots that differ from the one before in more than their time. Any thread."""
+    """Counts the snapshots that differ from the one before in more than their time. Any thread.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    first
+        Where the count begins: that of no earlier process is to be met again, so a time.
+    """
+
+    def __init__(self, first: int) -> None:
         self._lock = threading.Lock()
         # Weakly: while no stream is open, nobody would let an old one go.
         self._last: weakref.ref[Snapshot] | None = None
-        self._number = 0
+        self._number = first
 
     def number(self, latest: Snapshot) -> int:
-        """How many there were with the latest. It goes through all reports of a new one."""
+        """The number of the last one that differs. It goes through all reports of a new one."""
         with self._lock:
             last = None if self._last is None else self._last()
             if last is not latest:

@@ -58,18 +58,18 @@ def test_an_event_comes_with_each_change(service: Alerts) -> None:
     with ApiServer(service.app(is_stopping=lambda: stopping)) as server, closing(Listener(server)) as listener:
         assert listener.answer.headers["content-type"].startswith("text/event-stream")
         began = listener.next()
-        assert began == {"evaluated_at": "2027-01-15T08:00:01.000Z", "evaluation": 1, "alert": 0}
+        assert began == {"evaluated_at": "2027-01-15T08:00:01.000Z", "evaluation": NOW_MS + 1, "alert": 0}
         service.show(with_evidence(first, {("churn", "7"): evidence(calibration=evidence_level(3.5))}))
-        assert listener.next() == {**began, "evaluation": 2}
+        assert listener.next() == {**began, "evaluation": NOW_MS + 2}
         service.fire()
-        assert listener.next() == {**began, "evaluation": 2, "alert": 1}
+        assert listener.next() == {**began, "evaluation": NOW_MS + 2, "alert": 1}
         stopping = True
         with pytest.raises(AssertionError, match="the stream ended"):
             listener.next()
 
 
 def test_an_evaluation_without_anything_new_is_no_change() -> None:
-    first, count = snapshot([report()]), DifferentSnapshots()
+    first, count = snapshot([report()]), DifferentSnapshots(0)
     again = replace(first, number=2, models={name: replace(one, evaluated_ms=9) for name, one in first.models.items()})
     new = with_evidence(again, {("churn", "7"): evidence(calibration=evidence_level(3.5))})
     others = [snapshot([report()], number=3), snapshot([report(), report(model="fraud")])]

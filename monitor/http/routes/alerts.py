@@ -13,7 +13,7 @@ from monitor.access.model import Role
 from monitor.errors import StoreUnavailable, UnknownAlert
 from monitor.http.alert_schemas import AlertBody, AlertsBody, change_of, document_of, summaries_of
 from monitor.http.authorization import Of, needs, principal_of, readable
-from monitor.http.event_stream import EVENT_STREAM, HEARTBEAT_SECONDS, POLL_SECONDS, EventStream
+from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import NoteBody
 from monitor.http.request_parsing import (
@@ -33,7 +33,6 @@ from monitor.http.responses import (
     problems,
     tagged,
     tagged_response,
-    text_response,
 )
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
@@ -108,7 +107,7 @@ async def alerts(request: Request, services: ServicesOf, query: Annotated[Alerts
     "came after it, as browsers do by themselves. Without it the stream begins with the next change. It ends after a "
     "while, and with the service: connect again. A comment comes every 15 seconds.",
     response_class=StreamingResponse,
-    responses=text_response(EVENT_STREAM, "Events", _EVENT) | problems(422, 503),
+    responses=event_response(_EVENT) | problems(422, 503),
     openapi_extra={
         "parameters": [
             {

@@ -11,16 +11,16 @@ from monitor.access.model import Role
 from monitor.errors import StoreUnavailable
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, needs, readable
-from monitor.http.event_stream import EVENT_STREAM, HEARTBEAT_SECONDS, POLL_SECONDS, EventStream
+from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import NO_PARAMETERS
-from monitor.http.responses import encode_json, problems, text_response
+from monitor.http.responses import encode_json, problems
 from monitor.http.services import Services, ServicesOf
 
 router: Final = APIRouter(tags=["operation"])
 
 _CHANGES_AT_ONCE: Final = 100
-_EVENT: Final = 'data: {"evaluated_at":"2026-11-21T08:05:13.000Z","evaluation":1207,"alert":17}\n\n'
+_EVENT: Final = 'data: {"evaluated_at":"2026-11-21T08:05:13.000Z","evaluation":1795334713001,"alert":17}\n\n'
 
 
 @router.get(
@@ -32,7 +32,7 @@ _EVENT: Final = 'data: {"evaluated_at":"2026-11-21T08:05:13.000Z","evaluation":1
     "changed. An event comes at the start, with each change, and every 15 seconds. The numbers are those of this "
     "process: compare those of one stream alone. It ends after a while, and with the service: connect again.",
     response_class=StreamingResponse,
-    responses=text_response(EVENT_STREAM, "Events", _EVENT) | problems(422, 503),
+    responses=event_response(_EVENT) | problems(422, 503),
 )
 async def updates(request: Request, services: ServicesOf) -> Response:
     models, newest = readable(request), await services.lookups.run(services.alerts.newest_change)
