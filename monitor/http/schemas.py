@@ -367,6 +367,13 @@ class PolicyBody(Body):
     classes: list[str] = field([], "its classes, each a segment class=...; empty if binary")
 
 
+class ServesBody(Body):
+    """The recalibration map that serves a version."""
+
+    map: str = field("rc_5e2c8f0b7d1a4936", "its id")
+    method: str = field("beta", "by which it was made")
+
+
 class VersionBody(Body):
     """A version of a model, with its segments and windows."""
 
@@ -374,6 +381,14 @@ class VersionBody(Body):
     segments: list[str] = field(["all", "region=eu"])
     windows: list[str] = field(["1h", "24h", "7d"])
     evidence: EvidenceStateBody = field(EvidenceStateBody.example(), "what the evidence on it says")
+    predictions_per_day: float | None = field(
+        20534.0,
+        "rate of predictions in the longest window of at most a day, or in the shortest; null while there is none",
+    )
+    label_coverage: float | None = field(
+        0.886870556151, "share of the predictions of that window whose outcome is known or implied"
+    )
+    serves: ServesBody | None = field(ServesBody.example(), "null: predictions are used as they are")
 
 
 class HoldBody(Body):
@@ -397,6 +412,7 @@ class ModelBody(Body):
         "measured: a report has measures; insufficient: reports, but too little data for any; "
         "failed: no report could be made; waiting: no events yet",
     )
+    labels: dict[str, str] = field({"team": "payments"}, "the setting `labels` of the model")
     current_version: str | None = field("7", "the version of a report that names none")
     versions: list[VersionBody] = field([VersionBody.example()])
     watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time read, RFC 3339")

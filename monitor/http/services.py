@@ -53,6 +53,8 @@ class Services:
         Computes the report of the data in a request.
     declared
         Names of the models that the settings declare: they are listed before their first event.
+    labels
+        What the settings call a model, such as its team: model -> label -> value, of those that have any.
     decoder
         Makes a decoder with the stream's own limits.
     authenticator
@@ -91,6 +93,7 @@ class Services:
     evaluate: Callable[..., Report | ClassReport] = evaluate
     false_alarms_per_year: float = 1.0
     declared: Sequence[str] = ()
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     decoder: Callable[[], Decoder] = Decoder
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)

@@ -273,6 +273,12 @@ class RecalibrationStore:
         with self._database.reading() as connection:
             return servings.champions(connection)
 
+    def methods(self, map_ids: Collection[str]) -> Mapping[str, str]:
+        """Return the method by which each of these maps was made, by its id."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(REFITS.c.id, REFITS.c.method).where(REFITS.c.id.in_(map_ids)))
+            return {row.id: row.method for row in rows}
+
     def overview(self) -> Overview:
         """Return champions, candidates and counts of refits. Reads no comparison and no map."""
         with self._database.reading() as connection:

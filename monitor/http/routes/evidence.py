@@ -119,7 +119,7 @@ async def fleet(request: Request, services: ServicesOf, query: Annotated[FleetQu
             of_row = above.get((row["model"], row["version"]))
             row["above_line"] = [None] * steps if of_row is None else _numbers(of_row)
         body = {"step": _duration(step_ms), "times": _times(ends_ms), "versions": rows}
-        return tagged_response(request, tagged(body))
+        return tagged_response(request, tagged(body), compress=True)
 
     return await services.lookups.run(read)
 
