@@ -214,7 +214,7 @@ function Model({ roles }) {
     </div>
     <div class="grid">
       ${of_version?.history && html`<${EvidencePlot} evidence=${of_version} ...${plot} />`}
-      ${diagrams.data && html`<section class="card"><${Reliability} title="How often predictions came true" data=${diagrams.data} /></section>`}
+      ${diagrams.data?.diagrams && html`<section class="card"><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
       ${report.data && html`<${Report} report=${report.data} measures=${measures.data?.measures ?? []} />`}
       ${points.length > 0 && html`<${PriorPlot} points=${points} ...${plot} />`}
       ${main.map((name) => html`<${MeasurePlot} key=${name} name=${name} title=${titles.get(name)?.title ?? name} help=${titles.get(name)?.help} points=${points} ...${plot} />`)}
