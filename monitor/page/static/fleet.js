@@ -1,8 +1,9 @@
 /* All models and versions, the worst first. */
 
 import { modelPath, ROOT } from "page/api.js";
+import { State, Time } from "page/parts.js";
 import { Sparkline } from "page/plots/sparkline.js";
-import { Problem, State, show, Time, useAnswer } from "page/ui.js";
+import { Problem, show, useAnswer } from "page/ui.js";
 import { html, useEffect, useMemo, useRef, useState } from "page/vendor/preact.js";
 import { percent, plural, short } from "page/words.js";
 

@@ -2,9 +2,10 @@
 
 import { modelPath, ROOT, sendJson, withQuery } from "page/api.js";
 import { Ask } from "page/dialog.js";
+import { Power, State, Time, toneOf } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { TimePlot } from "page/plots/time.js";
-import { may, Power, Problem, State, show, Time, toneOf, useAnswer } from "page/ui.js";
+import { may, Problem, show, useAnswer } from "page/ui.js";
 import { html, useMemo, useState } from "page/vendor/preact.js";
 import { certain, count, interval, number, percent, sentence, short } from "page/words.js";
 

@@ -1,7 +1,7 @@
 /* How often predictions came true: bins, the CORP curve and its band, how many predictions there are, and what the exact test says. */
 
+import { Numbers } from "page/parts.js";
 import { LEFT, pathOf, rowsOf, SIZE, STRIP, scaleOf, ticksOf, WIDTH } from "page/plots/svg.js";
-import { Numbers } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 import { count, number, percent } from "page/words.js";
 

@@ -1,6 +1,6 @@
 /* Values over time. All plots of a page share the range of time and the place of the pointer. */
 
-import { Numbers } from "page/ui.js";
+import { Numbers } from "page/parts.js";
 import { html, useEffect, useRef } from "page/vendor/preact.js";
 import { number, utcTime } from "page/words.js";
 

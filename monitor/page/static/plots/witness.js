@@ -1,7 +1,7 @@
 /* Where a model is wrong: how many more came true than were predicted, by prediction, and the ranges that smCE's witness names. */
 
+import { Numbers } from "page/parts.js";
 import { barOf, LEFT, pathOf, SIZE, STRIP, scaleOf, ticksOf, WIDTH } from "page/plots/svg.js";
-import { Numbers } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 import { count, number, percent } from "page/words.js";
 
