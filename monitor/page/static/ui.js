@@ -1,6 +1,7 @@
 /* What all pages of the service have in common: the frame, questions to the service, failures, the log-in. */
 
 import { Failure, ROOT, send, sendJson } from "page/api.js";
+import { watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
 import { sentence } from "page/words.js";
 
@@ -154,5 +155,6 @@ function Frame({ place, page: Page }) {
 
 /** Show a page. @param {string} place @param {(props: { roles: string[] }) => any} page */
 export function show(place, page) {
+  watchScrollers();
   render(html`<${Frame} place=${place} page=${page} />`, document.body);
 }
