@@ -439,6 +439,20 @@ class ModelsBody(Body):
     )
 
 
+class PipelineBody(Body):
+    """The state of reading events, of one replica."""
+
+    phase: Literal["starting", "running", "source_unavailable", "store_unavailable", "stopped", "failed"] = field(
+        "running", "running: events are read and saved; otherwise `detail` says why not"
+    )
+    detail: str = field("", "what is wrong and what to do; empty where nothing is")
+    partitions: list[int] = field([0, 1, 2, 3], "partitions of the log that this replica reads")
+    records_behind: int | None = field(
+        120, "records in these partitions that are not read yet; null while nothing is read"
+    )
+    saved_at: str | None = field("2026-11-20T18:00:02.000Z", "last checkpoint, RFC 3339; null before the first")
+
+
 class ReplicaBody(Body):
     """A replica."""
 

@@ -13,7 +13,7 @@ from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
 from monitor.http.limits import ConcurrencyLimit, Limits
 from monitor.http.request_log import RefusedRequests, Traffic
-from monitor.http.snapshots import SnapshotView
+from monitor.http.snapshots import DifferentSnapshots, SnapshotView
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
@@ -75,7 +75,9 @@ class Services:
     map_hashes
         SHA-256 of maps that were served before, by id: a map never changes.
     open_streams
-        Streams of alerts that are open.
+        Streams of events that are open.
+    evaluations
+        Counts the snapshots that brought something new.
     authorization
         Identifies callers and refuses requests.
     """
@@ -109,6 +111,7 @@ class Services:
         limits = self.limits
         self.map_hashes: dict[str, str] = {}
         self.open_streams = 0
+        self.evaluations = DifferentSnapshots(self.clock.now_ms())
         self._view = SnapshotView(self.evaluator.latest)
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)
