@@ -150,7 +150,7 @@ function Fleet() {
   const counted = new Map(FILTERS.map((state) => [state, 0]));
   for (const row of all) counted.set(row.state, (counted.get(row.state) ?? 0) + 1);
   return html`<${Problem} failure=${failure} stale />
-    <h1 hidden>Fleet</h1>
+    <h1 class="unseen">Fleet</h1>
     <div class="bar">
       <input type="search" ref=${search} value=${view.text} placeholder="Search  /" aria-label="Search models" onInput=${(/** @type {any} */ event) => change({ text: event.target.value })} />
       ${FILTERS.filter((state) => counted.get(state)).map((state) => html`<button type="button" aria-pressed=${view.state === state} onClick=${() => change({ state: view.state === state ? "" : state })}><${State} state=${state} /> ${counted.get(state)}</button>`)}
