@@ -1,9 +1,8 @@
-"""HTML pages: their files, their headers, and which requests prefer them."""
+"""HTML pages: their headers, and which requests prefer them."""
 
 import base64
 import hashlib
 import re
-from importlib.resources import files
 from typing import Any, Final
 
 from fastapi import Request
@@ -16,9 +15,6 @@ SEE_PAGE: Final[dict[int | str, dict[str, Any]]] = {
 """The ``responses`` entry of a route that uses :func:`see_page`."""
 
 _JSON: Final = "application/json"
-
-_INCLUDE: Final = re.compile(r"(?:/\*|<!--) @include ([a-z.]+) (?:\*/|-->)")
-"""A comment in a page, to be replaced by a file that pages share."""
 
 
 def accept_weights(header: str) -> dict[str, float]:
@@ -73,13 +69,6 @@ def see_page(request: Request, path: str = "") -> Response:
     return Response(status_code=303, headers={"location": root_of(request) + path, "vary": "Accept"})
 
 
-def read_page(name: str) -> str:
-    """A page of this package, with the shared style sheet, script and log-in form included."""
-    folder = files("monitor.http")
-    page = (folder / name).read_text(encoding="utf-8")
-    return _INCLUDE.sub(lambda match: (folder / match[1]).read_text(encoding="utf-8").rstrip("\n"), page)
-
-
 def page_headers(page: str) -> dict[str, str]:
     """Headers of a page: it loads nothing from other sites, and is revalidated each time."""
     return {"content-security-policy": _policy(page), "cache-control": "no-cache"}
@@ -96,7 +85,7 @@ def _policy(page: str) -> str:
 
 def content_hashes(page: str, tag: str) -> str:
     """Hashes of the text between these tags, as sources of a content security policy."""
-    return " ".join(_hash(inner) for inner in re.findall(rf"<{tag}(?: [^>]*)?>(.+?)</{tag}>", page, re.DOTALL))
+    return " ".join(_hash(inner) for inner in re.findall(rf"<{tag}(?: [^>]*)?>(?!</)(.+?)</{tag}>", page, re.DOTALL))
 
 
 def _hash(text: str) -> str:

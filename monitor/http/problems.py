@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import uuid
 from collections.abc import Mapping
 from html import escape
@@ -20,7 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor import errors
 from monitor.access.model import Principal, Role
-from monitor.http.html import page_headers, read_page, root_of, wants_page
+from monitor.http.html import page_headers, root_of, wants_page
+from monitor.page.assets import service_page
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -47,9 +47,6 @@ _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
     (errors.ProviderUnavailable, 503, "provider-unavailable"),
 )
 """Errors whose message is for the caller. Any other one is a fault of the service."""
-
-_PAGE: Final = read_page("problem.html")
-_PAGE_TEXTS: Final = re.compile(r"\{(ROOT|STATUS|TITLE|DETAIL)\}")
 
 _log = structlog.get_logger(__name__)
 
@@ -134,8 +131,8 @@ def _response(problem: Problem, request: Request) -> Response:
     """The answer: for a browser a page, which has the log-in form where a log-in is needed, and then loads again."""
     if not wants_page(request):
         return problem.response(request.url.path)
-    texts = {"ROOT": root_of(request), "STATUS": str(problem.status), "TITLE": problem.title, "DETAIL": problem.detail}
-    page = _PAGE_TEXTS.sub(lambda match: escape(texts[match[1]]), _PAGE)
+    content = f"<main><h1>{problem.status} {problem.title}</h1>\n<p>{escape(problem.detail)}</p></main>"
+    page = service_page("problem", root_of(request), content)
     return Response(_to_bytes(page), problem.status, page_headers(page) | problem.all_headers(), "text/html")
 
 

@@ -39,7 +39,10 @@ def media_type(name: str) -> str | None:
     return next((media for ending, media in _TYPES.items() if name.endswith(ending)), None)
 
 
-def service_page(page: str, root: str) -> str:
+_SCRIPTS_NEEDED: Final = "<noscript>This page needs JavaScript; the numbers are in the REST interface.</noscript>"
+
+
+def service_page(page: str, root: str, content: str = _SCRIPTS_NEEDED) -> str:
     """The document of a page of the service.
 
     Parameters
@@ -48,12 +51,15 @@ def service_page(page: str, root: str) -> str:
         Its module, without ``.js``.
     root
         The relative path to the root of the service, which ends with ``/``.
+    content
+        HTML of the body, until the module shows something else.
     """
     base = f"{root}assets/{version()}/"
     modules = [name for name in assets() if name.endswith(".js") and name != _UPLOT]
     return _document(
         root,
         {"page/": base},
+        content=content,
         styles="".join(f'<link rel="stylesheet" href="{base}{name}">\n' for name in _styles()),
         scripts=f'<script src="{base}{_UPLOT}" defer></script>\n'
         f'<script type="module" src="{base}{page}.js"></script>\n'
@@ -81,7 +87,13 @@ def single_file(page: str, title: str, document: Mapping[str, Any]) -> str:
 
 
 def _document(
-    root: str, imports: Mapping[str, str], *, styles: str, scripts: str, title: str = "Calibration monitor"
+    root: str,
+    imports: Mapping[str, str],
+    *,
+    styles: str,
+    scripts: str,
+    title: str = "Calibration monitor",
+    content: str = _SCRIPTS_NEEDED,
 ) -> str:
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -90,9 +102,7 @@ def _document(
         f'<title>{html.escape(title)}</title>\n<link rel="icon" href="data:,">\n'
         f"{styles}"
         f'<script type="importmap">{json.dumps({"imports": imports})}</script>\n{scripts}'
-        f'</head>\n<body data-root="{html.escape(root)}">\n<noscript>This page needs JavaScript; '
-        "the numbers are in the REST interface.</noscript>\n"
-        "</body>\n</html>\n"
+        f'</head>\n<body data-root="{html.escape(root)}">\n{content}\n</body>\n</html>\n'
     )
 
 

@@ -101,7 +101,7 @@ def test_kernels_are_read_where_they_were_compiled(stages: dict[str, Stage]) -> 
 
 def test_the_build_sees_the_package_and_little_else() -> None:
     patterns = ignore_patterns()
-    kept = ["pyproject.toml", "README.md", "LICENSE", "monitor/http/home.html", "monitor/stream/join_loops.py"]
+    kept = ["pyproject.toml", "README.md", "LICENSE", "monitor/page/static/style.css", "monitor/stream/join_loops.py"]
     kept += ["deploy/image/requirements.txt", "deploy/image/monitor.yaml"]
     gone = [".git/config", ".venv/bin/python", "tests/conftest.py", "docs/index.md", "deploy/monitor.yaml", ".env"]
     gone += ["monitor/compiled/__pycache__/join.cpython-312.pyc", "monitor/compiled/x.pyc", "monitor/x/y.nbi", "a.key"]

@@ -16,6 +16,9 @@ from tests.http.service import Client, Service, assert_problem
 
 PUBLIC = {
     ("GET", "/"),
+    ("GET", "/alerts"),
+    ("GET", "/alerts/{id}"),
+    ("GET", "/models/{model}"),
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/recalibrations"),

@@ -1,16 +1,13 @@
 """What a browser is told to make of each answer."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from monitor.http.html import content_hashes
 from monitor.http.routes.pages import docs_policy
-from monitor.http.server import ApiServer
 from tests.http.keys import Keys
 from tests.http.service import Client, Service
-from tests.http.test_refit_pages import browse
 from tests.snapshots import report, snapshot
 
 SERVICE = Service()
@@ -18,7 +15,7 @@ SERVICE.show(snapshot([report(window="24h")]))
 APP = SERVICE.app()
 HTTP = Client(APP)
 
-PAGES = ("/", "/recalibrations", "/recalibrations/rc_1", "/docs")
+PAGES = ("/", "/models/churn", "/alerts", "/alerts/al_1", "/recalibrations", "/recalibrations/rc_1", "/docs")
 DATA = ("/v1/models", "/v1/models/churn/report", "/v1/reports", "/v1/measures", "/v1/recalibrations", "/v1/audit")
 
 
@@ -65,16 +62,8 @@ def test_only_https_is_asked_for_again_by_https() -> None:
 def test_each_script_of_a_page_is_named_by_its_policy(path: str) -> None:
     answer = HTTP.get(path)
     policy = answer.headers["content-security-policy"]
-    assert len(re.findall(r"<script>", answer.text)) == 1
+    # A script in the page itself: an import map, or the start of Swagger UI.
+    assert len(re.findall(r"<script(?: type=\"importmap\")?>", answer.text)) == 1
     assert content_hashes(answer.text, "script") in policy
     assert content_hashes(answer.text.replace("</script>", " </script>"), "script") not in policy
     assert docs_policy("<script>1</script>") != docs_policy("<script>2</script>")
-
-
-def test_docs_are_drawn_by_a_browser_under_their_policy(tmp_path: Path) -> None:
-    with ApiServer(APP, port=0) as server:
-        # It fails if the browser complains of anything that the policy kept it from.
-        document = browse(f"{server.url}/docs", tmp_path)
-    assert "operation-tag-content" in document
-    assert "Authorize" in document
-    assert "/v1/models/{model}/recalibrations" in re.sub(r"<[^>]*>|\u200b", "", document)

@@ -8,11 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.http.recalibration_schemas import RefitBody
-from monitor.http.server import ApiServer
 from monitor.store.schema import RECALIBRATION_MAPS
 from tests.http.refits import Refits
 from tests.http.service import Client, Service, assert_problem
-from tests.http.test_refit_pages import browse, words
 
 
 @pytest.fixture
@@ -97,16 +95,3 @@ def test_who_rolls_back_the_wrong_version_is_told_which_have_maps(client: Client
     refits.promote(candidate(refits, "7"), actor="ada", note="")
     # Without a version that of the newest predictions is meant, and its map is another.
     assert_problem(client.post("/v1/models/churn/rollback", json={}), 409, "version '8'", "maps serve the versions '7'")
-
-
-def test_the_page_offers_what_may_be_promoted_alone(refits: Refits, tmp_path: Path) -> None:
-    one, other = candidate(refits), candidate(refits)
-    with ApiServer(Service(refits=refits).app(), port=0) as server:
-        assert f"monitor promote {other}" in words(browse(f"{server.url}/recalibrations/{other}", tmp_path))
-        refits.promote(one, actor="ada", note="")
-        shown = words(browse(f"{server.url}/recalibrations/{other}", tmp_path))
-        listed = words(browse(f"{server.url}/recalibrations", tmp_path))
-    assert "monitor promote" not in shown
-    assert "cannot be promoted as things stand" in shown
-    assert "cannot be promoted as things stand" in listed
-    assert "waits to be promoted" not in listed

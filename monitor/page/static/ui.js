@@ -101,21 +101,25 @@ const PLACES = [
 
 /**
  * The frame of a page: who asks, where one may go, and the page itself once it is known who asks.
- * @param {{ place: string, page: (props: { roles: string[] }) => any }} props
+ * @param {{ place: string, page: (props: { roles: string[] }) => any, anybody: boolean }} props
  */
-function Frame({ place, page: Page }) {
+function Frame({ place, page: Page, anybody }) {
   const [session, setSession] = useState(/** @type {{ name: string, roles: string[] } | null} */ (null));
   const [why, setWhy] = useState("");
   const [failure, setFailure] = useState(/** @type {Failure | null} */ (null));
+  const wasKnown = useRef(false);
   const identify = async () => {
     try {
       setSession(await send("v1/session"));
+      wasKnown.current = true;
       setWhy("");
       setFailure(null);
     } catch (error) {
       const failed = /** @type {Failure} */ (error);
       if (failed.status === 401) {
-        setWhy(session ? `Your session is over. ${sentence(failed.detail)}` : "To see models and alerts, show who you are.");
+        const first = wasKnown.current ? `Your session is over. ${sentence(failed.detail)}` : "To see models and alerts, show who you are.";
+        wasKnown.current = false;
+        setWhy((before) => before || first);
         setSession(null);
       } else if (failed.status === 403) setWhy(`You are known, but may see nothing. ${sentence(failed.detail)}`);
       else setFailure(failed);
@@ -134,6 +138,7 @@ function Frame({ place, page: Page }) {
   }, []);
   const logOut = async () => {
     await send("v1/session", { method: "DELETE" });
+    wasKnown.current = false;
     setSession(null);
     setWhy("You are logged out.");
   };
@@ -148,11 +153,15 @@ function Frame({ place, page: Page }) {
     </header>
     <main>
       <${Problem} failure=${failure} />
-      ${why ? html`<${LogIn} why=${why} onDone=${identify} />` : session && html`<${Page} roles=${session.roles} />`}
+      ${why ? html`<${LogIn} why=${why} onDone=${identify} />` : (session || anybody) && html`<${Page} roles=${session?.roles ?? []} />`}
     </main>`;
 }
 
-/** Show a page. @param {string} place @param {(props: { roles: string[] }) => any} page */
-export function show(place, page) {
-  render(html`<${Frame} place=${place} page=${page} />`, document.body);
+/**
+ * Show a page.
+ * @param {string} place @param {(props: { roles: string[] }) => any} page
+ * @param {boolean} [anybody] also while it is not known who asks; roles is empty then
+ */
+export function show(place, page, anybody = false) {
+  render(html`<${Frame} place=${place} page=${page} anybody=${anybody} />`, document.body);
 }

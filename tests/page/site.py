@@ -1,0 +1,116 @@
+"""A small service for a browser: the API on real parts, with models, an alert and refits in its store."""
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Self
+
+from monitor.alarms.lifecycle import advance
+from monitor.http.limits import Limits
+from monitor.http.recalibration_schemas import RefitBody
+from monitor.http.server import ApiServer
+from monitor.store.alerts import Alert, AlertStore, Finding, save
+from tests.alarms.streams import Truth, stream
+from tests.http.keys import Keys
+from tests.http.refits import Refits
+from tests.http.service import Service
+from tests.snapshots import NOW_MS, evidence, evidence_level, report, snapshot, with_evidence
+
+CHANGE_MINUTE: Final = 150
+"""Of the predictions of churn, after which those for region=eu are too sure of themselves."""
+
+ROLES: Final = [
+    ("read",),
+    ("read:churn",),
+    ("write",),
+    ("write:fraud",),
+    ("promote",),
+    ("write", "promote"),
+    ("write", "promote:churn"),
+    ("read:org/model",),
+]
+"""Those of the keys that a service knows from its start."""
+
+SPANS: Final = [("churn", "8", "24h"), ("churn", "8", "1h"), ("fraud", "7", "24h"), ("org/model", "1", "24h")]
+
+
+class Site:
+    """A service at a URL. It can be stopped and started again at the same one.
+
+    Parameters
+    ----------
+    folder
+        Of its store.
+    keys
+        Its keys, which are made for all of :data:`ROLES`; None: access control is off.
+    """
+
+    def __init__(self, folder: Path, keys: Keys | None = None, *, limits: Limits | None = None) -> None:
+        self.refits = Refits(folder)
+        self.keys = keys or Keys()
+        for roles in ROLES:
+            self.keys(*roles)
+        kept = AlertStore(self.refits.database.database)
+        self.service = Service(refits=self.refits, alerts=kept, limits=limits or Limits(failures_per_minute=10**6))
+        if keys is not None:
+            self.service.authenticator = keys.authenticator(self.service.clock)
+        drawn = [report(*name, bins=10) for name in ((model, version, "", window) for model, version, window in SPANS)]
+        firing = evidence(calibration=evidence_level(6.4, raised=True))
+        self.service.show(
+            with_evidence(
+                snapshot(drawn),
+                {("churn", "8"): firing, ("fraud", "7"): evidence(calibration=evidence_level(0.4))},
+            )
+        )
+        self.alert = self.fire()
+        """An alert that fires about churn 8."""
+        self.champion = self.refit()
+        self.refits.promote(self.champion, actor="key:nightly", note="")
+        self.candidate = self.refit()
+        """A refit that waits for its promotion, after :attr:`champion`."""
+        self._server = ApiServer(self.service.app(), port=0)
+
+    @property
+    def url(self) -> str:
+        """Without a slash at the end."""
+        return self._server.url
+
+    def __enter__(self) -> Self:
+        self._server.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+        self.refits.close()
+
+    def stop(self) -> None:
+        """Answer nothing any more."""
+        self._server.stop()
+
+    def start(self) -> None:
+        """Answer again, at the same URL."""
+        self._server = ApiServer(self.service.app(), port=self._server.port)
+        self._server.start()
+
+    def fire(self, **more: Any) -> Alert:
+        """Add an alert, that fires, about churn 8 unless the arguments, fields of the finding, say otherwise."""
+        finding = replace(finding_of_shape(), **{"version": "8", **more})
+        alert = advance(None, finding, NOW_MS)
+        assert alert is not None
+        with self.refits.database.database.writing() as connection:
+            save(self.refits.database.database, connection, [(None, alert)], NOW_MS)
+        return alert
+
+    def refit(self, model: str = "churn") -> str:
+        """Add a refit whose map is better; its id."""
+        asked = self.refits.request(self.refits.make_request(model), actor="key:nightly")[0]
+        return self.refits.end(asked.id, comparison=RefitBody.example()["comparison"]).id
+
+
+@cache
+def finding_of_shape() -> Finding:
+    """A real finding about churn 7: predictions for region=eu are too sure of themselves since CHANGE_MINUTE."""
+    truth: Truth = lambda at, of, logit: 0.6 * logit if at >= CHANGE_MINUTE and of == "region=eu" else logit  # noqa: E731
+    events = {"region=eu": 20, "region=jp": 30, "region=us": 60}
+    findings, _ = stream(truth, of=events, lines={"calibration": 1e5}).explain()
+    return findings["calibration"]

@@ -1,0 +1,74 @@
+"""The pages of refits: what became of each, whether it is better, and what may be done with it."""
+
+from pathlib import Path
+
+from playwright.sync_api import Page, expect
+
+from monitor.http.recalibration_schemas import RefitBody
+from monitor.store.recalibrations import JobState
+from tests.page.site import Site
+
+
+def test_the_list_shows_how_far_each_refit_is(page: Page, site: Site) -> None:
+    refits = site.refits
+    failed = refits.request(refits.make_request("org/model"), actor="key:nightly")[0]
+    refits.end(failed.id, JobState.FAILED, reason="12 labelled events, at least 100 are needed")
+    queued = refits.request(refits.make_request("org/model"), actor="key:nightly")[0]
+    page.goto(f"{site.url}/recalibrations")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(4)
+    expect(rows.filter(has_text="failed")).to_contain_text("12 labelled events, at least 100")
+    expect(rows.filter(has_text="queued")).to_contain_text("0 %")
+    expect(rows.filter(has_text="candidate")).to_contain_text("waits for a promotion")
+    expect(rows.filter(has_text="queued").get_by_role("link").last).to_have_attribute(
+        "href", f"{site.url}/recalibrations/{queued.id}"
+    )
+
+
+def test_a_refit_is_shown_with_its_comparison_and_its_pictures(page: Page, tmp_path: Path) -> None:
+    comparison = RefitBody.example()["comparison"]
+    evidence = {**comparison["evidence"]["against_none"], "e_value": 1e25, "log10_e": 25.9}
+    segment = {"segment": "region=eu", "n": 900, "positives": 200, "none": {"smce": 0.1}, "challenger": {"smce": 0.01}}
+    few = {"fewer than 50 events": 3, "beyond the 100 largest": 1}
+    comparison = {
+        **comparison,
+        "segments": [segment],
+        "segments_left_out": few,
+        "evidence": {**comparison["evidence"], "against_champion": evidence},
+    }
+    with Site(tmp_path) as site:
+        asked = site.refits.request(site.refits.make_request("org/model"), actor="anonymous")[0]
+        site.refits.end(asked.id, comparison=comparison)
+        page.goto(f"{site.url}/recalibrations/{asked.id}")
+        main = page.locator("main")
+        for text in (
+            "candidate",
+            "The guard passed it",
+            "14,000",
+            "smCE",
+            "1025.9",  # a power of ten: the exponent is superscript
+            "Not compared: 3 segments, fewer than 50 events",
+            "Not compared: 1 segment, beyond the 100 largest",
+        ):
+            expect(main).to_contain_text(text)
+        picture = page.locator("figure img").first
+        assert picture.evaluate("(image) => image.decode().then(() => image.src)").endswith("/figures/reliability")
+
+
+def test_a_refit_that_nobody_knows_is_a_problem(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/recalibrations/rc_none")
+    expect(page.get_by_role("alert")).to_contain_text("no refit is called 'rc_none'")
+
+
+def test_a_candidate_that_may_not_be_promoted_is_offered_to_nobody(page: Page, tmp_path: Path) -> None:
+    with Site(tmp_path) as site:
+        other = site.refit()
+        button = page.get_by_role("button", name="Let it serve")
+        page.goto(f"{site.url}/recalibrations/{other}")
+        expect(button).to_be_visible()
+        site.refits.promote(site.candidate, actor="ada", note="")
+        page.reload()
+        expect(page.locator("main")).to_contain_text("It may not serve")
+        expect(button).to_have_count(0)
+        page.goto(f"{site.url}/recalibrations")
+        expect(page.locator("tbody tr").filter(has_text="candidate")).to_contain_text("It may not serve")
