@@ -142,7 +142,7 @@ function Model({ roles }) {
       html`${since && html`<${Later} title="Before and since the change"><div class="grid"><${BeforeAndSince} version=${version} segment=${segment} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} /></div></${Later}>`}
       ${of.segments.length > 1 && html`<${Later} title="For whom"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
       <${Later} title="Measures"><${Measures} asked=${asked} from=${from} to=${to} measures=${measures} shared=${shared} /></${Later}>
-      <${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} /><${Happenings} events=${events} />
+      <${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} points=${points} shared=${shared} /><${Happenings} events=${events} />
         ${model.versions.length > 1 && html`<${Versions} versions=${model.versions} version=${version} evidence=${versions} window=${window} segment=${segment} shared=${shared} onPick=${(/** @type {string} */ name) => change({ version: name, segment: null })} />`}</div></${Later}>`
     }
     <p class="soft"><small>Evaluated <${Time} at=${model.evaluated_at} relative />, settled to <${Time} at=${model.settled_to} />. <a href=${ROOT + withQuery(`${PATH}/report`, asked)}>This window's report</a></small></p>`;
