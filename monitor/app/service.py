@@ -203,6 +203,7 @@ class Service:
                         topics=make_topics(settings),
                         metrics=exposition.render,
                         declared=list(settings.models.declared),
+                        labels={name: of.labels for name, of in settings.models.declared.items() if of.labels},
                         decoder=partial(make_decoder, settings, self._clock),
                         clock=self._clock,
                         limits=_limits(settings),

@@ -48,6 +48,11 @@ def media_weight(request: Request, media: str) -> float:
     return next((weights[media_range] for media_range in ranges if media_range in weights), 0.0)
 
 
+def accepts_gzip(request: Request) -> bool:
+    """Whether an answer may be compressed."""
+    return accept_weights(request.headers.get("accept-encoding", "")).get("gzip", 0.0) > 0.0
+
+
 def wants_page(request: Request) -> bool:
     """Whether a request is a browser's on behalf of a person: a GET that prefers HTML to JSON."""
     return request.method == "GET" and media_weight(request, HTML) > media_weight(request, _JSON)

@@ -47,7 +47,7 @@ class Limits:
     requests_per_second
         Requests of one API key, or of one token's owner.
     streams, stream_seconds
-        Streams of alerts that are open at one time, and how long one is open: less than a request may take.
+        Streams of events that are open at one time, and how long one is open: less than a request may take.
     """
 
     report_bytes: int = 32 * 1024 * 1024
@@ -59,7 +59,7 @@ class Limits:
     request_seconds: float = 120.0
     failures_per_minute: int = 30
     requests_per_second: int = 500
-    streams: int = 32
+    streams: int = 100
     stream_seconds: float = 100.0
 
 

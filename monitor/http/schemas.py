@@ -278,6 +278,13 @@ class PointBody(Body):
         "prior_shift", "null where intervals, levels and verdict were not computed for this window"
     )
     severity: Severity | None = field("moderate")
+    offset: float | None = field(
+        -0.2612, "what has to be added to every logit: the prior; of the same windows as verdict"
+    )
+    offset_error: float | None = field(0.0233, "its standard error")
+    slope: float | None = field(1.012, "below 1 where the model is too sure: the shape; of the same windows as verdict")
+    slope_lower: float | None = field(0.975, "lower end of its 95% interval")
+    slope_upper: float | None = field(1.05, "upper end of its 95% interval")
     measures: dict[str, PastMeasureBody] = field(
         {"smce": PastMeasureBody.example()}, "by name, seven digits; empty where the data were insufficient"
     )
@@ -367,6 +374,13 @@ class PolicyBody(Body):
     classes: list[str] = field([], "its classes, each a segment class=...; empty if binary")
 
 
+class ServesBody(Body):
+    """The recalibration map that serves a version."""
+
+    map: str = field("rc_5e2c8f0b7d1a4936", "its id")
+    method: str = field("beta", "by which it was made")
+
+
 class VersionBody(Body):
     """A version of a model, with its segments and windows."""
 
@@ -374,6 +388,14 @@ class VersionBody(Body):
     segments: list[str] = field(["all", "region=eu"])
     windows: list[str] = field(["1h", "24h", "7d"])
     evidence: EvidenceStateBody = field(EvidenceStateBody.example(), "what the evidence on it says")
+    predictions_per_day: float | None = field(
+        20534.0,
+        "rate of predictions in the longest window of at most a day, or in the shortest; null while there is none",
+    )
+    label_coverage: float | None = field(
+        0.886870556151, "share of the predictions of that window whose outcome is known or implied"
+    )
+    serves: ServesBody | None = field(ServesBody.example(), "null: predictions are used as they are")
 
 
 class HoldBody(Body):
@@ -397,6 +419,7 @@ class ModelBody(Body):
         "measured: a report has measures; insufficient: reports, but too little data for any; "
         "failed: no report could be made; waiting: no events yet",
     )
+    labels: dict[str, str] = field({"team": "payments"}, "the setting `labels` of the model")
     current_version: str | None = field("7", "the version of a report that names none")
     versions: list[VersionBody] = field([VersionBody.example()])
     watermark: str | None = field("2026-11-20T18:00:00.000Z", "newest event time read, RFC 3339")
@@ -421,6 +444,20 @@ class ModelsBody(Body):
     partitions: list[int] = field(
         [0, 1, 2, 3], "partitions of the log that this process reads; reports are of the events in all partitions"
     )
+
+
+class PipelineBody(Body):
+    """The state of reading events, of one replica."""
+
+    phase: Literal["starting", "running", "source_unavailable", "store_unavailable", "stopped", "failed"] = field(
+        "running", "running: events are read and saved; otherwise `detail` says why not"
+    )
+    detail: str = field("", "what is wrong and what to do; empty where nothing is")
+    partitions: list[int] = field([0, 1, 2, 3], "partitions of the log that this replica reads")
+    records_behind: int | None = field(
+        120, "records in these partitions that are not read yet; null while nothing is read"
+    )
+    saved_at: str | None = field("2026-11-20T18:00:02.000Z", "last checkpoint, RFC 3339; null before the first")
 
 
 class ReplicaBody(Body):

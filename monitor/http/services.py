@@ -13,7 +13,7 @@ from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
 from monitor.http.limits import ConcurrencyLimit, Limits
 from monitor.http.request_log import RefusedRequests, Traffic
-from monitor.http.snapshots import SnapshotView
+from monitor.http.snapshots import DifferentSnapshots, SnapshotView
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
@@ -53,6 +53,8 @@ class Services:
         Computes the report of the data in a request.
     declared
         Names of the models that the settings declare: they are listed before their first event.
+    labels
+        What the settings call a model, such as its team: model -> label -> value, of those that have any.
     decoder
         Makes a decoder with the stream's own limits.
     authenticator
@@ -73,7 +75,9 @@ class Services:
     map_hashes
         SHA-256 of maps that were served before, by id: a map never changes.
     open_streams
-        Streams of alerts that are open.
+        Streams of events that are open.
+    evaluations
+        Counts the snapshots that brought something new.
     authorization
         Identifies callers and refuses requests.
     """
@@ -91,6 +95,7 @@ class Services:
     evaluate: Callable[..., Report | ClassReport] = evaluate
     false_alarms_per_year: float = 1.0
     declared: Sequence[str] = ()
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     decoder: Callable[[], Decoder] = Decoder
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
@@ -106,6 +111,7 @@ class Services:
         limits = self.limits
         self.map_hashes: dict[str, str] = {}
         self.open_streams = 0
+        self.evaluations = DifferentSnapshots(self.clock.now_ms())
         self._view = SnapshotView(self.evaluator.latest)
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)

@@ -1,5 +1,7 @@
 """The latest snapshot as the routes serve it: each body is encoded once per snapshot, on its first request."""
 
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -71,6 +73,38 @@ class SnapshotView:
             if report is not None:
                 view.reports.append(report)
         return views
+
+
+class DifferentSnapshots:
+    """Counts the snapshots that differ from the one before in more than their time. Any thread.
+
+    Parameters
+    ----------
+    first
+        Where the count begins: that of no earlier process is to be met again, so a time.
+    """
+
+    def __init__(self, first: int) -> None:
+        self._lock = threading.Lock()
+        # Weakly: while no stream is open, nobody would let an old one go.
+        self._last: weakref.ref[Snapshot] | None = None
+        self._number = first
+
+    def number(self, latest: Snapshot) -> int:
+        """The number of the last one that differs. It goes through all reports of a new one."""
+        with self._lock:
+            last = None if self._last is None else self._last()
+            if last is not latest:
+                self._number += last is None or not _is_same(last, latest)
+                self._last = weakref.ref(latest)
+            return self._number
+
+
+def _is_same(one: Snapshot, other: Snapshot) -> bool:
+    return one.models.keys() == other.models.keys() and all(
+        part.same_reports(other.models[model]) and part.same_summary(other.models[model])
+        for model, part in one.models.items()
+    )
 
 
 class ModelView(NamedTuple):

@@ -60,6 +60,8 @@ class Serving:
         self._reading = threading.Lock()
         """Held while the champions are read, so that a later read is not overwritten by an earlier one."""
         self._champions: Mapping[tuple[str, str], Champion] | None = None
+        self._methods: dict[str, str] = {}
+        """Of maps that serve or served, by id: that of a map never changes."""
         self._is_changed = False
         self._outage = Outage(
             _log,
@@ -81,6 +83,11 @@ class Serving:
     def served(self, model: str) -> list[Champion]:
         """Return the champion of each version of a model that ever had a map."""
         return [champion for (name, _), champion in self._read().items() if name == model]
+
+    def map_of(self, model: str, version: str) -> tuple[str, str] | None:
+        """Return the map that serves, its id and method; None if none does."""
+        map_id = self.champion(model, version).map_id
+        return None if map_id is None else (map_id, self._methods[map_id])
 
     def refresh(self) -> None:
         """Read the champions again."""
@@ -139,7 +146,11 @@ class Serving:
             self._outage.over()
 
     def _query(self) -> Mapping[tuple[str, str], Champion]:
-        return {(champion.model, champion.version): champion for champion in self._store.champions()}
+        champions = {(champion.model, champion.version): champion for champion in self._store.champions()}
+        new = {one.map_id for one in champions.values() if one.map_id is not None} - self._methods.keys()
+        if new:
+            self._methods |= self._store.methods(new)
+        return champions
 
     def _map(self, map_id: str) -> RecalibrationMap:
         loaded = self._cached_map(map_id)

@@ -268,10 +268,21 @@ class RecalibrationStore:
                 raise UnknownRecalibration(f"the refit {job_id} has no figure {name!r}; it has {names}")
         return svg
 
+    def servings(self, model: str, version: str) -> Sequence[servings.Serving]:
+        """Return what served a version and what serves it, the first first."""
+        with self._database.reading() as connection:
+            return servings.of_version(connection, model, version)
+
     def champions(self) -> Sequence[Champion]:
         """Return the champion of every model and version that ever had a map."""
         with self._database.reading() as connection:
             return servings.champions(connection)
+
+    def methods(self, map_ids: Collection[str]) -> Mapping[str, str]:
+        """Return the method by which each of these maps was made, by its id."""
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(REFITS.c.id, REFITS.c.method).where(REFITS.c.id.in_(map_ids)))
+            return {row.id: row.method for row in rows}
 
     def overview(self) -> Overview:
         """Return champions, candidates and counts of refits. Reads no comparison and no map."""

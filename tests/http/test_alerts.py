@@ -233,7 +233,7 @@ def test_streams_live_over_sockets_are_bounded_and_end_with_the_service(tmp_path
             *_, data = listener.until("data: ")
             assert alert.id in data
         with httpx.Client(base_url=server.url, timeout=PATIENCE_SECONDS) as http:
-            assert_problem(http.get("/v1/alerts/stream"), 503, "2 streams of alerts are open")
+            assert_problem(http.get("/v1/alerts/stream"), 503, "2 streams of events are open")
             first.close()
             # Its place is free once the server has noticed.
             eventually(lambda: third_opens(http))
@@ -248,7 +248,7 @@ def third_opens(http: httpx.Client) -> bool:
 
 
 def test_a_heartbeat_comes_where_nothing_changes(service: Alerts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("monitor.http.routes.alerts._HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr("monitor.http.routes.alerts.HEARTBEAT_SECONDS", 0.0)
     service.limits = Limits(stream_seconds=0.0)
     answer = service.client().get("/v1/alerts/stream")
     assert answer.text == "retry: 2000\nid: 0\n\n: \n\n"

@@ -142,6 +142,21 @@ def test_what_no_window_needs_is_let_go() -> None:
         assert panes.counts(series, slide_ms, first_ms, edge_ms)
 
 
+def test_a_window_that_moves_on_by_more_than_is_kept_is_summed_anew() -> None:
+    rng = np.random.default_rng(6)
+    few, plain = ClosedPanes({5_000: 20_000}, lambda _: POLICY), ClosedPanes(KEPT_MS, lambda _: POLICY)
+    for turn in zip(*Written(6).checkpoints(rng), strict=True):
+        for checkpoint in turn:
+            few.add_checkpoint(checkpoint)
+            plain.add_checkpoint(checkpoint)
+        for series in few.series():
+            edge_ms = few.edge_ms(series.model) // 5_000 * 5_000
+            if edge_ms > START_MS:
+                assert few.sum(series, 5_000, edge_ms - 20_000, edge_ms) == plain.sum(
+                    series, 5_000, edge_ms - 20_000, edge_ms
+                )
+
+
 def test_the_steps_of_a_model_are_its_narrowest_settled_panes() -> None:
     written = Written(8)
     panes = ClosedPanes(KEPT_MS, lambda _: POLICY)

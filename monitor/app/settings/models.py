@@ -124,6 +124,8 @@ class DeclaredModel(Section):
     sketch_features: Annotated[int, Field(ge=2, le=4096, multiple_of=2)] | None = None
     """Fourier features by which windows know the whole vectors of a model of classes, for its canonical error skce: 256
     are good. A pane then takes 8 (features + 64) bytes more for each class; null leaves it out."""
+    labels: dict[Text, Text] | None = None
+    """What pages show and filter models by, such as {team: payments, tier: gold}."""
     recalibration: DeclaredRefitSettings | None = None
     """How its recalibration maps are made, with the keys of `defaults.recalibration`."""
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from monitor.access.model import Role
 from monitor.errors import StoreUnavailable, UnknownAlert
 from monitor.http.alert_schemas import AlertBody, AlertsBody, change_of, document_of, summaries_of
 from monitor.http.authorization import Of, needs, principal_of, readable
+from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import NoteBody
 from monitor.http.request_parsing import (
@@ -33,7 +33,6 @@ from monitor.http.responses import (
     problems,
     tagged,
     tagged_response,
-    text_response,
 )
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
@@ -42,11 +41,7 @@ from monitor.store.alerts import Alert, AlertStore, Change, Kind
 router: Final = APIRouter(tags=["alerts"])
 
 _MAX_NOTE: Final = 2000
-_POLL_SECONDS: Final = 0.5
-"""Less than the grace that requests have at the end."""
-_HEARTBEAT_SECONDS: Final = 15.0
 _CHANGES_AT_ONCE: Final = 100
-_EVENT_STREAM: Final = "text/event-stream"
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _UNKNOWN: Final = {404: ("unknown-alert", "no alert is called 'al_17'")}
 _NOT_FIRING: Final = {
@@ -112,7 +107,7 @@ async def alerts(request: Request, services: ServicesOf, query: Annotated[Alerts
     "came after it, as browsers do by themselves. Without it the stream begins with the next change. It ends after a "
     "while, and with the service: connect again. A comment comes every 15 seconds.",
     response_class=StreamingResponse,
-    responses=text_response(_EVENT_STREAM, "Events", _EVENT) | problems(422, 503),
+    responses=event_response(_EVENT) | problems(422, 503),
     openapi_extra={
         "parameters": [
             {
@@ -130,14 +125,7 @@ async def stream(request: Request, services: ServicesOf) -> Response:
     newest = await services.lookups.run(store.newest_change)
     # A number of another store would wait for ever.
     after = min(_last_event_id(request, newest), newest)
-    if services.open_streams >= services.limits.streams:
-        raise Problem(
-            503,
-            "busy",
-            f"{services.limits.streams} streams of alerts are open, and that is all there may be; close one, or poll "
-            "GET /v1/alerts",
-        )
-    return _EventStream(services, models, after)
+    return EventStream(services, _events(services, models, after), "poll GET /v1/alerts")
 
 
 @router.get(
@@ -217,27 +205,6 @@ def _last_event_id(request: Request, newest: int) -> int:
     return int(text)
 
 
-class _EventStream(StreamingResponse):
-    """Counts the stream for as long as it is open."""
-
-    def __init__(self, services: Services, models: Collection[str] | None, after: int) -> None:
-        super().__init__(
-            _events(services, models, after),
-            media_type=_EVENT_STREAM,
-            # Or nginx keeps events back.
-            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
-        )
-        self._services = services
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events."""
-        self._services.open_streams += 1
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._services.open_streams -= 1
-
-
 async def _events(services: Services, models: Collection[str] | None, after: int) -> AsyncIterator[str]:
     loop, store = asyncio.get_running_loop(), services.alerts
     began = beat = loop.time()
@@ -254,13 +221,13 @@ async def _events(services: Services, models: Collection[str] | None, after: int
             after = change.number
             yield _event(change, alert)
         now = loop.time()
-        if changes or now >= beat + _HEARTBEAT_SECONDS:
+        if changes or now >= beat + HEARTBEAT_SECONDS:
             beat = now
             yield ": \n\n"
         if services.is_stopping() or now >= began + services.limits.stream_seconds:
             return
         if len(changes) < _CHANGES_AT_ONCE:
-            await asyncio.sleep(_POLL_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def _event(change: Change, alert: Alert) -> str:

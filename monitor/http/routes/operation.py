@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.http.authorization import Of, needs, public
-from monitor.http.html import accept_weights
+from monitor.http.html import accept_weights, accepts_gzip
 from monitor.http.problems import Problem
 from monitor.http.responses import problems, text_response
 from monitor.http.schemas import HealthBody, ReadyBody
@@ -68,7 +68,7 @@ async def readyz(services: ServicesOf) -> ReadyBody:
     | problems(),
 )
 async def scrape(request: Request, services: ServicesOf) -> Response:
-    compress = accept_weights(request.headers.get("accept-encoding", "")).get("gzip", 0.0) > 0.0
+    compress = accepts_gzip(request)
     # prometheus_client's own choose_encoder ignores the weights, and fails for a version such as abc.
     weights = accept_weights(request.headers.get("accept", ""))
     openmetrics = 0.0 < weights.get("application/openmetrics-text", 0.0) >= weights.get("text/plain", 0.0)

@@ -9,7 +9,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
 from monitor.http.authorization import public
-from monitor.http.html import HTML, accept_weights, content_hashes, page_headers, root_of
+from monitor.http.html import HTML, accepts_gzip, content_hashes, page_headers, root_of
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import NO_PARAMETERS
 from monitor.http.responses import problems, text_response
@@ -103,7 +103,7 @@ async def asset(request: Request, of: str, name: str) -> Response:
     media = media_type(name)
     if media is None or of != version() or name not in assets():
         raise Problem(404, "no-such-route", f"there is no file {name!r} of version {of!r}: load the page again")
-    if accept_weights(request.headers.get("accept-encoding", "")).get("gzip", 0.0) > 0.0:
+    if accepts_gzip(request):
         return Response(_compressed(name), headers=_FOR_GOOD | {"content-encoding": "gzip"}, media_type=media)
     return Response(assets()[name], headers=_FOR_GOOD, media_type=media)
 

@@ -2,8 +2,9 @@
 
 import { modelPath, ROOT, sendJson } from "page/api.js";
 import { Ask } from "page/dialog.js";
+import { Power, State, Time, toneOf } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
-import { may, Power, Problem, State, show, Time, toneOf, useAnswer } from "page/ui.js";
+import { may, Problem, show, useAnswer } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 import { certain, count, interval, number, percent, sentence } from "page/words.js";
 

@@ -1,7 +1,8 @@
 /* The alerts, the newest first. */
 
 import { modelPath, ROOT, send, withQuery } from "page/api.js";
-import { Power, Problem, State, show, Time, useAnswer } from "page/ui.js";
+import { Power, State, Time } from "page/parts.js";
+import { Problem, show, useAnswer } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 
 const STATES = ["open", "firing", "acknowledged", "pending", "resolved"];

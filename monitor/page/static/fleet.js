@@ -1,8 +1,9 @@
 /* All models and versions, the worst first. */
 
 import { modelPath, ROOT } from "page/api.js";
+import { State, Time } from "page/parts.js";
 import { Sparkline } from "page/plots/sparkline.js";
-import { Problem, State, show, Time, useAnswer } from "page/ui.js";
+import { Problem, show, useAnswer } from "page/ui.js";
 import { html, useEffect, useMemo, useRef, useState } from "page/vendor/preact.js";
 import { percent, plural, short } from "page/words.js";
 
@@ -149,7 +150,7 @@ function Fleet() {
   const counted = new Map(FILTERS.map((state) => [state, 0]));
   for (const row of all) counted.set(row.state, (counted.get(row.state) ?? 0) + 1);
   return html`<${Problem} failure=${failure} stale />
-    <h1 hidden>Fleet</h1>
+    <h1 class="unseen">Fleet</h1>
     <div class="bar">
       <input type="search" ref=${search} value=${view.text} placeholder="Search  /" aria-label="Search models" onInput=${(/** @type {any} */ event) => change({ text: event.target.value })} />
       ${FILTERS.filter((state) => counted.get(state)).map((state) => html`<button type="button" aria-pressed=${view.state === state} onClick=${() => change({ state: view.state === state ? "" : state })}><${State} state=${state} /> ${counted.get(state)}</button>`)}

@@ -2,8 +2,9 @@
 
 import { modelPath, ROOT, sendJson } from "page/api.js";
 import { Ask } from "page/dialog.js";
+import { Power, State, Time } from "page/parts.js";
 import { Progress, took, underWay, whatOf } from "page/refit_parts.js";
-import { may, Power, Problem, State, show, Time, useAnswer } from "page/ui.js";
+import { may, Problem, show, useAnswer } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 import { certain, count, interval, number, plural, sentence } from "page/words.js";
 

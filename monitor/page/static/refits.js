@@ -1,8 +1,9 @@
 /* The refits, the newest first. */
 
 import { modelPath, ROOT } from "page/api.js";
+import { State, Time } from "page/parts.js";
 import { Progress, took, whatOf } from "page/refit_parts.js";
-import { Problem, State, show, Time, useAnswer } from "page/ui.js";
+import { Problem, show, useAnswer } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 
 /** @param {{ roles: string[] }} props */

@@ -1,61 +1,11 @@
-/* What all pages have in common: the frame, times, states, failures, the log-in. */
+/* What all pages of the service have in common: the frame, questions to the service, failures, the log-in. */
 
 import { Failure, ROOT, send, sendJson } from "page/api.js";
+import { watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
-import { ago, localTime, sentence, utcTime } from "page/words.js";
+import { sentence } from "page/words.js";
 
-/** A state -> its tone, its sign (colour alone says nothing), its word. @type {Record<string, [string, string, string]>} */
-const STATES = {
-  firing: ["bad", "▲", "firing"],
-  acknowledged: ["seen", "◆", "acknowledged"],
-  pending: ["warn", "◐", "pending"],
-  resolved: ["good", "✓", "resolved"],
-  quiet: ["good", "✓", "nothing found"],
-  insufficient: ["", "…", "not enough data"],
-  waiting: ["", "…", "no events yet"],
-  stale: ["warn", "○", "stale"],
-  failed: ["bad", "✕", "failed"],
-  queued: ["", "…", "queued"],
-  running: ["warn", "◐", "running"],
-  candidate: ["warn", "◇", "candidate"],
-  champion: ["good", "✓", "serves"],
-  retired: ["", "·", "retired"],
-  rejected: ["bad", "✕", "rejected"],
-  rolled_back: ["", "↩", "rolled back"],
-};
-
-/** @param {{ state: string }} props */
-export function State({ state }) {
-  const [tone, sign, word] = STATES[state] ?? ["", "·", state];
-  return html`<span class=${`pill ${tone}`}><span aria-hidden="true">${sign}</span>${word}</span>`;
-}
-
-/** @param {string} state */
-export const toneOf = (state) => (STATES[state] ?? [""])[0];
-
-/** A time in the reader's zone, with UTC on hover. @param {{ at: string | null, relative?: boolean }} props */
-export function Time({ at, relative = false }) {
-  if (!at) return html`–`;
-  return html`<time datetime=${at} title=${utcTime(at)}>${relative ? ago(at) : localTime(at)}</time>`;
-}
-
-/** Evidence as a power of ten. @param {{ log10: number }} props */
-export const Power = ({ log10 }) => html`<span>10<sup>${log10.toFixed(1)}</sup></span>`;
-
-/** Numbers behind a plot; the rows are made when somebody looks. @param {{ title: string, heads: string[], rows: () => (string | number)[][] }} props */
-export function Numbers({ title, heads, rows }) {
-  const [open, setOpen] = useState(false);
-  return html`<details class="data" onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
-    <summary>Numbers: ${title}</summary>
-    ${
-      open &&
-      html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
-      <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
-      <tbody>${rows().map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
-    </table></div>`
-    }
-  </details>`;
-}
+export { Numbers, Power, State, Time, toneOf } from "page/parts.js";
 
 /**
  * What a path answers, asked again every so often while the page is seen. Equal answers draw nothing; the last one stays until
@@ -214,5 +164,6 @@ function Frame({ place, page: Page, anybody }) {
  * @param {boolean} [anybody] also while it is not known who asks; roles is empty then
  */
 export function show(place, page, anybody = false) {
+  watchScrollers();
   render(html`<${Frame} place=${place} page=${page} anybody=${anybody} />`, document.body);
 }

@@ -1,6 +1,6 @@
 /* Evidence of one version over some days, in a line of text's height. */
 
-import { toneOf } from "page/ui.js";
+import { toneOf } from "page/parts.js";
 import { html } from "page/vendor/preact.js";
 
 const WIDTH = 168;

@@ -1,0 +1,76 @@
+/* Small parts that pages and files are made of: states, times, powers of ten, numbers behind plots. They ask for nothing. */
+
+import { html, useState } from "page/vendor/preact.js";
+import { ago, localTime, utcTime } from "page/words.js";
+
+/** A state -> its tone, its sign (colour alone says nothing), its word. @type {Record<string, [string, string, string]>} */
+const STATES = {
+  firing: ["bad", "▲", "firing"],
+  acknowledged: ["seen", "◆", "acknowledged"],
+  pending: ["warn", "◐", "pending"],
+  resolved: ["good", "✓", "resolved"],
+  quiet: ["good", "✓", "nothing found"],
+  insufficient: ["", "…", "not enough data"],
+  waiting: ["", "…", "no events yet"],
+  stale: ["warn", "○", "stale"],
+  failed: ["bad", "✕", "failed"],
+  queued: ["", "…", "queued"],
+  running: ["warn", "◐", "running"],
+  candidate: ["warn", "◇", "candidate"],
+  champion: ["good", "✓", "serves"],
+  retired: ["", "·", "retired"],
+  rejected: ["bad", "✕", "rejected"],
+  rolled_back: ["", "↩", "rolled back"],
+};
+
+/** @param {{ state: string }} props */
+export function State({ state }) {
+  const [tone, sign, word] = STATES[state] ?? ["", "·", state];
+  return html`<span class=${`pill ${tone}`}><span aria-hidden="true">${sign}</span>${word}</span>`;
+}
+
+/** @param {string} state */
+export const toneOf = (state) => (STATES[state] ?? [""])[0];
+
+/** A time in the reader's zone, with UTC on hover. @param {{ at: string | null, relative?: boolean }} props */
+export function Time({ at, relative = false }) {
+  if (!at) return html`–`;
+  return html`<time datetime=${at} title=${utcTime(at)}>${relative ? ago(at) : localTime(at)}</time>`;
+}
+
+/** Evidence as a power of ten. @param {{ log10: number }} props */
+export const Power = ({ log10 }) => html`<span>10<sup>${log10.toFixed(1)}</sup></span>`;
+
+/** Numbers behind a plot; the rows are made when somebody looks. @param {{ title: string, heads: string[], rows: () => (string | number)[][] }} props */
+export function Numbers({ title, heads, rows }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="data" onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
+    <summary>Numbers: ${title}</summary>
+    ${
+      open &&
+      html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
+      <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
+      <tbody>${rows().map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
+    </table></div>`
+    }
+  </details>`;
+}
+
+/** Let the keyboard scroll what is larger than its place, and nothing else. Call it once. */
+export function watchScrollers() {
+  const sized = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const place = /** @type {HTMLElement} */ (target.closest(".scroll"));
+      if (!place) continue;
+      if (place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight) {
+        place.tabIndex = 0;
+        place.role = "region";
+        place.ariaLabel ??= place.closest("section")?.querySelector("h2, h3")?.textContent ?? "Table";
+      } else for (const name of ["tabindex", "role"]) place.removeAttribute(name);
+    }
+  });
+  const found = () => {
+    for (const part of document.querySelectorAll(".scroll, .scroll > *")) sized.observe(part);
+  };
+  new MutationObserver(found).observe(document.body, { childList: true, subtree: true });
+}
