@@ -298,12 +298,21 @@ class RefitSettingsBody(Body):
         )
 
 
+class ServingBody(Body):
+    """A promotion or a rollback."""
+
+    map: str | None = field(_ID, "id of the map that served from then on; null: none, predictions stayed as they were")
+    from_: str = field("2026-11-21T08:04:58.000Z", "time of predictions from which on, RFC 3339", alias="from")
+    revision: int = field(1, "grows with each promotion and rollback")
+
+
 class RecalibrationBody(Body):
     """The state of recalibration of a version of a model."""
 
     model: str = field("churn")
     version: str = field("7")
     serves: ChampionBody = field(ChampionBody.example())
+    servings: list[ServingBody] = field([ServingBody.example()], "what served since when, the first first")
     under_way: RefitSummaryBody | None = field(None, "the model's refit that is queued or running")
     candidate: RefitSummaryBody | None = field(None, "the newest map that could be promoted")
     settings: RefitSettingsBody = field(RefitSettingsBody.example())
