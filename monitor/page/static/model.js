@@ -28,12 +28,15 @@ function Report({ report, measures }) {
     <p><${Time} at=${report.from} /> to <${Time} at=${report.to} />: ${count(report.predictions)} predictions, ${percent(report.label_coverage)} labelled, ${percent(report.prevalence)} came true.</p>
     ${report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
     ${report.insufficient && html`<p>${sentence(report.insufficient)}</p>`}
-    <div class="scroll"><table><thead><tr><th scope="col" class="text">Measure</th><th scope="col">Value</th><th scope="col">95% interval</th><th scope="col">If calibrated, below</th></tr></thead>
+    ${
+      Object.keys(report.measures).length > 0 &&
+      html`<div class="scroll"><table><thead><tr><th scope="col" class="text">Measure</th><th scope="col">Value</th><th scope="col">95% interval</th><th scope="col">If calibrated, below</th></tr></thead>
     <tbody>${Object.entries(report.measures).map(
       ([name, one]) => html`<tr><th scope="row" class="text" title=${measures.get(name)?.help}>${measures.get(name)?.title ?? name}</th>
       <td>${certain(one.value, one.lower, one.upper)}${one.unit === "percent" ? " %" : ""}</td><td>${interval(one.lower, one.upper)}</td><td>${number(one.null_q95)}${one.null_q95 !== null && one.value > one.null_q95 ? html` <strong title="more than chance explains">▲</strong>` : ""}</td></tr>`,
     )}</tbody></table></div>
-    <small class="soft">▲ more than chance explains.</small></section>`;
+    <small class="soft">▲ more than chance explains.</small>`
+    }</section>`;
 }
 
 /** All measures over time. @param {{ asked: any, from: number, to: number | null, measures: Map<string, any>, shared: Shared }} props */
@@ -124,12 +127,12 @@ function Model({ roles }) {
     ${of && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}
-    <div class="grid">
+    <div class="grid" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
       ${of_version?.history && html`<${EvidencePlot} evidence=${of_version} shared=${shared} />`}
       ${diagrams.data?.diagrams && html`<section class="card tall"><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
       <div class="stack tall">${report.data && html`<${Report} report=${report.data} measures=${measures} />`}
       ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}</div>
-      ${points.length > 0 && html`<${PriorAndShape} points=${points} shared=${shared} /><${MeasurePlot} name=${FIRST} title=${measures.get(FIRST)?.title ?? FIRST} help=${measures.get(FIRST)?.help} points=${points} shared=${shared} />`}
+      ${points.some((/** @type {any} */ point) => point.n) && html`<${PriorAndShape} points=${points} shared=${shared} /><${MeasurePlot} name=${FIRST} title=${measures.get(FIRST)?.title ?? FIRST} help=${measures.get(FIRST)?.help} points=${points} shared=${shared} />`}
     </div>
     ${
       // What lies below is asked for once the reader is near, and that is known once the rest is there.

@@ -34,7 +34,8 @@ function known(model, of, report) {
  */
 export function Lead({ model, of, alert, report, serving }) {
   const state = stateOf(model, of, alert);
-  const told = alert && of?.evidence.state === "quiet" ? alert.summary : known(model, of, report);
+  // Evidence that has no explanation says less than the alert.
+  const told = alert && !of?.evidence.label ? `${sentence(alert.summary)} ${of?.evidence.sentence ?? ""}` : known(model, of, report);
   const { held_back_by: hold, evaluated_at: evaluated } = model;
   const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
   return html`<div class=${`lead ${toneOf(state)}`}>
