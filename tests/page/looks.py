@@ -189,7 +189,8 @@ def _without_like(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArr
 def _hues(patches: NDArray[np.float64]) -> NDArray[np.float64]:
     """What is no grey, beside the colour of the paper: letters have none."""
     beside_paper = patches - np.median(patches, axis=(0, 1))
-    return beside_paper - beside_paper.mean(axis=2, keepdims=True)
+    hues: NDArray[np.float64] = beside_paper - beside_paper.mean(axis=2, keepdims=True)
+    return hues
 
 
 def _patches(image: Image.Image) -> NDArray[np.float64]:

@@ -31,8 +31,8 @@ NOW_MS: Final = 1_795_176_000_000
 START_MS: Final = NOW_MS - 14 * DAY_MS
 CHANGE_MS: Final = NOW_MS - 3 * DAY_MS
 """Since when ``churn`` is too sure of itself."""
-_EVALUATED_MS: Final = [START_MS + hours * HOUR_MS for hours in (*range(24, 264, 24), *range(264, 337, 12))]
-"""When what was written until then is evaluated: at last twice a day."""
+_EVALUATED_MS: Final = range(START_MS + 12 * HOUR_MS, NOW_MS + 1, 12 * HOUR_MS)
+"""When what was written until then is evaluated."""
 _REFIT_MS: Final = START_MS + 8 * DAY_MS
 """When ``uplift`` gets a map that serves."""
 
@@ -53,7 +53,7 @@ _MODELS: Final[dict[str, Any]] = {
 _TREE: Final[dict[str, Any]] = {
     "windows": [{"length": "24h"}, {"length": "7d"}],
     # Evaluations are made below, after each step.
-    "evaluation": {"interval": "24h", "draws": 49},
+    "evaluation": {"interval": "24h", "draws": 29},
     "pipeline": {"checkpoint_interval": "50ms"},
     "api": {"port": 0},
     "access": {"mode": "off"},
@@ -85,7 +85,7 @@ def _times(rng: np.random.Generator, count: int, from_ms: int, to_ms: int = NOW_
 def _churn() -> Iterator[Event]:
     """Two versions; the second is too sure of itself since the change, most of all in Europe. Outcomes take hours."""
     rng = np.random.default_rng(1)
-    for at, time_ms in enumerate(_times(rng, 40_000, START_MS)):
+    for at, time_ms in enumerate(_times(rng, 50_000, START_MS)):
         region = ("eu", "us", "apac")[int(rng.choice(3, p=(0.5, 0.3, 0.2)))]
         logit = rng.normal(-0.4, 1.2)
         slope = 1.0 if time_ms < CHANGE_MS else {"eu": 2.2, "us": 1.6, "apac": 1.0}[region]
@@ -120,7 +120,7 @@ def _recent(model: str, seed: int, count: int, mean: float, offset: float = 0.0,
 def _ranking() -> Iterator[Event]:
     """Fifty segments, one of which is wrong, and one with a name that would be markup."""
     rng = np.random.default_rng(4)
-    for at, time_ms in enumerate(_times(rng, 30_000, NOW_MS - 2 * DAY_MS)):
+    for at, time_ms in enumerate(_times(rng, 25_000, NOW_MS - 2 * DAY_MS)):
         place = int(rng.integers(49))
         shop = MARKUP if place == 7 else f"shop-{place:02}"
         logit = rng.normal(-1.0, 0.8)
