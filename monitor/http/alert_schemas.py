@@ -50,7 +50,7 @@ class AlertSummaryBody(Body):
     resolved_because: Resolution | None = field(
         None,
         "over: the data speak against it; stopped: the version has no more events; promoted, rolled_back: another map "
-        "serves, or none",
+        "serves, or none; settings: its detector was switched off, or starts again at 0 with other settings",
     )
 
 

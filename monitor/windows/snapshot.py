@@ -132,6 +132,8 @@ class ModelEvidence(NamedTuple):
     versions: Mapping[str, VersionEvidence] = MappingProxyType({})
     states: Sequence[StoredEvidence] = ()
     """What each version's detectors continue from; empty where another replica evaluates the model."""
+    ended_by_settings: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    """Version -> detector -> event time up to which it had read when other settings ended its alarm."""
 
 
 @dataclass(frozen=True, slots=True)

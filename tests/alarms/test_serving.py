@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -283,6 +284,77 @@ def test_a_map_that_cannot_be_read_leaves_predictions_unjudged_and_says_so(
     known = replica.evaluate().versions[VERSION]
     assert known.resting.startswith("the map that serves cannot be read: ")
     assert replica.listed() == []
+
+
+WEIGHTS_OFF = dict.fromkeys(("calibration", "prevalence", "change", SERVING_MAP), 0.0)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tolerance": 0.1},
+        {"within_horizon": lambda _: True},
+        {"detectors": WEIGHTS_OFF | {"change": 1.0}},
+        {"detectors": WEIGHTS_OFF},
+    ],
+)
+def test_an_alert_that_other_settings_end_says_so(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator, changed: dict[str, Any]
+) -> None:
+    first = Replica(stream, clock)
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    first.evaluate()
+    assert first.listed() == [("calibration", "firing", None)]
+    first.leave()
+    # It is started again, before the next pane and after it.
+    second = Replica(stream, clock, "b", **changed)
+    second.evaluate()
+    second.leave()
+    stream.publish(*drawn(rng, PANE_EVENTS, TOO_SURE))
+    third = Replica(stream, clock, "c", **changed)
+    third.evaluate()
+    assert third.listed() == [("calibration", "resolved", "settings")]
+    (alert,) = third.alerts.alerts()
+    assert third.alerts.changes_of(alert.id)[-1].note == (
+        "the settings changed: its detector was switched off, or starts again at 0"
+    )
+
+
+def test_what_other_settings_ended_may_fire_again_and_be_over(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator
+) -> None:
+    first = Replica(stream, clock)
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    first.evaluate()
+    first.leave()
+    second = Replica(stream, clock, "b", tolerance=0.1)
+    for slope in (TOO_SURE, 1.0, 1.0):
+        stream.publish(*drawn(rng, MANY, slope))
+        second.evaluate()
+    ends = [(kind, state, end) for kind, state, end in second.listed() if kind == "calibration"]
+    assert ends[-1] == ("calibration", "resolved", "over")
+
+
+def test_an_alert_about_a_map_ends_where_its_detector_is_switched_off(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator
+) -> None:
+    first = Replica(stream, clock)
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    promote(stream.store, fitted(rng), 1, clock)
+    stream.publish(*drawn(rng, MANY))
+    first.evaluate()
+    assert ("map", "firing", None) in first.listed()
+    first.leave()
+    second = Replica(stream, clock, "b", detectors=WEIGHTS_OFF | {"calibration": 1.0})
+    stream.publish(*drawn(rng, PANE_EVENTS))
+    second.evaluate()
+    assert ("map", "resolved", "settings") in second.listed()
+    second.leave()
+    # Switched on again, it starts at 0.
+    stream.publish(*drawn(rng, PANE_EVENTS))
+    third = Replica(stream, clock, "c").evaluate().versions[VERSION].levels[SERVING_MAP]
+    assert third.raised is None
+    assert third.log10_evidence < 0.0
 
 
 def test_the_share_of_a_version_is_divided_among_the_detectors_that_it_has(
