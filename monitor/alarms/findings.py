@@ -133,9 +133,7 @@ class Explainer:
                 model=model,
                 version=version,
                 kind=kind,
-                log10_evidence=level.log10_evidence
-                if raised is None
-                else max(level.log10_evidence, raised.log10_evidence),
+                log10_evidence=level.log10_evidence,
                 log10_line=level.log10_line,
                 settled_ms=to_ms,
                 since_ms=at.at_ms,

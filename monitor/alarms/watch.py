@@ -122,6 +122,8 @@ def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
     if raised is not None:
         segment, since_ms = raised.segment, raised.since_ms
     value = math.log10(evidence.value) if evidence.value > 0.0 else NO_EVIDENCE
+    if raised is not None:
+        value = max(value, raised.log10_evidence)
     return EvidenceLevel(value, math.log10(max(evidence.threshold, line)), segment, since_ms, raised)
 
 

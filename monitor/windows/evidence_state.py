@@ -61,8 +61,6 @@ def evidence_state(known: VersionEvidence | None) -> EvidenceState:
     name = max(levels, key=lambda name: levels[name].strength)
     level = levels[name]
     value = level.log10_evidence
-    if level.raised is not None:
-        value = max(value, level.raised.log10_evidence)
     numbers = name, value, level.log10_line
     line = f"an alert fires at 10^{level.log10_line:.1f}."
     if not level.is_pending:

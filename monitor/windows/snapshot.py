@@ -45,7 +45,7 @@ class EvidenceLevel(NamedTuple):
     """The evidence of one detector on one version."""
 
     log10_evidence: float
-    """Since it was 0; NO_EVIDENCE while it is."""
+    """Since it was 0; NO_EVIDENCE while it is. Of an alarm that fires the most there was, as it starts again at 0."""
     log10_line: float
     """At which an alarm is raised."""
     segment: str
@@ -62,8 +62,8 @@ class EvidenceLevel(NamedTuple):
 
     @property
     def strength(self) -> tuple[bool, float]:
-        """The larger, the more it says: of alarms that fire all are alike, as evidence starts again at 0."""
-        return self.raised is not None, 0.0 if self.raised is not None else self.log10_evidence - self.log10_line
+        """The larger, the more it says."""
+        return self.raised is not None, self.log10_evidence - self.log10_line
 
 
 class Explanation(NamedTuple):

@@ -60,7 +60,7 @@ def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[
     assert shown[0] == f"{alert.id}  firing        10^7.2    calibration of churn 7"
     assert shown[4:8] == [
         "evidence    10^7.2; an alert fires at 10^5.0",
-        "changed     2026-09-21 16:45 UTC; 2026-09-21 16:41 to 2026-09-21 16:51",
+        "changed     2026-09-21 16:45 UTC; 2026-09-21 16:40 to 2026-09-21 16:51",
         "since then  3,000 predictions with an outcome of 3,000, in 2.5 h",
         "what to do  monitor recalibrate churn --version 7 --since 2026-09-21T16:45:00Z",
     ]
