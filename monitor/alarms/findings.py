@@ -4,19 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from monitor.alarms.attribution import Attribution, ChangeSet
-from monitor.alarms.serving import SERVING_MAP
 from monitor.alarms.watch import restore_detector
 from monitor.events.model import ALL, SeriesKey
 from monitor.store import evidence
 from monitor.store.alerts import Finding, Kind
-from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Explanation, ModelEvidence, VersionEvidence
-
-_KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
-    "change": ("change",),
-    "map": (SERVING_MAP,),
-}
-"""Kind of an alert -> the detectors that raise it. Of several that do, the first says since when."""
+from monitor.windows.snapshot import KINDS, NO_EVIDENCE, EvidenceLevel, Explanation, ModelEvidence, VersionEvidence
 
 _SETS: Final = frozenset({"calibration", "prevalence"})
 """Detectors whose bets on earlier panes can be repeated."""
@@ -77,7 +69,7 @@ class Explainer:
         versions = {}
         for version, known in of_model.versions.items():
             ended, short = of_model.ended_by_settings.get(version, {}), dict[str, Explanation]()
-            for kind, names in _KINDS.items():
+            for kind, names in KINDS.items():
                 levels = {name: known.levels[name] for name in names if name in known.levels}
                 ended_ms = max((ended[name] for name in names if name in ended), default=None)
                 if levels or ended_ms is not None:

@@ -121,6 +121,8 @@ class Watcher:
                 known = self._models[model].update(steps, to_ms, lines, servings, self._panes.narrowest_ms)
                 findings[model], found[model] = self._explain(model, self._add_shocks(model, known))
         self._findings = findings
+        # What works again, or is evaluated elsewhere, is logged anew if it fails again.
+        self._failures = {model: why for model, why in self._failures.items() if model in epochs.keys() - found.keys()}
         return found
 
     @contextmanager

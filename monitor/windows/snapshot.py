@@ -12,6 +12,7 @@ import numpy as np
 
 from monitor.errors import IncompatibleStore
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult
+from monitor.store.alerts import Kind
 from monitor.store.evidence import StoredEvidence
 from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
@@ -39,6 +40,14 @@ class Raised(NamedTuple):
     """All segments and classes to blame, the strongest first; few of them wrongly."""
     segments_log10: Sequence[float] = ()
     """Their evidence."""
+
+
+KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
+    "change": ("change",),
+    "map": ("serving_map",),
+}
+"""Kind of an alert -> the detectors that raise it. Of several that do, the first says since when."""
 
 
 class EvidenceLevel(NamedTuple):

@@ -53,7 +53,7 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
     assert document["before"]["verdict"] == "calibrated"
     assert (
         document["remedy"]["command"]
-        == "monitor recalibrate churn --version 7 --method offset --since 2026-09-21T16:43:00Z"
+        == "monitor recalibrate churn --version 7 --method offset --since 2026-09-21T16:43:00Z --wait"
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from monitor.alarms.serving import SERVING_MAP, LoadedMap, _MapWatch
+from monitor.alarms.serving import SERVING_MAP, LoadedMap, ServedMaps, _MapWatch
 from monitor.arrays import Floats, Ints
 from monitor.clock import ManualClock
 from monitor.errors import Conflict
@@ -23,7 +23,7 @@ from monitor.store.recalibrations import JobState
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.alarms.findings import NOW_MS
-from tests.alarms.served import KEPT_MS, MODEL, PANE_EVENTS, POLICY, VERSION, Replica, Stream, promote, watcher
+from tests.alarms.served import KEPT_MS, MODEL, PANE_EVENTS, PANE_MS, POLICY, VERSION, Replica, Stream, promote, watcher
 from tests.maps_of_refits import fitted as of_groups
 from tests.maps_of_refits import of_classes
 from tests.patience import PATIENCE_SECONDS
@@ -238,6 +238,26 @@ def test_evidence_does_not_depend_on_when_a_change_is_noticed(
 def _servings(stream: Stream) -> list[servings.Serving]:
     with stream.store.database.reading() as connection:
         return servings.read(connection, [MODEL])
+
+
+def test_harm_is_of_settled_events_also_where_only_wide_panes_are_kept(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator
+) -> None:
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    chosen = fitted(rng)
+    promote(stream.store, chosen, 1, clock)
+    from_ms, (p, y) = stream.now_ms, drawn(rng, 63 * PANE_EVENTS)
+    stream.publish(p, y)
+    panes = ClosedPanes({PANE_MS: 30 * PANE_MS, 10 * PANE_MS: 7 * 86_400_000}, lambda _: POLICY)
+    read_closings(stream.store, panes)
+    maps = ServedMaps(panes, stream.store)
+    maps.refresh([MODEL])
+    # Whole panes of ten minutes, and the last three of a minute each.
+    _, events, document = maps.explain(MODEL, VERSION, from_ms + 7 * PANE_MS, stream.now_ms + 60 * PANE_MS)
+    after = slice(10 * PANE_EVENTS, None)
+    assert document["after"]["labelled"] == events == 53 * PANE_EVENTS
+    served = (chosen.apply(p[after]) - y[after]) ** 2 - (p[after] - y[after]) ** 2
+    assert document["after"]["brier_difference"] == pytest.approx(served.mean(), rel=0.01)
 
 
 def test_a_map_of_features_is_judged_on_samples_and_predictions_are_not_judged(

@@ -14,6 +14,7 @@ import secrets
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -185,11 +186,15 @@ def main() -> None:
         runs, evidence = pipeline(bootstrap, group, store, topics(suffix)), Evidence(store, panes)
 
         def read() -> None:
-            while not stopping.wait(_READ_SECONDS):
-                with suppress(StoreUnavailable):
-                    read_closings(store, panes)
-                    evidence.update()
-            evidence.leave()
+            try:
+                while not stopping.wait(_READ_SECONDS):
+                    with suppress(StoreUnavailable):
+                        read_closings(store, panes)
+                        evidence.update()
+                evidence.leave()
+            except Exception:  # noqa: BLE001 - the process ends, which the test sees, with the cause in its log
+                traceback.print_exc()
+                os._exit(1)
 
         signal.signal(signal.SIGTERM, lambda *_: runs.stop())
         print(READY, flush=True)

@@ -51,6 +51,15 @@ def test_of_two_explanations_that_of_what_fires_is_shown() -> None:
     assert (state.words, state.style) == ("firing: changed, not worse", "yellow")
 
 
+def test_words_and_numbers_are_of_the_same_detector() -> None:
+    wrong = SHAPE._replace(is_firing=False)
+    changed = Explanation("prior_shift", "Outcomes have changed.", is_firing=False)
+    levels = {"calibration": level(4.2), "change": level(4.9)}
+    state = evidence_state(VersionEvidence(5, levels, {"calibration": wrong, "change": changed}))
+    assert (state.label, state.detector, state.log10_evidence) == ("prior_shift", "change", 4.9)
+    assert state.sentence == "Outcomes have changed. Evidence 10^4.9; an alert fires at 10^5.1."
+
+
 @pytest.mark.parametrize("raised", [None, RAISED])
 def test_evidence_that_is_not_explained_says_since_when(raised: Raised | None) -> None:
     state = evidence_state(VersionEvidence(5, {"map": level(4.9, raised)}))
