@@ -71,8 +71,8 @@ class EvidenceLevel(NamedTuple):
 
     @property
     def strength(self) -> tuple[bool, float]:
-        """The larger, the more it says."""
-        return self.raised is not None, self.log10_evidence - self.log10_line
+        """The larger, the more it says: of alarms that fire all are alike, so that the first detector speaks."""
+        return self.raised is not None, 0.0 if self.raised is not None else self.log10_evidence - self.log10_line
 
 
 class Explanation(NamedTuple):
