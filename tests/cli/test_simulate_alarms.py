@@ -11,6 +11,7 @@ from monitor.events.model import Kind, ModelPolicy
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from tests.cli.command import inside, one_error_line
+from tests.page.document import document_of
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, batch_of, records_of
 
@@ -64,9 +65,9 @@ def test_results_are_printed_and_written_as_json_and_page(tmp_path: Path) -> Non
         "wrote page.html",
     ):
         assert text in done.stdout
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 2
-    assert "slope 1.6" in page
+    delays, false_alarms = document_of(tmp_path / "page.html")["figures"]
+    assert delays["panels"][0]["title"] == "slope 1.6"
+    assert [row["cells"][0] for row in false_alarms["rows"]] == ["none"]
     document = json.loads(inside(*arguments, "--json", cwd=tmp_path).stdout)
     assert document == json.loads(inside(*arguments, "--json", cwd=tmp_path).stdout)
     assert document["settled_hours"] == 25.0
