@@ -8,7 +8,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 NODE_STAMP := tests/page/node_modules/.installed
 AUDIT := .cache/audit
 
-.PHONY: help demo test check audit format bench soak soak-short simulate alarms lore image-check kernels clean
+.PHONY: help demo test check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -84,6 +84,9 @@ alarms: $(DEV_STAMP) ## false alarms and delays of our detectors and of others, 
 lore: $(DEV_STAMP) ## the paper's claims about LoRe, measured anew, with the tables and figures of docs/lore.md; an hour of processor time
 	$(BIN)/python -m tests.simulations.lore_experiment --write
 	$(BIN)/python -m tests.simulations.lore_equal_rows --write
+
+pictures: $(DEV_STAMP) ## how pages look: the pictures that tests compare with, and those of the README; look at what it changed
+	$(BIN)/python -m tests.page.pictures
 
 image-check: $(DEV_STAMP) ## what deploy/Dockerfile says, done without Docker; needs Linux, root and some minutes
 	$(BIN)/python -m tests.deploy.image_check

@@ -12,6 +12,18 @@ const DEPLOYED_MS = 12 * 3_600_000; // later than the begin of the range: a vers
 /** A detector -> the kind of alert that it raises; calibration of all others. @type {Record<string, string>} */
 const KINDS = { change: "change", serving_map: "map" };
 
+const OPEN = ["firing", "acknowledged"];
+
+/** The alert that a version's evidence speaks of: open rather than pending. @param {any[]} alerts @param {any} evidence of the version in `GET /v1/models` */
+export function leading(alerts, evidence) {
+  const kind = KINDS[evidence?.detector] ?? "calibration";
+  const of = (/** @type {string[]} */ states) => {
+    const found = alerts.filter((alert) => states.includes(alert.state));
+    return found.find((alert) => alert.kind === kind) ?? found[0];
+  };
+  return of(OPEN) ?? of(["pending"]);
+}
+
 /** @param {any} alert */
 const alertLink = (alert) => `${ROOT}alerts/${encodeURIComponent(alert.id)}`;
 
