@@ -19,7 +19,7 @@ function aboveLine(history) {
   return history.to.map((/** @type {string} */ _, /** @type {number} */ at) =>
     Math.max(
       FLOOR,
-      ...detectors.map((of) => (of.firing[at] ? 0 : FLOOR)), // at least: after an alarm evidence starts again
+      ...detectors.map((of) => (of.firing[at] ? 0 : FLOOR)), // at least: the line may have risen since
       ...detectors.map((of) => (of.log10_line[at] === null ? FLOOR : (of.log10_evidence[at] ?? FLOOR) - of.log10_line[at])),
     ),
   );
