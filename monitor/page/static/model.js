@@ -81,8 +81,8 @@ function Model({ roles }) {
   const versions = evidence.data?.versions ?? [];
   const jobs = refits.data?.recalibrations.filter((/** @type {any} */ job) => job.version === version) ?? [];
   const events = useMemo(
-    () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions, from }),
-    [version, alerts.data, refits.data, state.data, evidence.data, from],
+    () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions, from, settled }),
+    [version, alerts.data, refits.data, state.data, evidence.data, from, settled],
   );
   const points = past.data?.points ?? [];
   const of_version = versions.find((/** @type {any} */ one) => one.version === version);
@@ -123,7 +123,7 @@ function Model({ roles }) {
       ${of && may(roles, "write", MODEL) && html`<${Ask} label="Refit" title="Fit a new map" what=${html`<p>A map is fitted as the settings of <bdi>${MODEL}</bdi> say, and compared on later events. It serves only once it is promoted.</p>`} act=${refit} />`}
     </div>
     <${Lead} model=${model} of=${of} alert=${alert} report=${report.data} serving=${serving} />
-    ${of && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
+    ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}
     <div class="grid" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
@@ -139,7 +139,7 @@ function Model({ roles }) {
       past.data &&
       evidence.data &&
       html`${since && html`<${Later} title="Before and since the change"><div class="grid"><${BeforeAndSince} version=${version} segment=${segment} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} /></div></${Later}>`}
-      ${of.segments.length > 1 && html`<${Later} title="For whom"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
+      ${of.segments.length > 1 && html`<${Later} title="Segments and classes"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
       <${Later} title="Measures"><${Measures} asked=${asked} from=${from} to=${to} measures=${measures} shared=${shared} /></${Later}>
       <${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} points=${points} shared=${shared} /><${Happenings} events=${events} />
         ${model.versions.length > 1 && html`<${Versions} versions=${model.versions} version=${version} evidence=${versions} window=${window} segment=${segment} shared=${shared} onPick=${(/** @type {string} */ name) => change({ version: name, segment: null })} />`}</div></${Later}>`

@@ -19,6 +19,7 @@ export function stateOf(model, of, alert) {
 function known(model, of, report, serving) {
   if (model.state === "waiting") return "No predictions have come yet: the model is declared, and its events are awaited.";
   if (model.state === "failed") return "No report could be made in the last evaluation: see the log of the service.";
+  if (!of) return "Nothing of this version is in the windows: choose another.";
   const { evidence } = of;
   if (evidence.state === "waiting") {
     const horizon = model.policy ? ` Outcomes are awaited for ${duration(model.policy.horizon_seconds)}.` : "";

@@ -1,9 +1,9 @@
 /* What the page of a model shows: the part of it that the URL names, and the controls that change it. */
 
-import { modelPath } from "page/api.js";
+import { modelPath, ROOT } from "page/api.js";
 import { html, useEffect, useRef, useState } from "page/vendor/preact.js";
 
-export const MODEL = decodeURIComponent(location.pathname.slice(location.pathname.indexOf("/models/") + "/models/".length));
+export const MODEL = decodeURIComponent(location.pathname.slice(`${new URL(ROOT).pathname}models/`.length));
 export const PATH = `v1/models/${modelPath(MODEL)}`;
 
 const HOUR_MS = 3_600_000;
