@@ -54,15 +54,15 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
         (
             "alerts: {detectors: {calibration: 0, prevalence: 0, change: 0, serving_map: 0}}",
             (
-                "monitor.yaml:1: alerts.detectors must have a weight above 0 for one detector at least, such as {calibration: 1}, or "
-                "nothing is watched"
+                "monitor.yaml:1: alerts.detectors must have a weight above 0 for one detector at least, such as "
+                "{calibration: 1}, or nothing is watched"
             ),
         ),
         (
             "alerts: {detectors: {calibration: 0}}\nmodels: {declared: {churn: {dependence: within_horizon}}}",
             (
-                "monitor.yaml:1: alerts.detectors.calibration must be more than 0 where models.declared.churn.dependence is "
-                "within_horizon: nothing else watches such a model"
+                "monitor.yaml:1: alerts.detectors.calibration must be more than 0 where "
+                "models.declared.churn.dependence is within_horizon: nothing else watches such a model"
             ),
         ),
         (
