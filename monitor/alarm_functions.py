@@ -4,14 +4,13 @@ from __future__ import annotations  # so that signatures are shown as they are w
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from monitor.alarm_simulation.alarms import Setting
-from monitor.alarm_simulation.page import simulation_page, simulation_pictures
+from monitor.alarm_simulation.page import simulation_page
 from monitor.alarm_simulation.predictions import DrawnPredictions
 from monitor.alarm_simulation.scenarios import KINDS, Scenario
 from monitor.alarm_simulation.simulate import (
@@ -35,6 +34,9 @@ from monitor.reports.view import View
 from monitor.results import Result
 from monitor.sequential.calibration import TOLERANCE
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True, repr=False)
 class AlarmSimulation(Result, Simulation):
@@ -51,7 +53,9 @@ class AlarmSimulation(Result, Simulation):
 
     def plot(self) -> Figure:
         """Draw the delays, or the false alarms where predictions stay right in all scenarios."""
-        return simulation_pictures(self)[0].figure
+        from monitor.alarm_simulation.figures import simulation_figure  # noqa: PLC0415 - matplotlib takes a second
+
+        return simulation_figure(self)
 
 
 def simulate_alarms(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH = 120
+_NOTEBOOK_DPI = 90
 
 
 class Result(abc.ABC):
@@ -48,11 +49,20 @@ class Result(abc.ABC):
     @abc.abstractmethod
     def _page(self) -> bytes: ...
 
+    @abc.abstractmethod
+    def plot(self) -> "Figure":
+        """Draw the result as a figure."""
+
     def _repr_html_(self) -> str:
         # matplotlib takes a while to load, and most results are never drawn.
+        from monitor.reports.figures.output import to_png  # noqa: PLC0415
         from monitor.reports.page import render_notebook  # noqa: PLC0415
 
-        return render_notebook(self._view())
+        try:
+            drawing = to_png(self.plot(), _NOTEBOOK_DPI)
+        except NotEnoughData:
+            drawing = None
+        return render_notebook(self._view(), drawing)
 
     @overload
     def to_html(self) -> str: ...
@@ -149,7 +159,7 @@ class _ReportResult(_MeasuredResult):
         NotEnoughData
             No outcome is known.
         """
-        from monitor.reports.page import reliability_of  # noqa: PLC0415
+        from monitor.reports.pictures import reliability_of  # noqa: PLC0415
 
         return reliability_of(self.measured.findings, ax)
 
@@ -208,7 +218,7 @@ class DataComparison(_MeasuredResult, Comparison):
 
     def plot(self) -> "Figure":
         """Draw the measures of both, with the interval of their difference."""
-        from monitor.reports.page import comparison_of  # noqa: PLC0415
+        from monitor.reports.pictures import comparison_of  # noqa: PLC0415
 
         return comparison_of(self)
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from docs.generators import counter_examples
 from docs.generators.counter_examples import simulated
 from docs.generators.recalibration_example import example
-from monitor.alarm_simulation.page import delays_figure
+from monitor.alarm_simulation.figures import delays_figure
 from monitor.alarm_simulation.predictions import DrawnPredictions
 from monitor.alarm_simulation.scenarios import Scenario
 from monitor.alarm_simulation.simulate import Fleet, Plan, simulate

@@ -1,141 +1,79 @@
-"""A simulation as a page with figures."""
+"""A simulation as a page."""
 
-import itertools
-import math
 from collections.abc import Sequence
 from typing import Final
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullLocator
 
 from monitor.alarm_simulation.alarms import Setting
 from monitor.alarm_simulation.scenarios import Scenario
 from monitor.alarm_simulation.simulate import Simulation
-from monitor.alarm_simulation.view import setting_text, simulation_view, span_text
-from monitor.reports.figures.cells import Picture
-from monitor.reports.figures.style import (
-    BLUE,
-    GREEN,
-    GREY,
-    HAPPENED,
-    INK,
-    ORANGE,
-    PINK,
-    SKY,
-    SMALL_SIZE,
-    YELLOW,
-    framed,
-    legend,
-    panel,
-)
-from monitor.reports.page import render_page
+from monitor.alarm_simulation.view import amount_text, setting_text, simulation_view, span_text
+from monitor.reports.diagrams.document import number
+from monitor.reports.page import Figure, render_page
 
-_COLUMNS: Final = 3
-_COLORS: Final = (BLUE, ORANGE, GREEN, YELLOW, PINK, SKY)
-_MARKERS: Final = "osD^vP"
-_DELAYS: Final = "How soon an alarm comes"
-_FALSE: Final = "How many alarms are false"
+_FALSE: Final = (
+    "The point is what was counted, times the models of the fleet; the line reaches up to where it is at most, with "
+    "95% confidence. The upright line is the budget, which bounds all but grey ones."
+)
 
 
 def simulation_page(simulation: Simulation) -> bytes:
     """Render one HTML file with words, tables and figures."""
-    return render_page(simulation_view(simulation), simulation_pictures(simulation))
-
-
-def simulation_pictures(simulation: Simulation) -> list[Picture]:
-    """Draw the delays, and the false alarms, as far as there are scenarios of either kind."""
     scenarios = simulation.plan.scenarios
     wrong = [one for one in scenarios if not simulation.stays_right(one)]
     right = [one for one in scenarios if simulation.stays_right(one)]
-    pictures = []
-    if wrong:
-        pictures.append(Picture("delays", _DELAYS, "", delays_figure(simulation, wrong)))
-    if right:
-        pictures.append(Picture("false-alarms", _FALSE, "", false_alarms_figure(simulation, right)))
-    return pictures
+    figures = [*([_delays(simulation, wrong)] if wrong else []), *([_false_alarms(simulation, right)] if right else [])]
+    return render_page(simulation_view(simulation), figures)
 
 
-def delays_figure(simulation: Simulation, scenarios: Sequence[Scenario]) -> Figure:
-    """Draw the delay of an alarm against the budget, a panel for each scenario and a line for each tolerance."""
+def _delays(simulation: Simulation, scenarios: Sequence[Scenario]) -> Figure:
+    """The delay of an alarm against the budget: a panel for each scenario, a line for each tolerance."""
     plan = simulation.plan
-    rows, columns = math.ceil(len(scenarios) / _COLUMNS), min(_COLUMNS, len(scenarios))
-    caption = (
-        "How to read it: from the change to an alarm of any detector, by the false alarms a year that the fleet may "
-        f"have; until predictions are settled, {span_text(simulation.fleet.settled_hours)} are to be added. Lines are "
-        "medians, bars reach up to what 90% of the runs have at most. Where fewer "
-        f"runs are noticed within {plan.days:g} days, there is no bar, or no point."
-    )
-    title = "What each tolerance and budget costs"
-    figure, grid = framed(
-        2.2 + 2.1 * rows, title, caption, rows=[1.0] * rows, columns=[1.0] * columns, gap=0.62, above=0.5, left=0.85
-    )
-    for number, scenario in enumerate(scenarios):
-        axes = panel(figure, grid[number // columns, number % columns])
-        _draw_delays(axes, simulation, scenario)
-        axes.set_title(scenario.title, loc="left", size=SMALL_SIZE, weight="bold", color=INK)
-        if number + columns >= len(scenarios):
-            axes.set_xlabel("false alarms a year", size=SMALL_SIZE)
-    handles = [
-        Line2D([], [], color=color, marker=marker, ms=5.0, label=f"tolerance {tolerance:g}")
-        for tolerance, color, marker in _styles(plan.tolerances)
-    ]
-    legend(figure.axes[0], *handles, columns=len(handles), above=0.3)
-    return figure
+    budgets = sorted(plan.budgets)
+    panels = []
+    for scenario in scenarios:
+        lines = []
+        for tolerance in plan.tolerances:
+            found = [simulation.detection(scenario, Setting(tolerance, budget)) for budget in budgets]
+            hours, most = [number(one.hours) for one in found], [number(one.hours_90) for one in found]
+            lines.append({"name": f"tolerance {tolerance:g}", "values": hours, "upper": most})
+        panels.append({"title": scenario.title, "from": 0, "lines": lines})
+    settled = span_text(simulation.fleet.settled_hours)
+    return {
+        "kind": "lines",
+        "title": "How soon an alarm comes",
+        "text": "From the change to an alarm of any detector, by the false alarms a year that the fleet may have; "
+        f"until predictions are settled, {settled} are to be added. Lines are medians, bars reach up to what 90% of "
+        f"the runs have at most. Where fewer runs are noticed within {amount_text(plan.days, 'day')}, there is no bar, or no point.",
+        "wide": True,
+        "at": budgets,
+        "axis": "false alarms a year",
+        "unit": "hours",
+        "panels": panels,
+    }
 
 
-def _styles(tolerances: Sequence[float]) -> list[tuple[float, str, str]]:
-    return list(zip(tolerances, itertools.cycle(_COLORS), itertools.cycle(_MARKERS), strict=False))
-
-
-def _draw_delays(axes: Axes, simulation: Simulation, scenario: Scenario) -> None:
-    budgets, tolerances = sorted(simulation.plan.budgets), simulation.plan.tolerances
-    for number, (tolerance, color, marker) in enumerate(_styles(tolerances)):
-        found = [simulation.detection(scenario, Setting(tolerance, budget)) for budget in budgets]
-        # A little apart, so that equal ones can be seen.
-        at = [budget * 1.09 ** (number - (len(tolerances) - 1) / 2.0) for budget in budgets]
-        axes.plot(
-            at,
-            [math.nan if one.hours is None else one.hours for one in found],
-            color=color,
-            marker=marker,
-            ms=4.5,
-            lw=1.2,
-        )
-        for x, one in zip(at, found, strict=True):
-            if one.hours is not None and one.hours_90 is not None:
-                axes.vlines(x, one.hours, one.hours_90, color=color, lw=1.5)
-    axes.set_xscale("log")
-    axes.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlim(0.7 * budgets[0], 1.43 * budgets[-1])
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda hours, _: span_text(hours) if hours > 0.0 else "0"))
-    axes.set_ylim(bottom=0.0)
-
-
-def false_alarms_figure(simulation: Simulation, scenarios: Sequence[Scenario]) -> Figure:
-    """Draw the false alarms a year of each scenario with their upper ends, beside the budget."""
+def _false_alarms(simulation: Simulation, scenarios: Sequence[Scenario]) -> Figure:
+    """The false alarms a year of each scenario with their upper ends, beside the budget."""
     setting, models = simulation.plan.shown, simulation.fleet.models
-    found = [simulation.false_alarms(one, setting) for one in scenarios]
     years = simulation.result(scenarios[0], setting).model_years
-    title = f"False alarms a year, with {setting_text(setting, models)}"
-    caption = (
-        "How to read it: the point is what was counted, times the models of the fleet; the line reaches up to where it "
-        f"is at most, with 95% confidence. With {years:.3g} simulated years of one model it cannot be shorter. The "
-        "dashed line is the budget, which bounds all but grey ones."
-    )
-    figure, grid = framed(2.5 + 0.42 * len(scenarios), title, caption, left=1.6, below=0.6)
-    axes = panel(figure, grid[0, 0], grid="x")
-    for y, (scenario, alarms) in enumerate(zip(scenarios, found, strict=True)):
-        color = BLUE if scenario.kind.bounded else GREY
-        axes.hlines(y, alarms.per_year, alarms.upper, color=color, lw=2.0)
-        axes.plot(alarms.per_year, y, marker="o", ms=6.5, color=color, ls="none")
-    axes.axvline(setting.budget, color=HAPPENED, ls="--", lw=1.5)
-    axes.set_xscale("symlog", linthresh=setting.budget)
-    axes.set_xlim(left=-0.15 * setting.budget)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.set_yticks(range(len(scenarios)), [one.title for one in scenarios])
-    axes.set_ylim(len(scenarios) - 0.4, -0.6)
-    axes.set_xlabel("false alarms a year of the fleet")
-    return figure
+    rows = []
+    for scenario in scenarios:
+        alarms = simulation.false_alarms(scenario, setting)
+        rows.append(
+            {
+                "cells": [scenario.title, f"{alarms.per_year:.2g}", f"{alarms.upper:.2g}"],
+                "tone": "" if scenario.kind.bounded else "soft",
+                "value": number(alarms.per_year),
+                "lower": number(alarms.per_year),
+                "upper": number(alarms.upper),
+            }
+        )
+    return {
+        "kind": "strips",
+        "title": f"False alarms a year, with {setting_text(setting, models)}",
+        "text": f"{_FALSE} With {years:.3g} simulated years of one model it cannot be shorter.",
+        "columns": [{"heading": "scenario", "words": True}, {"heading": "a year"}, {"heading": "at most"}],
+        "rows": rows,
+        "drawn": "0 and more",
+        "line": number(setting.budget),
+    }

@@ -173,7 +173,7 @@ def payload(target: Target, change: Change, alert: Alert) -> bytes:
         annotations["command"] = command
     if target.external_url:
         query = urlencode({"version": finding.version})
-        annotations["report_url"] = f"{target.external_url}/v1/models/{quote(finding.model)}/report?{query}"
+        annotations["report_url"] = f"{target.external_url}/reports/{quote(finding.model)}?{query}"
     if change.state is AlertState.ACKNOWLEDGED:
         annotations |= {"acknowledged_by": change.actor, "note": change.note}
     elif change.state is AlertState.RESOLVED:

@@ -27,7 +27,8 @@ from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.findings import Findings, ReportOptions, measure_files
 from monitor.reports.formatting import time_text
-from monitor.reports.page import report_page, report_picture
+from monitor.reports.page import report_page
+from monitor.reports.pictures import report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
 from monitor.reports.report_view import distinguishing_columns, report_view, reports_table
 from monitor.reports.view import print_view, report_console

@@ -1,12 +1,12 @@
 """HTML pages: their headers, and which requests prefer them."""
 
-import base64
-import hashlib
 import re
 from typing import Any, Final
 
 from fastapi import Request
 from starlette.responses import Response
+
+from monitor.page.assets import content_hash
 
 HTML: Final = "text/html"
 SEE_PAGE: Final[dict[int | str, dict[str, Any]]] = {
@@ -85,8 +85,6 @@ def _policy(page: str) -> str:
 
 def content_hashes(page: str, tag: str) -> str:
     """Hashes of the text between these tags, as sources of a content security policy."""
-    return " ".join(_hash(inner) for inner in re.findall(rf"<{tag}(?: [^>]*)?>(?!</)(.+?)</{tag}>", page, re.DOTALL))
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+    return " ".join(
+        content_hash(inner) for inner in re.findall(rf"<{tag}(?: [^>]*)?>(?!</)(.+?)</{tag}>", page, re.DOTALL)
+    )

@@ -2,11 +2,12 @@
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
@@ -27,7 +28,7 @@ from monitor.reports.evaluation.files import FileReport, model_of, outcomes_or_n
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
 from monitor.reports.evaluation.report import Report
-from monitor.reports.evaluation.segments import ranges_of, segment_columns
+from monitor.reports.evaluation.segments import ranges_of, segment_columns, segments_of
 from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
@@ -35,6 +36,9 @@ from monitor.sources.formats import MemoryTable
 from monitor.sources.tables import EventTable, SegmentColumn, read_table
 
 _Result = TypeVar("_Result")
+
+MAX_GROUPS: Final = 8
+"""Segments or classes whose diagrams a page holds, some 10 kB each."""
 
 
 class ReportOptions(NamedTuple):
@@ -137,6 +141,9 @@ class PictureData:
         Vectors and outcomes of many classes.
     plane
         Local errors over the first two features that are numbers.
+    groups
+        Predictions and outcomes of the worst segments, or of each class against the rest, by name; not of all where
+        there are many.
     missing
         Pictures that cannot be drawn from these data, and why.
     """
@@ -144,6 +151,7 @@ class PictureData:
     spans: Spans | None = None
     classes: ClassTable | None = None
     plane: Plane | None = None
+    groups: Mapping[str, ScoreTable] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
 
 
@@ -169,6 +177,8 @@ class Findings:
         What only pictures show; empty unless they are drawn.
     shows_all
         Whether people are shown every measure, or the main ones.
+    other
+        Of a comparison: ``scores`` of the first of the two.
     """
 
     name: str
@@ -180,6 +190,7 @@ class Findings:
     local: LocalReport | None = None
     pictures: PictureData = PictureData()
     shows_all: bool = True
+    other: ScoreTable | None = None
 
     @property
     def report(self) -> Report:
@@ -265,7 +276,8 @@ def add_picture_data(
     except NotEnoughData as error:
         missing.append(f"no map of the features: {error}")
     classes = _labelled_vectors(table) if table.classes else None
-    return replace(findings, pictures=PictureData(spans, classes, plane, tuple(missing)))
+    groups = _groups(findings.result, options, table)
+    return replace(findings, pictures=PictureData(spans, classes, plane, groups, tuple(missing)))
 
 
 def read_columns(
@@ -352,7 +364,7 @@ def _compare(options: ReportOptions, first: EventTable, second: EventTable, prog
     )
     cautions = dict.fromkeys((*comparison.cautions, *of_files))
     notes = dict.fromkeys((*first.notes, *second.notes, comparison.note))
-    return Findings(names[1], _scores(second), comparison, tuple(notes), tuple(cautions))
+    return Findings(names[1], _scores(second), comparison, tuple(notes), tuple(cautions), other=_scores(first))
 
 
 def _measure_classes(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
@@ -425,10 +437,25 @@ def _plane(options: ReportOptions, table: EventTable, progress: StageProgress) -
     return Plane(local_map, *names)
 
 
-def _scores(table: EventTable) -> ScoreTable:
-    labelled = table.outcome >= 0
+def _scores(table: EventTable, rows: NDArray[np.intp] | None = None) -> ScoreTable:
+    """Predictions with an outcome, of all rows or of some."""
+    labelled = np.flatnonzero(table.outcome >= 0) if rows is None else rows[table.outcome[rows] >= 0]
     weight = None if table.weight is None else relative_weights(table.weight[labelled])
     return ScoreTable.from_events(table.prediction[labelled], table.outcome[labelled].astype(np.float64), weight)
+
+
+def _groups(result: FileReport | ClassReport, options: ReportOptions, table: EventTable) -> dict[str, ScoreTable]:
+    if isinstance(result, ClassReport):
+        labelled = np.flatnonzero(table.outcome >= 0)
+        return {
+            name: ScoreTable.from_events(
+                table.prediction[labelled, place], (table.outcome[labelled] == place).astype(np.float64)
+            )
+            for place, name in enumerate(table.classes[:MAX_GROUPS])
+        }
+    worst = [segment.report.segment for segment in result.segments if segment.q_value is not None][:MAX_GROUPS]
+    rows = dict(segments_of(segment_columns(table.segments, options.segment))) if worst else {}
+    return {name: _scores(table, rows[name]) for name in worst}
 
 
 def _names(options: ReportOptions) -> tuple[str, str]:

@@ -1,259 +1,287 @@
-"""Pages, notebook output and pictures of reports: HTML and PNG that load nothing from elsewhere."""
+"""Reports as pages of one file, and in notebooks: both show themselves without a server and without a network."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Final
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, Final
 
-import jinja2
-from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from monitor.classes import CLASS_MEASURES, gce_family
+from monitor.classes import gce_family
+from monitor.classes.gce import FAMILY, GceMember
 from monitor.errors import NotEnoughData
-from monitor.events.model import ALL, UNVERSIONED
 from monitor.measures import MEASURES
+from monitor.measures.base import Unit
+from monitor.page.assets import single_file
+from monitor.reports.diagrams.document import diagrams_document, number
+from monitor.reports.diagrams.plane import map_document
 from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.compare import Comparison, Difference
+from monitor.reports.evaluation.compare import Comparison
 from monitor.reports.evaluation.diagnosis import offset_interval
-from monitor.reports.evaluation.files import FileReport
 from monitor.reports.evaluation.local import LocalReport
-from monitor.reports.evaluation.report import MeasureResult, Report
-from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans
-from monitor.reports.figures import comparison
-from monitor.reports.figures.cells import Picture, Results, judged
-from monitor.reports.figures.gce_comparison import gce_figure
-from monitor.reports.figures.history import Moment, SignedResult, history_figure
-from monitor.reports.figures.local_map import local_map_figure
-from monitor.reports.figures.output import to_png, to_svg
-from monitor.reports.figures.reliability import draw_diagram, reliability_diagram
-from monitor.reports.figures.report import report_figures, report_sheet
+from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.spans import Spans
 from monitor.reports.findings import Findings, Plane
-from monitor.reports.formatting import plain
-from monitor.reports.report_view import class_head_lines, head_lines, report_view, window_view
-from monitor.reports.view import Lead, View
-from monitor.scores import ScoreTable
+from monitor.reports.formatting import interval_text, plain, value_text
+from monitor.reports.report_view import judge_difference, report_view
+from monitor.reports.view import Cell, Column, Section, Table, View, row
+from monitor.scores import ClassTable, ScoreTable
 
-_TONES: Final = {
-    "green": "well",
-    "bold green": "well",
-    "yellow": "mind",
-    "bold yellow": "mind",
+Figure = dict[str, Any]
+"""What a figure of a page shows: ``kind`` names its module below ``monitor/page/static/figures``, the rest are its
+properties."""
+
+TONES: Final = {
+    "green": "good",
+    "bold green": "good",
+    "yellow": "warn",
+    "bold yellow": "warn",
     "bold red": "bad",
-    "dim": "dim",
+    "dim": "soft",
 }
 """rich's style of a word -> its class on the page."""
 
-_PAGES: Final = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(Path(__file__).parent),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
+_RELIABILITY: Final = (
+    "Of predictions of 70%, 70% should come true. The diagram compares the two for all predictions; the shaded band is "
+    "as far as chance alone goes."
 )
-_PAGES.filters["tone"] = lambda style: _TONES.get(style, "")
+_DIFFERENCES: Final = (
+    "The point is the difference of the two, the line its 95% interval; each row has its own scale. Where the line "
+    "does not touch the middle, it is more than chance. "
+)
+_LESS_IS_BETTER: Final = "For all of these measures, less is better."
+_LESS_IS_LESS: Final = "The two differ in prevalence, so a lower value does not say which is better calibrated."
+_PLANE: Final = (
+    "Drawn is the mean of prediction less outcome of all events near, whatever was predicted for them. The local "
+    "calibration error of the report compares only predictions of about the same size, in a wider surrounding, so its "
+    "worst place may be another one, and of the other sign."
+)
+_FAMILY: Final = (
+    "The general calibration error comes in 32 forms. These are all of them, for the same predictions. Those with a "
+    "name are the usual ones. Values of different fields do not compare: before saying that a model is better, say by "
+    "which."
+)
 
 
-_OVER_TIME: Final = "How it went over time"
+def render_page(view: View, figures: Sequence[Figure], missing: Sequence[str] = ()) -> bytes:
+    """Render one HTML file with words, tables and figures; ``missing`` says which figures could not be drawn."""
+    document = {
+        "title": view.title,
+        "lead": {"text": view.lead.sentence if view.lead.text else "", "tone": TONES.get(view.lead.style, "")},
+        "cautions": list(view.cautions),
+        "sections": [_section(section) for section in view.sections],
+        "figures": list(figures),
+        "reading": view.reading,
+        "notes": [*view.notes, *missing],
+    }
+    kinds = dict.fromkeys(f"figures/{figure['kind']}" for figure in figures)
+    return single_file([*kinds, "report"], view.title, document).encode()
 
 
-def render_page(
-    view: View, pictures: Sequence[Picture], missing: Sequence[str] = (), *, root: str | None = None
-) -> bytes:
-    """Render one HTML file with words, tables and figures.
+def _section(section: Section) -> dict[str, Any]:
+    table = section.table
+    return {
+        "title": section.title,
+        "before": list(section.before),
+        "after": list(section.after),
+        "table": table
+        and {
+            "columns": [{"heading": column.heading, "words": column.words} for column in table.columns],
+            "rows": [
+                [
+                    {"text": cell.text, "tone": TONES.get(cell.style, ""), "below": cell.below, "note": cell.note}
+                    for cell in cells
+                ]
+                for cells in table.rows
+            ],
+        },
+    }
 
-    ``missing`` says which figures could not be drawn. In a running service ``root`` is the relative path to its start
-    page, for links.
-    """
-    drawn = [(picture, Markup(to_svg(picture.figure))) for picture in pictures]  # noqa: S704 - our own
-    return _PAGES.get_template("report.html").render(view=view, pictures=drawn, missing=missing, root=root).encode()
+
+def render_notebook(view: View, drawing: bytes | None = None) -> str:
+    """Render the lead, tables and a drawing (PNG) of a view, for a notebook: no script, which not all of them run."""
+    lines = [f"<p><b>{escape(view.title)}</b><br>{escape(view.lead.sentence)}</p>"]
+    lines += [f"<p>Mind: {escape(caution)}.</p>" for caution in view.cautions]
+    for section in view.sections:
+        lines += [f"<p>{escape(line)}</p>" for line in section.before]
+        if section.table is not None and section.table.rows:
+            lines.append(_notebook_table(section.table))
+    if drawing is not None:
+        lines.append(f'<img alt="{escape(view.title)}" src="data:image/png;base64,{b64encode(drawing).decode()}">')
+    return f'<div class="calibration-monitor">{"".join(lines)}</div>'
 
 
-def render_notebook(view: View) -> str:
-    """Render the words and tables of a view, for a notebook."""
-    return _PAGES.get_template("notebook.html").render(view=view)
+def _notebook_table(table: Table) -> str:
+    sides = ["left" if column.words or not place else "right" for place, column in enumerate(table.columns)]
+
+    def cells(tag: str, texts: Sequence[str]) -> str:
+        pairs = zip(sides, texts, strict=True)
+        return "".join(f'<{tag} style="text-align:{side};padding:1px 8px">{text}</{tag}>' for side, text in pairs)
+
+    head = cells("th", [escape(column.heading) for column in table.columns])
+    rows = (f"<tr>{cells('td', [_notebook_cell(cell) for cell in row])}</tr>" for row in table.rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _notebook_cell(cell: Cell) -> str:
+    text = f"<b>{escape(cell.text)}</b>" if "bold" in cell.style else escape(cell.text)
+    return text + escape(cell.note) + (f"<br><small>{escape(cell.below)}</small>" if cell.below else "")
 
 
 def report_page(findings: Findings) -> bytes:
     """Render the page of a report or a comparison."""
-    return render_page(report_view(findings), *pictures_of(findings))
-
-
-def window_page(
-    report: Report,
-    scores: ScoreTable,
-    root: str,
-    past: Sequence[Report] = (),
-    notes: Sequence[str] = (),
-    *,
-    lead: Lead | None = None,
-) -> bytes:
-    """Render the page of a window of the service.
-
-    Parameters
-    ----------
-    past
-        Earlier reports of the same series and window.
-    notes
-        Up to where its model is settled, when it was evaluated, and what else the reader should know.
-    lead
-        What the evidence on its version says, for a window of now.
-    """
-    name = report.model
-    if report.version != UNVERSIONED:
-        name += f", version {report.version}"
-    if report.segment != ALL:
-        name += f", {report.segment}"
-    findings = Findings(f"{name}, window {report.window}", scores, FileReport(report), notes=tuple(notes))
-    pictures, missing = pictures_of(findings)
-    if past:
-        pictures.insert(0, _past(past))
-    return render_page(window_view(findings, lead), pictures, missing, root=root)
-
-
-def report_picture(findings: Findings) -> bytes:
-    """Draw a report on one sheet, as PNG."""
     view = report_view(findings)
-    return to_png(sheet_of(findings, view.title, sheet_subtitle(findings, view)))
+    if findings.pictures.classes is not None and findings.pictures.classes.rows:
+        view = view._replace(sections=[*view.sections, _family(findings.pictures.classes)])
+    return render_page(view, *figures_of(findings))
 
 
-def sheet_subtitle(findings: Findings, view: View) -> str:
-    """Write the verdict and what the report is about, below the title of its sheet."""
+def figures_of(findings: Findings) -> tuple[list[Figure], list[str]]:
+    """The figures of a page, the most important first; also why others are missing."""
+    figures: list[Figure] = []
+    data, missing = findings.pictures, list(findings.pictures.missing)
     result = findings.result
     if isinstance(result, Comparison):
-        return ""
-    lines = class_head_lines(result) if isinstance(result, ClassReport) else head_lines(result.whole)
-    return "\n".join([view.lead.sentence, *lines])
-
-
-def pictures_of(findings: Findings) -> tuple[list[Picture], list[str]]:
-    """Draw the figures of a page, the most important first; also return why others are missing."""
-    pictures: list[Picture] = []
-    data, missing = findings.pictures, list(findings.pictures.missing)
-    result, report, about = findings.result, findings.report, ""
-    if isinstance(result, Comparison):
-        about = f" ({plain(result.second.model)})"
         if result.differences:
-            figure = comparison_of(result, findings.shown(result.differences))
-            pictures.append(Picture("comparison", "Which of the two is better calibrated", comparison.CAPTION, figure))
-    elif isinstance(result, ClassReport):
-        about = " (the most probable class)"
-    if data.spans is not None:
-        pictures.append(_over_time(data.spans))
-    drawn = report_figures(findings.scores, _results(report), insufficient=report.insufficient)
-    pictures += [replace(picture, title=f"{picture.title}{about}") for picture in drawn]
-    if data.classes is not None and data.classes.rows:
-        pictures.append(
-            Picture(
-                "gce",
-                "How much the choice of a measure decides",
-                "The general calibration error comes in 32 forms. These are all of them, for the same predictions.",
-                gce_figure(gce_family(data.classes)),
-            )
+            figures.append(_differences(result, findings))
+        both = (result.first.model, findings.other), (result.second.model, findings.scores)
+        figures += reliability("What was predicted, and what came true", both, beside=True)
+    else:
+        about = "The most probable class" if isinstance(result, ClassReport) else "All predictions"
+        figures += reliability(
+            "What was predicted, and what came true", [(about, findings.scores), *data.groups.items()]
         )
+    if data.spans is not None:
+        figures.append(_over_time(data.spans))
     if data.plane is not None and findings.local is not None:
         try:
-            pictures.append(_plane(data.plane, findings.local, findings.scores))
+            figures.append(_plane(data.plane, findings.local, findings.scores))
         except NotEnoughData as error:
             missing.append(f"no map of the features: {error}")
-    return pictures, missing
+    return figures, missing
 
 
-def sheet_of(findings: Findings, title: str, subtitle: str) -> Figure:
-    """Draw the whole report as one figure."""
-    result, report = findings.result, findings.report
-    if isinstance(result, Comparison) and result.differences:
-        return comparison_of(result, findings.shown(result.differences))
-    # The measures that decide on titles are among the main ones.
-    results = _results(replace(report, measures=findings.shown(report.measures)))
-    title, subtitle = _literal(title), _literal(subtitle)
-    if not isinstance(result, ClassReport):
-        return report_sheet(findings.scores, results, title, subtitle, insufficient=report.insufficient)
-    return report_sheet(
-        findings.scores,
-        {CLASS_MEASURES[name].title: measured for name, measured in result.measures.items()},
-        title,
-        subtitle,
-        of_table=results,
-        insufficient=report.insufficient,
-        about="The most probable class of each prediction",
-    )
-
-
-def reliability_of(findings: Findings, axes: Axes | None) -> Figure | Axes:
-    """Draw the reliability diagram of a report, as a figure of its own or in the given axes."""
-    if axes is not None:
-        draw_diagram(axes, findings.scores)
-        return axes
-    smce = judged(_results(findings.report), "smce")
-    return reliability_diagram(findings.scores, smce=smce, insufficient=findings.report.insufficient)
-
-
-def comparison_of(compared: Comparison, differences: Mapping[str, Difference] | None = None) -> Figure:
-    """Draw the measures of both, or some of them, with the intervals of their differences."""
-    shown = {MEASURES[name].title: difference for name, difference in (differences or compared.differences).items()}
-    first, second = (_literal(plain(report.model)) for report in (compared.first, compared.second))
-    return comparison.comparison_figure(shown, first, second, less_is_better=not compared.cautions)
-
-
-def _results(report: Report) -> Results:
-    return {MEASURES[name].title: result for name, result in report.measures.items()}
-
-
-def _over_time(spans: Spans) -> Picture:
-    return Picture(
-        "time",
-        _OVER_TIME,
-        f"{spans.sentence} The offset is what would have to be added to the log odds of every prediction.",
-        history_figure([_moment(report) for report in spans.reports], what="span"),
-    )
-
-
-def _past(reports: Sequence[Report]) -> Picture:
-    """Windows over time, each where it ends."""
-    moments = [
-        Moment(
-            datetime.fromtimestamp((report.to_ms or 0) / 1000.0, UTC),
-            {MEASURES[name].title: result for name, result in report.measures.items() if name in SPAN_MEASURES},
-            report.prevalence,
-            report.mean_prediction,
-            verdict=None if report.diagnosis is None else report.diagnosis.verdict,
-        )
-        for report in reports
+def reliability(title: str, tables: Iterable[tuple[str, ScoreTable | None]], *, beside: bool = False) -> list[Figure]:
+    """The reliability diagrams of score tables, ``beside`` each other or one to be chosen; none of empty tables."""
+    choices = [
+        {"name": plain(name), "data": diagrams_document(table)}
+        for name, table in tables
+        if table is not None and table.counts.any()
     ]
-    return Picture("history", _OVER_TIME, "Each point is a window, placed where it ends.", history_figure(moments))
+    figure = {"kind": "reliability", "title": title, "text": _RELIABILITY, "choices": choices, "beside": beside}
+    return [figure | {"wide": beside}] if choices else []
 
 
-def _moment(report: Report) -> Moment:
-    # Reports on spans have both times.
-    first, end = ((ms or 0) / 1000.0 for ms in (report.from_ms, report.to_ms))
-    results: dict[str, MeasureResult] = dict(_results(report))
-    ends = None if report.diagnosis is None else offset_interval(report.diagnosis)
-    if ends is not None:
-        lower, upper = ends
-        results["offset (log odds)"] = SignedResult(
-            0.5 * (lower + upper), "nats", lower, upper, null_mean=0.0, null_q95=0.5 * (upper - lower)
+def _differences(compared: Comparison, findings: Findings) -> Figure:
+    first, second = (plain(report.model) for report in (compared.first, compared.second))
+    less_is_better = not compared.cautions
+    rows = []
+    for name, each in findings.shown(compared.differences).items():
+        word = judge_difference(each, comparable=less_is_better)
+        text = interval_text(each.lower, each.upper, each.unit)
+        rows.append(
+            {
+                "cells": [MEASURES[name].title, value_text(each.difference, each.unit), text, word.value],
+                "tone": TONES.get(word.style, ""),
+                "value": number(each.difference),
+                "lower": number(each.lower),
+                "upper": number(each.upper),
+            }
         )
-    middle, start = (datetime.fromtimestamp(seconds, UTC) for seconds in (0.5 * (first + end), first))
-    return Moment(middle, results, report.prevalence, report.mean_prediction, start)
+    columns = ["measure", f"{second} less {first}", "95% interval", f"{second} is"]
+    return {
+        "kind": "strips",
+        "title": "Which of the two is better calibrated",
+        "wide": True,
+        "text": _DIFFERENCES + (_LESS_IS_BETTER if less_is_better else _LESS_IS_LESS),
+        "columns": [{"heading": heading, "words": place == len(columns) - 1} for place, heading in enumerate(columns)],
+        "rows": rows,
+        "drawn": "lower | higher",
+        "own": True,
+        "line": 0,
+    }
 
 
-def _plane(plane: Plane, local: LocalReport, scores: ScoreTable) -> Picture:
+def _over_time(spans: Spans) -> Figure:
+    reports = spans.reports
+    # Reports on spans have both times.
+    ends = [(report.from_ms or 0, report.to_ms or 0) for report in reports]
+    names = list(dict.fromkeys(name for report in reports for name in report.measures))
+    offsets = [None if report.diagnosis is None else offset_interval(report.diagnosis) for report in reports]
+    plots = [
+        {
+            "title": "What was predicted, and what came true",
+            "share": True,
+            "lines": [
+                {"name": "came true", "values": [number(report.prevalence) for report in reports]},
+                {"name": "predicted on average", "values": [number(report.mean_prediction) for report in reports]},
+            ],
+        },
+        *(_measure_over_time(name, reports) for name in names),
+    ]
+    if any(offsets):
+        lower, upper = ([None if pair is None else number(pair[end]) for pair in offsets] for end in (0, 1))
+        middle = [None if pair is None else number(0.5 * (pair[0] + pair[1])) for pair in offsets]
+        lines = [
+            {"name": "offset", "values": middle, "lower": lower, "upper": upper},
+            {"name": "no offset", "values": [0.0] * len(reports), "level": True},
+        ]
+        plots.append({"title": "Offset of the log odds", "share": False, "lines": lines})
+    return {
+        "kind": "time",
+        "title": "How it went over time",
+        "text": f"{spans.sentence} The offset is what would have to be added to the log odds of every prediction.",
+        "wide": True,
+        "times": [(first + last) // 2 for first, last in ends],
+        "range": [ends[0][0], ends[-1][1]],
+        "plots": plots,
+    }
+
+
+def _measure_over_time(name: str, reports: Sequence[Report]) -> dict[str, Any]:
+    results = [report.measures.get(name) for report in reports]
+
+    def column(field: str) -> list[float | None]:
+        return [None if result is None else number(getattr(result, field)) for result in results]
+
+    unit: Unit = next(result.unit for result in results if result is not None)
+    lines = [
+        {"name": MEASURES[name].title, **{key: column(field) for key, field in _INTERVAL.items()}},
+        {"name": "95 of 100 calibrated models are below", "values": column("null_q95"), "level": True},
+    ]
+    title = f"{MEASURES[name].title}, %" if unit == "percent" else MEASURES[name].title
+    return {"title": title, "share": False, "least": 0, "lines": lines}
+
+
+_INTERVAL: Final = {"values": "value", "lower": "lower", "upper": "upper"}
+
+
+def _family(table: ClassTable) -> Section:
+    """All general calibration errors: binning and labels down, threshold and norm across."""
+    members = gce_family(table)
+    lines = list(dict.fromkeys(member[:3] for member in FAMILY))
+    columns = list(dict.fromkeys(member[3:] for member in FAMILY))
+
+    def cell(member: GceMember) -> Cell:
+        text = value_text(members[member], "ratio") if member in members else "none above"
+        return Cell(text, note=f" {member.name}" if member.name else "")
+
+    rows = [
+        row(GceMember(*line, *columns[0]).grouping, *(cell(GceMember(*line, *column)) for column in columns))
+        for line in lines
+    ]
+    headings = [Column("bins, labels, classes", words=True)]
+    headings += [Column(GceMember(*lines[0], *column).weighing) for column in columns]
+    return Section("How much the choice of a measure decides", [_FAMILY], Table(headings, rows))
+
+
+def _plane(plane: Plane, local: LocalReport, scores: ScoreTable) -> Figure:
     x, y = plain(plane.x), plain(plane.y)
     others = " The other features have no part in this map." if len(local.features) > 2 else ""
     largest = local.measures.get("mlce")
     variance = float(scores.counts @ (scores.score * (1.0 - scores.score))) / scores.total
     p_value = None if largest is None else largest.p_value
-    return Picture(
-        "plane",
-        f"Where among {x} and {y} the model is too high or too low",
-        f"Predictions of like {x} and {y} are compared with what came true of them.{others}",
-        local_map_figure(plane.map, _literal(x), _literal(y), p_value=p_value, variance=variance),
-    )
-
-
-def _literal(text: str) -> str:
-    """Text in which matplotlib reads no formula between dollar signs."""
-    return text.replace("$", r"\$")
+    figure = map_document(plane.map, x, y, p_value=p_value, variance=variance)
+    return {
+        "title": f"Where among {x} and {y} the model is too high or too low",
+        "text": f"{figure.pop('shown')} {_PLANE}{others}",
+        **figure,
+    }

@@ -132,27 +132,6 @@ def report_view(findings: Findings) -> View:
     return View(title, lead, sections, findings.notes, findings.cautions, _READING)
 
 
-def window_view(findings: Findings, evidence: Lead | None) -> View:
-    """Build the view of a window of the service: its tests describe it, and only the evidence is an alarm.
-
-    One calibrated window in twenty is beyond chance in each measure, and there is a new window every few minutes: so
-    nothing of it has the colour of an alarm.
-    """
-    view = report_view(findings)
-    described = view.lead.sentence
-    sections = [
-        section._replace(table=None if section.table is None else _without_styles(section.table))
-        for section in view.sections
-    ]
-    if described:
-        sections.insert(0, Section("In this window", [described]))
-    return view._replace(lead=evidence or Lead(""), sections=sections)
-
-
-def _without_styles(table: Table) -> Table:
-    return table._replace(rows=[[cell._replace(style="") for cell in cells] for cells in table.rows])
-
-
 def _verdict_lead(report: Report) -> Lead:
     """Lead with the verdict on a report and what it means, or why there is none."""
     if report.diagnosis is None:

@@ -298,13 +298,6 @@ class Evaluator:
         end_ms = self._panes.edge_ms(model) if to_ms is None else to_ms
         return series, read_span(self._panes, series, {window.slide_ms for window in self.windows}, from_ms, end_ms)
 
-    def scores(self, report: Report) -> ScoreTable:
-        """The labelled predictions of one of its reports, with the outcomes known now."""
-        window, from_ms, to_ms = self._windows_by_name[report.window], report.from_ms, report.to_ms
-        if from_ms is None or to_ms is None:
-            raise ValueError("a report of the evaluator covers a span of time")
-        return sum_panes(self._panes, report.key.series, window, from_ms, to_ms).to_scores()
-
     def _window(self, name: str | None) -> Window:
         chosen = self._windows_by_name.get(name) if name is not None else self.windows[0]
         if chosen is None:

@@ -21,6 +21,7 @@ from monitor.alarms.watch import DETECTORS, WEIGHTS, VersionWatch
 from monitor.errors import InputError
 from monitor.events.model import ALL
 from monitor.sequential.evidence import YEAR_MS
+from tests.page.document import document_of
 
 USUAL = DrawnPredictions.normal(0.2, 1.5, 3000.0)
 COURSE = Course(14 * HOUR_MS, 3 * DAY_MS, 600_000, 4 * HOUR_MS, implied_negative=False)
@@ -166,11 +167,11 @@ def test_it_is_shown_as_words_json_and_a_page() -> None:
         "False alarms a year of 10 models",
         "The scenarios",
     ]
-    page = simulation_page(found).decode()
-    assert page.count("<svg") == 2
-    assert "src=" not in page
-    only = simulation_page(run("none", runs=1, days=1.0)).decode()
-    assert only.count("<svg") == 1
+    delays, false_alarms = document_of(simulation_page(found))["figures"]
+    assert [panel["title"] for panel in delays["panels"]] == ["slope 1.3"]
+    assert (delays["at"], delays["panels"][0]["lines"][0]["name"]) == ([1.0, 12.0], "tolerance 0")
+    assert (false_alarms["line"], len(false_alarms["rows"])) == (1.0, 2)
+    assert len(document_of(simulation_page(run("none", runs=1, days=1.0)))["figures"]) == 1
 
 
 @pytest.mark.parametrize(

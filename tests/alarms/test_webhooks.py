@@ -92,7 +92,7 @@ def test_each_change_comes_in_alertmanagers_format(fleet: Fleet, oncall: Receive
         "since": "2026-09-21T13:13:20.000Z",
         "runbook_url": "docs/alerts.md#what-to-do",
         "command": "monitor recalibrate churn --version 7 --window 1h",
-        "report_url": "https://calibration.example.com/v1/models/churn/report?version=7",
+        "report_url": "https://calibration.example.com/reports/churn?version=7",
     }
     assert firing == {
         "version": "4",

@@ -8,6 +8,7 @@ import pytest
 
 from monitor.measures import WINDOW_MEASURES, Measure, SemiNorm
 from monitor.reports.evaluation.assess import WINDOW_DRAWS, uncertainty
+from monitor.reports.evaluation.report import Report
 from monitor.scores import GridTable, ScoreTable
 from monitor.windows.contents import moment_of
 from monitor.windows.evaluator import Evaluator
@@ -97,13 +98,17 @@ def test_a_thousand_series_in_four_windows(capsys: pytest.CaptureFixture[str]) -
     assert all(report.to_ms != moved[key] for key, report in reports.items())
     assert all(report.measures and report.intervals_outdated_since_ms is None for report in reports.values())
 
-    tables = [evaluator.scores(report) for report in list(reports.values())[: 4 * len(WINDOWS)]]
+    def scores(report: Report) -> ScoreTable:
+        _, contents = evaluator.predictions(report.model, report.version, report.segment, report.window, None)
+        return contents.table.to_scores()
+
+    tables = [scores(report) for report in list(reports.values())[: 4 * len(WINDOWS)]]
     by_draw = {name: measure for name, measure in WINDOW_MEASURES.items() if name in ONE_BY_ONE}
     renewal(tables[:1], ONE_BY_ONE)
     side_by_side, one_by_one = renewal(tables, by_draw), renewal(tables, ONE_BY_ONE)
     summed = resummed(models)
     rows = {
-        window.name: sum(evaluator.scores(report).rows for report in reports.values() if report.window == window.name)
+        window.name: sum(scores(report).rows for report in reports.values() if report.window == window.name)
         * len(WINDOWS)
         // len(reports)
         for window in WINDOWS

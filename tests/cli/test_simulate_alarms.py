@@ -11,6 +11,7 @@ from monitor.events.model import Kind, ModelPolicy
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from tests.cli.command import inside, one_error_line
+from tests.page.document import document_of
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, batch_of, records_of
 
@@ -64,9 +65,9 @@ def test_results_are_printed_and_written_as_json_and_page(tmp_path: Path) -> Non
         "wrote page.html",
     ):
         assert text in done.stdout
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert page.count("<svg") == 2
-    assert "slope 1.6" in page
+    delays, false_alarms = document_of(tmp_path / "page.html")["figures"]
+    assert delays["panels"][0]["title"] == "slope 1.6"
+    assert [row["cells"][0] for row in false_alarms["rows"]] == ["none"]
     document = json.loads(inside(*arguments, "--json", cwd=tmp_path).stdout)
     assert document == json.loads(inside(*arguments, "--json", cwd=tmp_path).stdout)
     assert document["settled_hours"] == 25.0
@@ -98,7 +99,9 @@ def test_the_settings_are_those_that_are_shown(folder: Path) -> None:
     done = inside(
         "simulate-alarms", "--model", "churn", "--scenario", "slope", "--runs", "1", "--days", "1", cwd=folder
     )
-    assert "With a tolerance of 0.2 and 4 false alarms a year for 1 model:" in " ".join(done.stdout.split())
+    shown = " ".join(done.stdout.split())
+    assert "With a tolerance of 0.2 and 4 false alarms a year for 1 model:" in shown
+    assert "1 run of each scenario, 1 day after" in shown
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,8 @@ def test_the_settings_are_those_that_are_shown(folder: Path) -> None:
         (("--scenario", "slop"), "--scenario: there is no 'slop'; there are none, seasonality"),
         (("--scenario", "slope=0"), "--scenario slope: its size must be at least 0.05 and at most 20, got 0"),
         (("--scenario", "none", "--scenario", "none"), "--scenario none is given twice"),
-        (("--prevalence", "1.5"), "--prevalence must be above 0 and below 1, got 1.5"),
+        (("--prevalence", "5"), "--prevalence must be above 0 and below 1, such as 0.05 for 5%, got 5"),
+        (("--prevalence", "5%"), "--prevalence must be above 0 and below 1, such as 0.05 for 5%, got '5%'"),
         (("--per-hour", "0"), "--per-hour must be above 0 and at most 10,000,000, got 0"),
         (
             ("--horizon", "soon"),

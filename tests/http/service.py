@@ -23,7 +23,7 @@ from monitor.metrics.service import http_families, pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.scores import GridTable, ScoreTable
+from monitor.scores import GridTable
 from monitor.sources.base import Message, Topics
 from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
@@ -47,11 +47,6 @@ class Evaluator(Evaluations):
     """Answers from its snapshot; an earlier report is that of now, with the time asked for as its end."""
 
     windows: Sequence[Window] = (Window("24h", 24 * HOUR_MS), Window("1h", HOUR_MS))
-
-    def scores(self, report: Report) -> ScoreTable:
-        return ScoreTable.from_events(
-            [0.2] * report.n, [1.0] * report.positives + [0.0] * (report.n - report.positives)
-        )
 
     def predictions(
         self, model: str, version: str | None, segment: str, window: str | None, as_of_ms: int | None

@@ -45,9 +45,16 @@ STORED_SCHEMES: Final = ("light", "dark", "phone")
 _COUNT_REQUESTS: Final = """(() => {
   const ask = window.fetch;
   window.underWay = 0;
-  window.fetch = (...given) => {
+  window.fetch = async (...given) => {
     window.underWay += 1;
-    return ask(...given).finally(() => setTimeout(() => { window.underWay -= 1; }));
+    try {
+      const answer = await ask(...given);
+      // Until its body is there: a stream of events has no end.
+      if (!answer.headers.get("content-type")?.startsWith("text/event-stream")) await answer.clone().arrayBuffer();
+      return answer;
+    } finally {
+      setTimeout(() => { window.underWay -= 1; });
+    }
   };
 })()"""
 
@@ -97,7 +104,7 @@ def visit(page: Page, url: str) -> None:
 
 def settle(page: Page) -> None:
     """Wait until no request is under way and nothing has changed for some frames."""
-    page.evaluate(_QUIET_FRAMES, 8)
+    page.evaluate(_QUIET_FRAMES, 12)
 
 
 def places(states: States) -> Iterator[tuple[str, str]]:

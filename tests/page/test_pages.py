@@ -6,7 +6,16 @@ from playwright.sync_api import Page, expect
 from monitor.page.assets import assets
 from tests.page.site import Site
 
-PATHS = ["", "models/churn", "alerts", "alerts/{alert}", "recalibrations", "recalibrations/{candidate}", "nowhere"]
+PATHS = [
+    "",
+    "models/churn",
+    "reports/churn",
+    "alerts",
+    "alerts/{alert}",
+    "recalibrations",
+    "recalibrations/{candidate}",
+    "nowhere",
+]
 
 
 def path_of(site: Site, path: str) -> str:

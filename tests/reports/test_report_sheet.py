@@ -11,7 +11,7 @@ from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.figures.output import PNG_DPI
 from monitor.reports.findings import ReportOptions, measure_files
-from monitor.reports.page import sheet_of, sheet_subtitle
+from monitor.reports.pictures import sheet_of, sheet_subtitle
 from monitor.reports.report_view import report_view
 from tests.reports.figures.tables import check_layout, texts
 

@@ -23,7 +23,7 @@ from monitor.local import PrincipalComponents, group_calibration_error
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.measures import ece
 from monitor.recalibration.decision import prediction_rejection_ratio, reward
-from monitor.reports.figures.recalibration import gamma_curves
+from monitor.reports.diagrams.refit import gamma_curves
 from monitor.scores import ScoreTable
 from tests.simulations import lore_report
 from tests.simulations.lore_data import GROUP, SETTINGS, Task

@@ -12,8 +12,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from monitor.reports.diagrams.refit import GammaCurve
 from monitor.reports.figures.output import to_svg
-from monitor.reports.figures.recalibration import GammaCurve, gamma_figure
+from monitor.reports.figures.recalibration import gamma_figure
 from monitor.reports.figures.style import (
     BLUE,
     GREEN,

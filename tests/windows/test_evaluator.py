@@ -711,6 +711,7 @@ def test_the_scores_of_a_report_are_those_that_it_counts(policy: ModelPolicy) ->
     panes.add(CHURN, START_MS + np.arange(50) * MINUTE_MS, np.full(50, 0.5), np.full(50, -1))
     evaluator = Evaluator(panes, WINDOWS, measures=KCE, clock=ManualClock(0))
     for report in evaluator.evaluate().reports.values():
-        scores = evaluator.scores(report)
+        _, contents = evaluator.predictions(report.model, report.version, report.segment, report.window, None)
+        scores = contents.table.to_scores()
         assert (scores.total, float(scores.positives.sum())) == (report.n, report.positives)
         assert scores.mean_prediction == report.mean_prediction

@@ -52,6 +52,18 @@ async def model(request: Request, model: str) -> Response:
 
 
 @router.get(
+    "/reports/{model:path}",
+    summary="The report of a model in a window, for people",
+    response_class=Response,
+    responses=_PAGE | problems(422),
+    dependencies=[public()],
+)
+async def report(request: Request, model: str) -> Response:
+    del model
+    return _answer(request, "window")
+
+
+@router.get(
     "/alerts",
     summary="Alerts, for people",
     response_class=Response,

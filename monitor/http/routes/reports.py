@@ -1,6 +1,7 @@
 """Reports: one of the stream, those of the latest snapshot by the page, and one of data in the request."""
 
 from typing import Annotated, Final
+from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
@@ -8,11 +9,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.errors import StoreError
 from monitor.events.model import ALL, SeriesKey
-from monitor.events.times import format_time
 from monitor.http.authorization import Of, may, needs, principal_of
-from monitor.http.html import HTML, SEE_PAGE, root_of, see_page, wants_page
+from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.request_parsing import (
     PageParameters,
     Parameters,
@@ -46,23 +45,9 @@ from monitor.http.services import Services, ServicesOf
 from monitor.http.snapshots import document_of, flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.reports.view import Lead
-from monitor.store.history import NO_POINTS
-from monitor.windows.evidence_state import EvidenceState, state_of
-from monitor.windows.history import reports_of
-from monitor.windows.snapshot import ModelSnapshot
+from monitor.windows.evidence_state import state_of
 
 router: Final = APIRouter(tags=["reports"])
-
-_PAGE_HEADERS: Final = {
-    # Figures have styles of their own.
-    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'",
-    "cache-control": "private, no-cache",
-    "vary": "Accept",
-}
-
-_POINTS_OF_FIGURE: Final = 250
-"""More are not told apart on a figure."""
 
 _read_data: Final = reader(DataBody)
 
@@ -100,15 +85,16 @@ class ReportsQuery(PageParameters):
     "the version with the newest predictions, without `segment` of the whole model, without `window` of the first "
     "window that is declared. It is that of the latest snapshot, and the header `Age` says how many seconds ago the "
     "model was evaluated, by whichever replica does; `as_of` recomputes it. "
-    "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed. Where `Accept` "
-    "prefers HTML, as that of a browser does, it is a page with figures.",
+    "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
     response_model=WindowReportBody,
     response_description="The report; `insufficient` says why where it has no measures",
-    responses=NOT_MODIFIED | problems(404, 410, 422, 503),
+    responses=NOT_MODIFIED | SEE_PAGE | problems(404, 410, 422, 503),
 )
 async def report(
     request: Request, services: ServicesOf, model: str, query: Annotated[ReportQuery, Query()]
 ) -> Response:
+    if wants_page(request):
+        return see_page(request, f"reports/{quote(model)}?{request.url.query}")
     evaluator, view = services.evaluator, services.latest()
     as_of_ms = parse_time(query.as_of, "as_of") if query.as_of else None
     known = view.snapshot.models.get(model)
@@ -117,18 +103,6 @@ async def report(
     def recompute() -> Report:
         return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
-    if wants_page(request):
-        notes = [_settled(known)]
-        if evaluated_ms is not None:
-            notes.append(f"Evaluated {format_time(evaluated_ms)}")
-
-        def make_page() -> bytes:
-            of_window = recompute()
-            evidence = None if as_of_ms is not None else state_of(view.snapshot, model, of_window.version)
-            return _page_of(services, of_window, evidence, root_of(request), notes)
-
-        page = await services.computations.run(make_page)
-        return Response(page, headers=_PAGE_HEADERS | _age(services, evaluated_ms), media_type=HTML)
     if as_of_ms is None:
         version = query.version or view.snapshot.current_version(model) or ""
         series = SeriesKey(model, version, query.segment or ALL)
@@ -216,25 +190,3 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
 def _age(services: Services, evaluated_ms: int | None) -> dict[str, str]:
     """The header that says how old a report of the latest snapshot is."""
     return {} if evaluated_ms is None else {"age": str(max(0, services.clock.now_ms() - evaluated_ms) // 1000)}
-
-
-def _settled(model: ModelSnapshot | None) -> str:
-    """Say up to where a model is settled, and what holds it back."""
-    edge_ms, hold = (-1, None) if model is None else (model.edge_ms, model.hold)
-    held = "" if hold is None else f", held back by {hold}"
-    return (f"Settled up to {format_time(edge_ms)}" if edge_ms >= 0 else "Nothing is settled yet") + held
-
-
-def _page_of(services: Services, report: Report, evidence: EvidenceState | None, root: str, notes: list[str]) -> bytes:
-    # Imported for the first browser: matplotlib takes a second, and memory that a service without visitors saves.
-    from monitor.reports.page import window_page  # noqa: PLC0415
-
-    try:
-        points, _ = services.history.read(report.key, to_ms=report.to_ms, max_points=_POINTS_OF_FIGURE)
-    except StoreError as error:
-        # The report itself needs no store.
-        points = NO_POINTS
-        notes = [*notes, f"no figure over time: {error}"]
-    past = reports_of(report.key, points)
-    lead = None if evidence is None else Lead(evidence.sentence, evidence.style, evidence.words.capitalize())
-    return window_page(report, services.evaluator.scores(report), root, past, notes, lead=lead)

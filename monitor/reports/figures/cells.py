@@ -1,9 +1,6 @@
-"""Pictures, and the results that decide on their titles."""
+"""Results that decide on the titles of pictures."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-
-from matplotlib.figure import Figure
 
 from monitor.inference import null_level
 from monitor.measures import MEASURES
@@ -27,13 +24,3 @@ def smce_result(cells: ScoreTable) -> MeasureResult:
     value = measure.value(cells)
     levels = null_level(cells, [measure], draws=DRAWS, values={measure.name: value})
     return MeasureResult(value, measure.unit).with_level(levels[measure.name])
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A figure with a heading (``title``) and a few sentences on how to read it (``explanation``)."""
-
-    name: str
-    title: str
-    explanation: str
-    figure: Figure

@@ -1,7 +1,7 @@
 """Where among the features predictions are too high or too low, of one model or before and after recalibration."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,14 +10,11 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
-from monitor.arrays import Bools, Floats
-from monitor.errors import NotEnoughData
-from monitor.local import LocalMap, Standardised
+from monitor.arrays import Floats
 from monitor.local.calibration import MIN_NEIGHBOURS, default_bins
 from monitor.local.landscape import DEFAULT_GAMMA
-from monitor.local.neighbourhood import averages, laplace_kernels
+from monitor.reports.diagrams.plane import Errors, Events, local_errors, plane_errors
 from monitor.reports.figures.style import (
     BLUE,
     GREY,
@@ -25,7 +22,6 @@ from monitor.reports.figures.style import (
     INK,
     PREDICTED,
     SMALL_SIZE,
-    TEXT_SIZE,
     YELLOW,
     framed,
     legend,
@@ -34,29 +30,10 @@ from monitor.reports.figures.style import (
     points_tick,
     size_tick,
 )
-from monitor.reports.formatting import count, percent, points
+from monitor.reports.formatting import percent, points
 
-HEIGHT: Final = 7.2
-CAPTION: Final = (
-    "How to read it: predictions that are alike lie close together. Where it is blue they say too much, where it is "
-    "orange too little; the paler a place, the fewer events are near, and white places have too few to say anything."
-)
-CROSS: Final = " The cross marks the worst of the places that are off by more than chance."
-DRAWN: Final = (
-    " Drawn is the mean of prediction less outcome of all events near, whatever was predicted for them. The local "
-    "calibration error of the report compares only predictions of about the same size, in a wider surrounding, so its "
-    "worst place may be another one, and of the other sign."
-)
 COLORS: Final = LinearSegmentedColormap.from_list("direction", [HAPPENED, "#F4F4F4", PREDICTED])
 """From too low to too high."""
-QUIET_COLORS: Final = LinearSegmentedColormap.from_list("quiet", ["#D2C4BA", "#F4F4F4", "#BAC5CE"])
-"""The same where it is no more than chance."""
-
-_EVIDENT: Final = 0.05
-"""A p-value up to this is called more than chance, as in the report's sentence."""
-_CLEAR: Final = 4.0
-"""Standard errors by which one of so many places must be off to be spoken of."""
-
 _PLANE_HEIGHTS: Final = {2: 8.2, 3: 7.6}
 _PLANE_CAPTION: Final = (
     "How to read it: each point of a map is a kind of event; events that are alike lie close together. Blue: "
@@ -64,76 +41,10 @@ _PLANE_CAPTION: Final = (
     "events of one range of predictions are off by how much among those like them: where the dotted line, their common "
     "error before, lies far left of the dashed curve, errors of both directions hid each other."
 )
-_SIZE: Final = 40
-_MARGIN: Final = 0.005
-"""Share of the events beyond each side of the picture: a few outliers would shrink all others to a spot."""
 _MAX_POINTS: Final = 600
 """Of one range of predictions at which the error is evaluated."""
 _MIN_OF_BIN: Final = 100
 _SHARES: Final = 101
-
-
-def local_map_figure(
-    local: LocalMap, x_name: str, y_name: str, *, p_value: float | None = None, variance: float = 0.25
-) -> Figure:
-    """Draw local errors over a plane of two features.
-
-    Parameters
-    ----------
-    local
-        What :func:`monitor.local.local_error_map` finds.
-    x_name, y_name
-        What the two coordinates are called.
-    p_value
-        Of the local calibration error, as the report on the same events has it; None where it was not measured.
-        Above .05 no place is accused.
-    variance
-        Mean of p (1 - p) of the events: how much chance there is in a place. That of predictions of .5, the most there
-        is, if left out.
-
-    Raises
-    ------
-    NotEnoughData
-        Nowhere are there enough events to say anything.
-    """
-    enough = (local.n_eff >= MIN_NEIGHBOURS) & np.isfinite(local.error)
-    if not enough.any():
-        raise NotEnoughData(
-            f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {np.nanmax(local.n_eff):.0f}: "
-            "use a larger gamma"
-        )
-    with np.errstate(divide="ignore", invalid="ignore"):
-        clear = enough & (np.abs(local.error) > _CLEAR * np.sqrt(variance / local.n_eff))
-    accused = bool(clear.any()) and (p_value is None or p_value <= _EVIDENT)
-    size = np.where(clear if accused else enough, np.abs(local.error), -1.0)
-    i, j = np.unravel_index(int(np.argmax(size)), size.shape)
-    worst = float(local.error[i, j])
-    if accused:
-        title = (
-            f"Worst near {x_name} = {local.x[j]:.2g}, {y_name} = {local.y[i]:.2g}:\n"
-            f"predictions are {points(worst)} too {'high' if worst > 0.0 else 'low'} there"
-        )
-    elif p_value is not None and p_value > _EVIDENT:
-        title = f"No place is worse than chance\n(local calibration error: p = {p_value:.2g})"
-    else:
-        title = (
-            "No place of this plane stands out from chance:\n"
-            f"the worst is {points(worst)} off, with {count(round(local.n_eff[i, j]))} events near"
-        )
-    caption = CAPTION + (CROSS if accused else "") + DRAWN
-    figure, grid = framed(HEIGHT, title, caption, columns=(1.0, 0.035), gap=0.18, right=0.85)
-    axes = panel(figure, grid[0, 0], grid="")
-    reach = max(float(np.abs(local.error[enough]).max()), 0.01)
-    shades = ScalarMappable(Normalize(-reach, reach), COLORS if accused else QUIET_COLORS)
-    half_x, half_y = 0.5 * (local.x[1] - local.x[0]), 0.5 * (local.y[1] - local.y[0])
-    extent = (local.x[0] - half_x, local.x[-1] + half_x, local.y[0] - half_y, local.y[-1] + half_y)
-    _draw_map(axes, shades, local.error, local.n_eff, extent)
-    if accused:
-        axes.plot(local.x[j], local.y[i], marker="x", ms=11.0, mew=2.2, color="black")
-    axes.set_xlabel(x_name)
-    axes.set_ylabel(y_name)
-    _draw_scale(figure, figure.add_subplot(grid[0, 1]), shades, "too low          points          too high", TEXT_SIZE)
-    return figure
 
 
 def _draw_map(
@@ -151,49 +62,6 @@ def _draw_scale(figure: Figure, axes: Axes, shades: ScalarMappable, label: str, 
     bar.ax.yaxis.set_major_formatter(size_tick)
     bar.ax.tick_params(labelsize=SMALL_SIZE, color=GREY)
     bar.outline.set_visible(False)
-
-
-class _Errors(NamedTuple):
-    """Local errors at some points.
-
-    Attributes
-    ----------
-    error
-        float64, shape (q, maps): mean of prediction - outcome; above 0 where predictions are too high.
-    n_eff
-        float64, shape (q,).
-    """
-
-    error: Floats
-    n_eff: Floats
-
-    @property
-    def enough(self) -> Bools:
-        """Which points have enough events near."""
-        return np.asarray(self.n_eff >= MIN_NEIGHBOURS)
-
-
-class _Events(NamedTuple):
-    """Events on a plane of features.
-
-    Attributes
-    ----------
-    where
-        float64, shape (n, 2): standardised coordinates.
-    confidence, weight
-        float64, shape (n,): predictions before, and how many events of the stream each stands for.
-    residual
-        float64, shape (n, maps): prediction - outcome.
-    """
-
-    where: Floats
-    confidence: Floats
-    residual: Floats
-    weight: Floats
-
-    def select(self, rows: NDArray[np.intp]) -> "_Events":
-        """Select some of the events."""
-        return _Events(*(column[rows] for column in self))
 
 
 def plane_figure(
@@ -233,20 +101,7 @@ def plane_figure(
     for opposite remedies.
     """
     labels = list(predictions)
-    residual = np.stack([predictions[label] - outcome[label] for label in labels], axis=1)
-    where = Standardised.fit(plane).apply(plane)
-    weights = np.ones(plane.shape[0]) if weight is None else weight
-    events = _Events(where, predictions[labels[0]], residual, weights)
-    ends = np.quantile(where, [_MARGIN, 1.0 - _MARGIN], axis=0)
-    # A coordinate that is the same for all is drawn as a strip of one standard deviation.
-    ends += np.where(ends[1] - ends[0] > 1e-9, 0.0, 0.5) * np.array([[-1.0], [1.0]])
-    x, y = np.linspace(ends[0], ends[1], _SIZE, axis=1)
-    corners = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    errors = _errors(corners, events, gamma)
-    if not errors.enough.any():
-        raise NotEnoughData(
-            f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {errors.n_eff.max():.0f}"
-        )
+    events, x, y, errors = plane_errors(predictions, outcome, plane, weight, gamma=gamma)
     worst = np.abs(errors.error[errors.enough]).max(axis=0)
     figure, grid = framed(
         _PLANE_HEIGHTS.get(len(labels), 7.6),
@@ -258,11 +113,11 @@ def plane_figure(
         right=0.85,
     )
     maps = grid[0].subgridspec(1, len(labels) + 1, width_ratios=(*[1.0] * len(labels), 0.05), wspace=0.12)
-    reach, n_eff = max(worst.max(), 0.01), errors.n_eff.reshape(_SIZE, _SIZE)
+    reach, n_eff = max(worst.max(), 0.01), errors.n_eff.reshape(x.size, x.size)
     shades = ScalarMappable(Normalize(-reach, reach), COLORS)
     for column, label in enumerate(labels):
         axes = panel(figure, maps[column], grid="")
-        error = errors.error[:, column].reshape(_SIZE, _SIZE)
+        error = errors.error[:, column].reshape(x.size, x.size)
         _draw_map(axes, shades, error, n_eff, (x[0], x[-1], y[0], y[-1]))
         name_panel(axes, label, f"at worst {points(float(worst[column]))} off")
         axes.set_xlabel("first direction of the features" if column == 0 else "")
@@ -275,26 +130,19 @@ def plane_figure(
     return figure
 
 
-def _errors(at: Floats, events: _Events, gamma: float) -> _Errors:
-    """Weighted means of the events' residuals about some points; an event of weight 2 counts as two."""
-    columns = np.column_stack([events.residual * events.weight[:, None], events.weight])
-    (means,), (n_eff,) = averages(laplace_kernels([gamma]), at, events.where, lambda rows: columns[rows])
-    return _Errors(means[:, :-1] / means[:, -1:], n_eff)
-
-
-def _near(at: Floats, events: _Events, gamma: float) -> _Errors:
+def _near(at: Floats, events: Events, gamma: float) -> Errors:
     """Compute errors with the narrowest neighbourhood that holds enough events at half of the points.
 
     Of a single range of predictions there are few events; what is enough for the maps is not for it.
     """
     for wider in (1.0, 2.0, 4.0):
-        errors = _errors(at, events, wider * gamma)
+        errors = local_errors(at, events, wider * gamma)
         if 2 * errors.enough.sum() >= errors.enough.size:
             break
     return errors
 
 
-def _draw_bins(figure: Figure, grid: GridSpec, labels: Sequence[str], events: _Events, gamma: float) -> None:
+def _draw_bins(figure: Figure, grid: GridSpec, labels: Sequence[str], events: Events, gamma: float) -> None:
     """Draw how the local errors spread in the bin that is best on average, and in the worst."""
     bins = default_bins(events.confidence.size)
     place = np.searchsorted(np.arange(1, bins) / bins, events.confidence, side="right")

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -12,15 +11,20 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
-from numpy.typing import ArrayLike
 
 from monitor.arrays import Bools, Floats
 from monitor.errors import NotEnoughData
-from monitor.local import mlce_curve
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
-from monitor.reports.diagrams.rows import on_cells
-from monitor.reports.figures.cells import smce_result
+from monitor.reports.diagrams.refit import (
+    MAX_SEGMENTS,
+    GammaCurve,
+    SegmentRow,
+    gamma_curves,
+    map_labels,
+    segment_rows,
+    worst_rows,
+)
 from monitor.reports.figures.local_map import plane_figure
 from monitor.reports.figures.reliability import before_and_after_figure
 from monitor.reports.figures.style import (
@@ -44,44 +48,12 @@ from monitor.reports.figures.style import (
 from monitor.reports.formatting import count, points
 from monitor.scores import ScoreTable
 
-MAPS: Final = MappingProxyType({"none": "no map", "champion": "champion", "challenger": "new"})
-"""What may be compared, in the order of pictures, and what it is called there."""
-
-
 _SEGMENTS_CAPTION: Final = (
     "How to read it: each row is one segment, with its number of events that no map had seen. The hollow dot is its "
     "error (smCE) before, the full one after; the line is blue where it fell and orange where it rose. Up to the grey "
     "bar's end a calibrated model may show by chance, the further the fewer events there are."
 )
-MAX_SEGMENTS: Final = 12
-_WORST: Final = 8
 _ROW: Final = 0.36
-_MAX_NAME: Final = 26
-
-
-class SegmentRow(NamedTuple):
-    """smCE of one segment under several maps.
-
-    ``n`` counts its held-out events. ``before`` is with no map, ``after`` with the new one, ``champion`` with the one
-    that serves. 95% of calibrated models that make the new map's predictions stay below ``chance``.
-    """
-
-    name: str
-    n: int
-    before: float
-    after: float
-    champion: float | None = None
-    chance: float | None = None
-
-    @property
-    def rose(self) -> bool:
-        """Whether the error is larger after, and more than chance."""
-        return self.after > max(self.before, self.chance or 0.0)
-
-    @property
-    def short_name(self) -> str:
-        """The name, cut where it is long."""
-        return self.name if len(self.name) <= _MAX_NAME else f"{self.name[: _MAX_NAME - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def refit_figures(
@@ -113,7 +85,7 @@ def refit_figures(
     -------
     ``reliability``, ``mlce_by_gamma``, ``local_map``, ``segments`` -> a figure.
     """
-    labels = _labels(predictions, methods or {})
+    labels = map_labels(predictions, methods or {})
     weight = None if held_out.is_whole else held_out.weight
     observed = {name: confidence_and_hit(predictions[name], held_out.outcome) for name in labels}
     tables = {labels[name]: ScoreTable.from_events(p, y, weight) for name, (p, y) in observed.items()}
@@ -126,43 +98,13 @@ def refit_figures(
         confidence, hits = ({labels[name]: pair[of] for name, pair in observed.items()} for of in (0, 1))
         wanted["local_map"] = lambda: plane_figure(confidence, hits, phi[:, :2], held_out.weight)
     if segments:
-        wanted["segments"] = lambda: segments_figure(_rows(held_out, observed, segments))
+        wanted["segments"] = lambda: segments_figure(segment_rows(held_out, observed, segments))
     pictures: dict[str, Figure] = {}
     for name, draw in wanted.items():
         # The comparison itself says what is too little; a picture of it would say nothing.
         with suppress(NotEnoughData):
             pictures[name] = draw()
     return pictures
-
-
-def _rows(
-    held_out: LabelledEvents, observed: Mapping[str, tuple[Floats, Floats]], segments: Sequence[Mapping[str, Any]]
-) -> list[SegmentRow]:
-    """List the segments of a comparison, with the level of each under calibration."""
-    rows = []
-    p, y = observed["challenger"]
-    for entry in segments:
-        name = str(entry["segment"])
-        key, _, value = name.partition("=")
-        chance = None
-        if key in held_out.segments:
-            inside = held_out.segments[key] == value
-            if inside.any():
-                weight = None if held_out.is_whole else held_out.weight[inside]
-                chance = smce_result(on_cells(ScoreTable.from_events(p[inside], y[inside], weight))).null_q95
-        before, after = float(entry["none"]["smce"]), float(entry["challenger"]["smce"])
-        champion = None if entry.get("champion") is None else float(entry["champion"]["smce"])
-        rows.append(SegmentRow(name, int(entry["n"]), before, after, champion, chance))
-    return rows
-
-
-def _labels(predictions: Mapping[str, Floats], methods: Mapping[str, str]) -> dict[str, str]:
-    """Name each map as in the pictures, in their order."""
-    return {
-        name: f"{label}: {methods[name]}" if name in methods else label
-        for name, label in MAPS.items()
-        if name in predictions
-    }
 
 
 def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
@@ -173,10 +115,7 @@ def segments_figure(rows: Sequence[SegmentRow]) -> Figure:
     rows
         At least one, in any order; at most 12 are drawn: the 8 that were worst before, then those that are worst after.
     """
-    ordered = sorted(rows, key=lambda row: -row.before)
-    kept = ordered[:_WORST]
-    kept += sorted(ordered[_WORST:], key=lambda row: -row.after)[: MAX_SEGMENTS - len(kept)]
-    shown = sorted(kept, key=lambda row: -row.before)
+    ordered, shown = sorted(rows, key=lambda row: -row.before), worst_rows(rows)
     champion = any(row.champion is not None for row in shown)
     caption = _SEGMENTS_CAPTION
     if len(rows) > MAX_SEGMENTS:
@@ -235,9 +174,6 @@ def _segments_title(rows: Sequence[SegmentRow]) -> str:
     return text
 
 
-GAMMAS: Final[Sequence[float]] = tuple(0.05 * 2.0**k for k in range(9))
-"""From neighbourhoods of a few events to whole bins, the paper's .2 and .4 among them."""
-
 _GAMMA_HEIGHT: Final = 7.6
 _GAMMA_CAPTION: Final = (
     "How to read it: gamma says how alike predictions must be to count as neighbours; on the left only the most alike "
@@ -246,67 +182,6 @@ _GAMMA_CAPTION: Final = (
     "95% of calibrated models (the widest of these maps'). A line begins where neighbourhoods are worth 50 events."
 )
 _LINES: Final = ((YELLOW, "-"), (GREEN, "-"), (PINK, "-"), (SKY, "-"), (ORANGE, "-"), (GREEN, ":"), (PINK, ":"))
-_MIN_SHARE: Final = 0.05
-"""Of the points that have enough neighbours. The maximum over fewer says little of the rest."""
-
-
-class GammaCurve(NamedTuple):
-    """The maximum local calibration error of one map, gamma by gamma.
-
-    Attributes
-    ----------
-    gamma
-        float64, shape (g,), ascending.
-    mlce
-        float64, shape (g,); nan where too few points have enough neighbours.
-    null_mean, null_q95
-        float64, shape (g,): mean and 95% point of a calibrated model that makes the same predictions.
-    """
-
-    gamma: Floats
-    mlce: Floats
-    null_mean: Floats
-    null_q95: Floats
-
-    @property
-    def excess(self) -> Floats:
-        """How far the maximum lies above that of a calibrated model, on average, shape (g,)."""
-        return self.mlce - self.null_mean
-
-
-def gamma_curves(
-    predictions: Mapping[str, ArrayLike],
-    outcome: ArrayLike,
-    phi: ArrayLike,
-    weight: ArrayLike | None = None,
-    *,
-    gammas: Sequence[float] = GAMMAS,
-    max_points: int = 2000,
-    draws: int = 199,
-    seed: int = 0,
-) -> dict[str, GammaCurve]:
-    """MLCE of each map at each gamma, with its level under calibration.
-
-    Points, draws and seed are those of a refit's comparison, so that at its gamma both are the same numbers.
-
-    Parameters
-    ----------
-    predictions, outcome, phi, weight, max_points, draws, seed
-        See :func:`monitor.local.mlce_curve`.
-    gammas
-        Bandwidths, ascending.
-    """
-    calibrations = mlce_curve(
-        predictions, outcome, phi, gammas, weight=weight, max_points=max_points, draws=draws, seed=seed
-    )
-    curves = {}
-    for name, of_gammas in calibrations.items():
-        values = np.full((3, len(gammas)), np.nan)
-        for place, local in enumerate(of_gammas):
-            if local is not None and local.level is not None and local.valid_share >= _MIN_SHARE:
-                values[:, place] = local.mlce, local.level.mlce.mean, local.level.mlce.q95
-        curves[name] = GammaCurve(np.asarray(gammas, np.float64), *values)
-    return curves
 
 
 def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:

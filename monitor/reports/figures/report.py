@@ -1,7 +1,6 @@
-"""The pictures of a report, one by one and on one sheet with its measures."""
+"""A report on one sheet: its measures, and the most important diagrams."""
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
 from matplotlib.axes import Axes
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure, FigureBase
 from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures import reliability, witness
-from monitor.reports.figures.cells import Picture, Results, judged, smce_result
+from monitor.reports.figures.cells import Results, judged, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREEN,
@@ -27,35 +26,9 @@ from monitor.reports.figures.style import (
     new_figure,
     wrapped,
 )
-from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.reports.formatting import interval_text, value_text
 from monitor.scores import ScoreTable
 
-_TEXTS: Final = {
-    "reliability": (
-        "What was predicted, and what came true",
-        (
-            "Of predictions of 70%, 70% should come true. The diagram compares the two for all predictions; the grey "
-            "band is as far as chance alone goes."
-        ),
-    ),
-    "where": (
-        "Where the model is too high or too low",
-        (
-            "The smooth calibration error comes with the function that proves it: it shows which predictions say too "
-            "little and which say too much."
-        ),
-    ),
-    "test": (
-        "Which predictions the outcomes refute",
-        (
-            "Each prediction is tested against the outcomes of predictions like it. The share that is refuted is the "
-            "test-based calibration error (TCE); with much data it is high for good models, too, so the title names "
-            "what a perfectly calibrated one would show."
-        ),
-    ),
-}
-"""Title and explanation of each picture."""
 _HEAD_SIZE: Final = TITLE_SIZE + 3.0
 _ROW: Final = 0.27
 _HEADING: Final = 0.62
@@ -67,32 +40,6 @@ _REACH: Final = 3.0
 
 _COLUMNS: Final = {"measure": 0.0, "value": 0.285, "interval": 0.305, "chance": 0.635, "strip": 0.655, "verdict": 0.805}
 """Where columns begin, or end where they hold numbers, as shares of the width."""
-
-
-def report_figures(table: ScoreTable, results: Results, *, insufficient: str | None = None) -> Sequence[Picture]:
-    """Draw the pictures of a report; none of an empty table, and no test-based diagram of a weighted one.
-
-    Parameters
-    ----------
-    table
-        m rows.
-    results
-        The measures of the report, so that figures say what it says. The levels of smCE and TCE under calibration are
-        drawn here where they are missing.
-    insufficient
-        Why the report gives no verdict, if it gives none: titles say so.
-    """
-    if not table.counts.any():
-        return ()
-    cells = on_cells(table)
-    smce = judged(results, "smce") or smce_result(cells)
-    figures = {
-        "reliability": reliability.reliability_diagram(cells, smce=smce, insufficient=insufficient),
-        "where": witness.witness_figure(cells, smce=smce, insufficient=insufficient),
-    }
-    if not table.weighted:
-        figures["test"] = tce_diagram(table, judged(results, "tce"))
-    return tuple(Picture(name, *_TEXTS[name], figure) for name, figure in figures.items())
 
 
 def report_sheet(

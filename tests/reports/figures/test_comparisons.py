@@ -6,12 +6,9 @@ import pytest
 from monitor.classes import gce_family
 from monitor.classes.gce import FAMILY
 from monitor.errors import NotEnoughData
-from monitor.local import LocalMap, local_error_map
 from monitor.reports.evaluation.compare import Difference
 from monitor.reports.figures.comparison import comparison_figure
 from monitor.reports.figures.gce_comparison import gce_figure
-from monitor.reports.figures.local_map import local_map_figure
-from monitor.reports.figures.output import to_png
 from monitor.reports.figures.style import GREY, INK
 from monitor.scores import ClassTable
 from tests.reports.figures.tables import check_layout, texts
@@ -101,54 +98,6 @@ def test_a_log_loss_may_be_infinite() -> None:
     figure = comparison_figure({"log loss": Difference("nats", 0.5, float("inf"))}, "May", "June")
     check_layout(figure)
     assert {"infinite", "no finite difference"} <= set(texts(figure))
-
-
-def test_the_worst_place_of_a_map_is_named() -> None:
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(4000, 2))
-    p = np.full(4000, 0.5)
-    y = rng.random(4000) < np.where(x[:, 0] > 0.7, 0.9, 0.5)
-    figure = local_map_figure(local_error_map(p, y, x, size=20), "age", "income")
-    check_layout(figure)
-    (title,) = (each for each in texts(figure) if each.startswith("Worst near age = "))
-    assert "too low" in title
-    assert float(title.split("age = ")[1].split(",")[0]) > 0.7
-    assert to_png(figure)
-
-
-def test_a_map_accuses_no_place_of_what_chance_does() -> None:
-    """The largest of many noisy errors is large, and says nothing where there is no local error beyond chance."""
-    rng = np.random.default_rng(3)
-    x, p = rng.normal(size=(2000, 2)), rng.uniform(0.05, 0.95, 2000)
-    found = local_error_map(p, rng.random(2000) < p, x, size=20)
-    figure = local_map_figure(found, "age", "income", p_value=0.98)
-    check_layout(figure)
-    written = texts(figure)
-    assert "No place is worse than chance (local calibration error: p = 0.98)" in written
-    assert not any("Worst near" in each or "The cross" in each for each in written)
-    assert not figure.axes[0].lines
-    # Evidence of predictions of one size says nothing of a place at which all sizes together are within chance.
-    other = local_map_figure(found, "age", "income", p_value=0.01, variance=float((p * (1.0 - p)).mean()))
-    assert any(each.startswith("No place of this plane stands out from chance: the worst is") for each in texts(other))
-    # Nor does a level that was not drawn.
-    assert not any("Worst near" in each for each in texts(local_map_figure(found, "age", "income")))
-
-
-def test_a_map_says_what_is_drawn_and_names_only_what_is_clear() -> None:
-    axis, error = np.arange(3.0), np.full((3, 3), 0.01)
-    n_eff = np.full((3, 3), 60.0)
-    error[0, 0], error[2, 2], n_eff[2, 2] = 0.15, -0.12, 1000.0
-    figure = local_map_figure(LocalMap(axis, axis, error, n_eff), "age", "income", p_value=0.05)
-    written = texts(figure)
-    assert "Worst near age = 2, income = 2: predictions are 12 points too low there" in written
-    assert any("whatever was predicted for them" in each and "The cross marks" in each for each in written)
-
-
-def test_a_map_without_neighbours_says_so() -> None:
-    axis = np.arange(3.0)
-    lonely = LocalMap(axis, axis, np.full((3, 3), 0.5), np.full((3, 3), 2.0))
-    with pytest.raises(NotEnoughData, match="the most are 2: use a larger gamma"):
-        local_map_figure(lonely, "age", "income")
 
 
 def test_where_prevalences_differ_nothing_is_called_better() -> None:

@@ -7,7 +7,7 @@ from monitor.measures import smce, tce
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.reliability import reliability_diagram
-from monitor.reports.figures.report import report_figures, report_sheet
+from monitor.reports.figures.report import report_sheet
 from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.reports.figures.witness import witness_figure
 from monitor.scores import ScoreTable
@@ -15,6 +15,7 @@ from tests.reports.figures.tables import TABLES, check_layout, every_table, text
 
 EMPTY = ScoreTable.from_events([], [])
 
+UNJUDGED = MeasureResult(0.0, "ratio")
 RESULTS = {
     "TCE": MeasureResult(61.4, "percent", 50.1, 70.2, 7.0, 9.2),
     "surrogate intCE": MeasureResult(0.0123, "ratio", 0.01, 0.02, 0.005, 0.011),
@@ -28,12 +29,10 @@ RESULTS = {
 @every_table
 def test_the_pictures_of_a_report_draw_and_stay_in_their_frames(name: str) -> None:
     table = TABLES[name]()
-    pictures = report_figures(table, {})
-    assert [picture.name for picture in pictures] == ["reliability", "where", *([] if table.weighted else ["test"])]
-    for picture in pictures:
-        check_layout(picture.figure)
-        assert picture.explanation
-        assert all(axes.get_xlabel() or axes.get_ylabel() or axes.texts for axes in picture.figure.axes)
+    figures = [reliability_diagram(table), witness_figure(table), *([] if table.weighted else [tce_diagram(table)])]
+    for figure in figures:
+        check_layout(figure)
+        assert all(axes.get_xlabel() or axes.get_ylabel() or axes.texts for axes in figure.axes)
 
 
 @every_table
@@ -43,7 +42,8 @@ def test_the_sheet_draws_and_stays_in_its_frame(name: str) -> None:
 
 
 def test_the_same_table_gives_the_same_bytes() -> None:
-    first, second = ([to_svg(each.figure) for each in report_figures(TABLES["rare"](), {})] for _ in range(2))
+    draws = (reliability_diagram, witness_figure, tce_diagram)
+    first, second = ([to_svg(draw(TABLES["rare"]())) for draw in draws] for _ in range(2))
     assert first == second
     assert first[0] != first[1]
 
@@ -76,7 +76,6 @@ def test_a_sheet_says_what_its_figures_are_of_and_keeps_long_names_in_their_colu
 
 
 def test_an_empty_table_has_a_sheet_and_no_figures() -> None:
-    assert report_figures(EMPTY, {}) == ()
     sheet = report_sheet(EMPTY, {}, "churn", "no predictions yet")
     check_layout(sheet)
     assert "There are no predictions with an outcome to draw." in texts(sheet)
@@ -89,17 +88,12 @@ def test_an_empty_table_has_a_sheet_and_no_figures() -> None:
 def test_figures_say_what_the_report_says(chance: float) -> None:
     """Draws of another seed may disagree where it is close; here they would disagree for certain."""
     table = TABLES["balanced"]()
-    results = {
-        "smCE": MeasureResult(smce(table), "ratio", null_mean=chance / 2, null_q95=chance),
-        "TCE": MeasureResult(tce(table), "percent", null_mean=12.3, null_q95=45.6),
-    }
-    pictures = [each.figure for each in report_figures(table, results)]
-    for heading in [each.texts[0].get_text() for each in pictures[:2]]:
-        assert ("smCE" in heading) == (chance == 0.9)
+    results = {"smCE": MeasureResult(smce(table), "ratio", null_mean=chance / 2, null_q95=chance)}
     for sheet in (report_sheet(table, results, "", ""), report_sheet(table, {}, "", "", of_table=results)):
         for part in sheet.subfigs[-2:]:
             assert ("smCE" in part.texts[0].get_text()) == (chance == 0.9)
-    assert any("would show about 12%" in each for each in texts(pictures[2]))
+    measured = MeasureResult(tce(table), "percent", null_mean=12.3, null_q95=45.6)
+    assert any("would show about 12%" in each for each in texts(tce_diagram(table, measured)))
     # A result without a level decides nothing.
-    unknown = report_figures(table, {"smCE": MeasureResult(0.0, "ratio")})
-    assert [texts(each.figure) for each in unknown] == [texts(each.figure) for each in report_figures(table, {})]
+    unknown, none = (report_sheet(table, {}, "", "", of_table=each) for each in ({"smCE": UNJUDGED}, {}))
+    assert texts(unknown) == texts(none)

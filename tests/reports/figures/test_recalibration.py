@@ -15,18 +15,10 @@ from monitor.maps import METHODS
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import smce
 from monitor.recalibration.comparison import local_finding
+from monitor.reports.diagrams.refit import GAMMAS, MAX_SEGMENTS, GammaCurve, SegmentRow, gamma_curves
 from monitor.reports.figures.local_map import plane_figure
 from monitor.reports.figures.output import to_svg
-from monitor.reports.figures.recalibration import (
-    GAMMAS,
-    MAX_SEGMENTS,
-    GammaCurve,
-    SegmentRow,
-    gamma_curves,
-    gamma_figure,
-    refit_figures,
-    segments_figure,
-)
+from monitor.reports.figures.recalibration import gamma_figure, refit_figures, segments_figure
 from monitor.reports.figures.style import WIDTH, fitting
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import check_layout, texts
