@@ -81,8 +81,8 @@ function Model({ roles }) {
   const versions = evidence.data?.versions ?? [];
   const jobs = refits.data?.recalibrations.filter((/** @type {any} */ job) => job.version === version) ?? [];
   const events = useMemo(
-    () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions, from, settled }),
-    [version, alerts.data, refits.data, state.data, evidence.data, from, settled],
+    () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions, from }),
+    [version, alerts.data, refits.data, state.data, evidence.data, from],
   );
   const points = past.data?.points ?? [];
   const of_version = versions.find((/** @type {any} */ one) => one.version === version);
@@ -129,13 +129,13 @@ function Model({ roles }) {
     <div class="grid" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
       ${of_version?.history && html`<${EvidencePlot} evidence=${of_version} shared=${shared} />`}
       ${diagrams.data?.diagrams && html`<section class="card tall"><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
-      <div class="stack tall">${report.data && html`<${Report} report=${report.data} measures=${measures} serving=${serving} />`}
+      <div class="stack tall" hidden=${!report.data}>${report.data && html`<${Report} report=${report.data} measures=${measures} serving=${serving} />`}
       ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}</div>
       ${points.some((/** @type {any} */ point) => point.n) && html`<${PriorAndShape} points=${points} shared=${shared} /><${MeasurePlot} name=${FIRST} title=${measures.get(FIRST)?.title ?? FIRST} help=${measures.get(FIRST)?.help} points=${points} shared=${shared} />`}
     </div>
     ${
       // What lies below is asked for once the reader is near, and that is known once the rest is there.
-      report.data &&
+      (report.data || report.failure) &&
       past.data &&
       evidence.data &&
       html`${since && html`<${Later} title="Before and since the change"><div class="grid"><${BeforeAndSince} version=${version} segment=${segment} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} /></div></${Later}>`}

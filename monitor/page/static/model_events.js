@@ -7,8 +7,6 @@ import { html } from "page/vendor/preact.js";
 
 /** @typedef {{ at: number, text: string, tone?: string, title: string, link?: string, state?: string }} Happened */
 
-const BEGINNING = 24; // of the range: a version that was there before has a point within this part of it
-
 /** A detector -> the kind of alert that it raises; calibration of all others. @type {Record<string, string>} */
 const KINDS = { change: "change", serving_map: "map" };
 
@@ -67,11 +65,11 @@ function served(servings, refits) {
 }
 
 /**
- * @param {{ version: string, alerts: any[], refits: any[], servings: any[], evidence: any[], from: number, settled: number }} of
+ * @param {{ version: string, alerts: any[], refits: any[], servings: any[], evidence: any[], from: number }} of
  *   servings: of `GET /v1/models/{model}/recalibration`; evidence: the versions of `GET /v1/models/{model}/evidence`
  * @returns {Happened[]} the newest first
  */
-export function happened({ version, alerts, refits, servings, evidence, from, settled }) {
+export function happened({ version, alerts, refits, servings, evidence, from }) {
   const changes = new Map(alerts.filter((alert) => alert.firing_since).map((alert) => [alert.change_point.at, alert]));
   const past = evidence.find((one) => one.version === version)?.history;
   const all = [
@@ -94,11 +92,10 @@ export function happened({ version, alerts, refits, servings, evidence, from, se
         state: job.state,
       })),
     ...evidence.flatMap((one) => {
-      const first = one.history?.to[0];
-      const begins = first && Date.parse(first) - from > (settled - from) / BEGINNING;
-      return begins
-        ? [{ at: Date.parse(first), text: `version ${one.version}`, title: `First settled predictions of version ${one.version}` }]
-        : [];
+      const [first, second] = (one.history?.to ?? []).map(Date.parse);
+      // A version that was there before has a point at the begin of the range.
+      const begins = first - from > 2 * (second - first);
+      return begins ? [{ at: first, text: `version ${one.version}`, title: `First settled predictions of version ${one.version}` }] : [];
     }),
   ];
   return all.toSorted((one, other) => other.at - one.at);
