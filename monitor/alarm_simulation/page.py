@@ -6,7 +6,7 @@ from typing import Final
 from monitor.alarm_simulation.alarms import Setting
 from monitor.alarm_simulation.scenarios import Scenario
 from monitor.alarm_simulation.simulate import Simulation
-from monitor.alarm_simulation.view import setting_text, simulation_view, span_text
+from monitor.alarm_simulation.view import amount_text, setting_text, simulation_view, span_text
 from monitor.reports.diagrams.document import number
 from monitor.reports.page import Figure, render_page
 
@@ -43,7 +43,7 @@ def _delays(simulation: Simulation, scenarios: Sequence[Scenario]) -> Figure:
         "title": "How soon an alarm comes",
         "text": "From the change to an alarm of any detector, by the false alarms a year that the fleet may have; "
         f"until predictions are settled, {settled} are to be added. Lines are medians, bars reach up to what 90% of "
-        f"the runs have at most. Where fewer runs are noticed within {plan.days:g} days, there is no bar, or no point.",
+        f"the runs have at most. Where fewer runs are noticed within {amount_text(plan.days, 'day')}, there is no bar, or no point.",
         "wide": True,
         "at": budgets,
         "axis": "false alarms a year",

@@ -84,7 +84,7 @@ class DrawnPredictions:
             A number is out of its range.
         """
         if not 0.0 < prevalence < 1.0:
-            raise InputError(f"--prevalence must be above 0 and below 1, got {prevalence:g}")
+            raise InputError(f"--prevalence must be above 0 and below 1, such as 0.05 for 5%, got {prevalence:g}")
         if not 0.0 < spread <= 5.0:
             raise InputError(f"--spread must be above 0 and at most 5 logits, got {spread:g}")
         _check_rate(per_hour)

@@ -83,7 +83,9 @@ class Scenario(NamedTuple):
         try:
             size = float(number) if equals else kind.size
         except ValueError:
-            raise InputError(f"--scenario {name}: its size must be a number, got {number!r}") from None
+            raise InputError(
+                f"--scenario {name}: its size must be a number, such as {kind.size:g}, got {number!r}"
+            ) from None
         if not kind.least <= size <= kind.most:
             raise InputError(
                 f"--scenario {name}: its size must be at least {kind.least:g} and at most {kind.most:g}, got {number}"

@@ -53,20 +53,21 @@ def _lead(simulation: Simulation, wrong: list[Scenario], right: list[Scenario]) 
     if right:
         alarms = simulation.false_alarms(right[0], setting)
         years = simulation.result(right[0], setting).model_years
-        parts.append(f"{right[0].title}: {_times(alarms.alarms)} in {years:.3g} years of one model")
+        parts.append(f"{right[0].title}: {amount_text(alarms.alarms, 'false alarm')} in {years:.3g} years of one model")
     return f"With {setting_text(setting, simulation.fleet.models)}: {'; '.join(parts)}."
 
 
-def _times(number: int) -> str:
-    return "1 false alarm" if number == 1 else f"{number:,} false alarms"
+def amount_text(number: float, unit: str) -> str:
+    """A number with its unit, such as 1 day or 30 days."""
+    return f"1 {unit}" if number == 1 else f"{number:,g} {unit}s"
 
 
 def _notes(simulation: Simulation) -> list[str]:
     fleet, plan = simulation.fleet, simulation.plan
-    width = simulation.step_minutes
+    width, days = simulation.step_minutes, amount_text(plan.days, "day")
     return [
         f"{simulation.predictions}; {count(round(simulation.per_hour))} an hour",
-        f"{plan.runs:,} runs of each scenario, {plan.days:g} days after {simulation.calm_days:.3g} calm ones",
+        f"{amount_text(plan.runs, 'run')} of each scenario, {days} after {simulation.calm_days:.3g} calm ones",
         f"{simulation.events:,} labelled predictions in steps of {width} min, seed {plan.seed}",
         f"predictions are settled {span_text(fleet.settled_hours)} after they were made"
         + ("; a missing label counts as negative" if fleet.implied_negative else ""),
@@ -104,7 +105,7 @@ def _by_detector(simulation: Simulation, scenarios: list[Scenario]) -> Section:
     title = f"By detector, with {setting_text(setting, simulation.fleet.models)}"
     before = (
         "From the change to the alarm, in labelled predictions: the median of the runs; below it what 90% of them have "
-        f"at most, and the share of them with an alarm within {simulation.plan.days:g} days."
+        f"at most, and the share of them with an alarm within {amount_text(simulation.plan.days, 'day')}."
     )
     return Section(title, [before], Table(columns, rows))
 

@@ -47,7 +47,7 @@ _NUMBERS: Final[list[float]] = []
 def simulate_alarms(
     *,
     prevalence: Annotated[
-        float | None, typer.Option(metavar="SHARE", help=f"Of positive outcomes.  [default: {PREVALENCE:g}]")
+        str | None, typer.Option(metavar="SHARE", help=f"Of positive outcomes.  [default: {PREVALENCE:g}]")
     ] = None,
     per_hour: Annotated[
         float | None, typer.Option(metavar="N", help=f"Predictions of a model an hour.  [default: {PER_HOUR:g}]")
@@ -127,7 +127,7 @@ def simulate_alarms(
         if model_version is not None:
             raise InputError("--version is of a model: name it with --model")
         predictions = DrawnPredictions.normal(
-            PREVALENCE if prevalence is None else prevalence,
+            PREVALENCE if prevalence is None else _share(prevalence),
             SPREAD if spread is None else spread,
             PER_HOUR if per_hour is None else per_hour,
         )
@@ -147,6 +147,13 @@ def simulate_alarms(
     print_view(report_console(), simulation_view(simulation))
     if html is not None:
         typer.echo(f"wrote {html}")
+
+
+def _share(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--prevalence must be above 0 and below 1, such as 0.05 for 5%, got {text!r}") from None
 
 
 def _span(text: str) -> timedelta:

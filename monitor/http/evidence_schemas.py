@@ -23,11 +23,15 @@ class DetectorBody(Body):
         "calibration, prevalence, change or serving_map; of dependent outcomes calibration_even and calibration_odd: "
         "see docs/alarms.md",
     )
-    log10_evidence: float | None = field(7.2, "decimal logarithm of the evidence; null while it is 0")
+    log10_evidence: float | None = field(
+        7.2, "decimal logarithm of the evidence, while an alarm fires of the most there was; null while it is 0"
+    )
     log10_line: float = field(5.1, "that of the line at which an alarm is raised: the budget of false alarms draws it")
     segment: str = field("all", "of the series that speaks most; all: the whole model")
     since: str = field(_SINCE, "the change that it speaks for, in the time of predictions; RFC 3339")
-    sentence: str = field("evidence since 2026-11-20T14:05:00.000Z: 10^7.2; one false alarm a year is 10^5.1")
+    sentence: str = field(
+        "evidence since 2026-11-20T14:05:00.000Z: 10^7.2; one false alarm a year of all models together is 10^5.1"
+    )
     alarm: RaisedBody | None = field(RaisedBody.example(), "null while none fires")
 
 

@@ -234,7 +234,7 @@ class ChampionBody(Body):
     artifact: str | None = field(f"{_PATH}/artifact", "path of the map")
 
     @classmethod
-    def of(cls, champion: Champion) -> Self:
+    def of(cls, champion: Champion, **more: Any) -> Self:
         """The body of what serves."""
         served = champion.map_id
         return cls.of_attributes(
@@ -242,7 +242,14 @@ class ChampionBody(Body):
             map=served,
             since=format_time(champion.since_ms) if champion.revision else None,
             artifact=None if served is None else f"{job_path(served)}/artifact",
+            **more,
         )
+
+
+class PromotionBody(ChampionBody):
+    """The map that serves a version of a model after a promotion or rollback."""
+
+    resolved_alerts: list[str] = field(["al_5e2c8f0b7d1a4936"], "ids of the alerts about the version that this ended")
 
 
 class ApplyRequestBody(Body):

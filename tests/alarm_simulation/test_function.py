@@ -52,7 +52,7 @@ def test_the_usual_setting_is_shown() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"prevalence": 2.0}, "^prevalence must be above 0 and below 1, got 2"),
+        ({"prevalence": 2.0}, "^prevalence must be above 0 and below 1, such as 0.05 for 5%, got 2"),
         ({"per_hour": -1.0}, "^per_hour must be above 0"),
         ({"budget": []}, "^budget must be given at least once"),
         ({"scenario": "slop"}, "^scenario: there is no 'slop'"),

@@ -229,14 +229,17 @@ def test_predictions_at_hand_are_drawn_from() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: DrawnPredictions.normal(0.0, 1.0, 1.0), "--prevalence must be above 0 and below 1, got 0"),
+        (
+            lambda: DrawnPredictions.normal(0.0, 1.0, 1.0),
+            "--prevalence must be above 0 and below 1, such as 0.05 for 5%, got 0",
+        ),
         (lambda: DrawnPredictions.normal(0.5, 9.0, 1.0), "--spread must be above 0 and at most 5 logits, got 9"),
         (lambda: DrawnPredictions.normal(0.5, 1.0, 0.0), "--per-hour must be above 0 and at most 10,000,000, got 0"),
         (lambda: DrawnPredictions.of([], 1.0), "predictions must hold at least 1 prediction, got 0"),
         (lambda: DrawnPredictions.of([0.0, 1.0], 1.0), "predictions must hold some between 0 and 1"),
         (lambda: DrawnPredictions.of([0.5, 1.5], 1.0), r"predictions must be in \[0, 1\]"),
         (lambda: Scenario.parse("slop=2"), "--scenario: there is no 'slop'; there are none, seasonality, outage"),
-        (lambda: Scenario.parse("slope=x"), "--scenario slope: its size must be a number, got 'x'"),
+        (lambda: Scenario.parse("slope=x"), "--scenario slope: its size must be a number, such as 1.3, got 'x'"),
         (lambda: Scenario.parse("delayed=2"), "--scenario delayed: its size must be at least 0 and at most 1, got 2"),
         (
             lambda: Scenario.parse("slope=nan"),

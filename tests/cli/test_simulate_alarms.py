@@ -99,7 +99,9 @@ def test_the_settings_are_those_that_are_shown(folder: Path) -> None:
     done = inside(
         "simulate-alarms", "--model", "churn", "--scenario", "slope", "--runs", "1", "--days", "1", cwd=folder
     )
-    assert "With a tolerance of 0.2 and 4 false alarms a year for 1 model:" in " ".join(done.stdout.split())
+    shown = " ".join(done.stdout.split())
+    assert "With a tolerance of 0.2 and 4 false alarms a year for 1 model:" in shown
+    assert "1 run of each scenario, 1 day after" in shown
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,8 @@ def test_the_settings_are_those_that_are_shown(folder: Path) -> None:
         (("--scenario", "slop"), "--scenario: there is no 'slop'; there are none, seasonality"),
         (("--scenario", "slope=0"), "--scenario slope: its size must be at least 0.05 and at most 20, got 0"),
         (("--scenario", "none", "--scenario", "none"), "--scenario none is given twice"),
-        (("--prevalence", "1.5"), "--prevalence must be above 0 and below 1, got 1.5"),
+        (("--prevalence", "5"), "--prevalence must be above 0 and below 1, such as 0.05 for 5%, got 5"),
+        (("--prevalence", "5%"), "--prevalence must be above 0 and below 1, such as 0.05 for 5%, got '5%'"),
         (("--per-hour", "0"), "--per-hour must be above 0 and at most 10,000,000, got 0"),
         (
             ("--horizon", "soon"),

@@ -27,6 +27,8 @@ FLEET = "/v1/evidence"
 KEYS = Keys()
 READ, READ_FRAUD = KEYS("read"), KEYS("read:fraud")
 
+BUDGET = "one false alarm a year of all models together is 10^4.0"
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStore]:
@@ -98,7 +100,7 @@ def test_the_evidence_on_a_model_is_shown(service: Service) -> None:
                 "log10_line": 4.0,
                 "segment": "region=eu",
                 "since": "2027-01-15T03:00:00.000Z",
-                "sentence": "evidence since 2027-01-15T03:00:00.000Z: 10^-1.0; one false alarm a year is 10^4.0",
+                "sentence": f"evidence since 2027-01-15T03:00:00.000Z: 10^-1.0; {BUDGET}",
                 "alarm": {
                     "at": "2027-01-15T06:00:00.000Z",
                     "log10_evidence": 4.5,
@@ -113,7 +115,7 @@ def test_the_evidence_on_a_model_is_shown(service: Service) -> None:
                 "log10_line": 4.0,
                 "segment": "all",
                 "since": "2027-01-15T03:00:00.000Z",
-                "sentence": "evidence since 2027-01-15T03:00:00.000Z: 0; one false alarm a year is 10^4.0",
+                "sentence": f"evidence since 2027-01-15T03:00:00.000Z: 0; {BUDGET}",
                 "alarm": None,
             },
         ],
@@ -132,7 +134,7 @@ def test_the_evidence_on_a_model_is_shown(service: Service) -> None:
     assert [one["version"] for one in get(service, CHURN, version="8")["versions"]] == ["8"]
     assert get(service, "/v1/models/org/model/evidence")["versions"] == []
     sentence = service.client(false_alarms_per_year=2.5).get(CHURN).json()["versions"][0]["detectors"][0]["sentence"]
-    assert sentence.endswith("2.5 false alarms a year is 10^4.0")
+    assert sentence.endswith("2.5 false alarms a year of all models together is 10^4.0")
 
 
 def test_its_history_is_thinned_to_a_step(service: Service) -> None:

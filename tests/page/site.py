@@ -14,7 +14,7 @@ from tests.alarms.streams import Truth, stream
 from tests.http.keys import Keys
 from tests.http.refits import Refits
 from tests.http.service import Service
-from tests.snapshots import NOW_MS, evidence, evidence_level, report, snapshot, with_evidence
+from tests.snapshots import evidence, evidence_level, report, snapshot, with_evidence
 
 CHANGE_MINUTE: Final = 150
 """Of the predictions of churn, after which those for region=eu are too sure of themselves."""
@@ -62,12 +62,12 @@ class Site:
                 {("churn", "8"): firing, ("fraud", "7"): evidence(calibration=evidence_level(0.4))},
             )
         )
-        self.alert = self.fire()
-        """An alert that fires about churn 8."""
         self.champion = self.refit()
         self.refits.promote(self.champion, actor="key:nightly", note="")
         self.candidate = self.refit()
         """A refit that waits for its promotion, after :attr:`champion`."""
+        self.alert = self.fire()  # a promotion resolves alerts
+        """An alert that fires about churn 8."""
         self._server = ApiServer(self.service.app(), port=0)
 
     @property
@@ -95,10 +95,11 @@ class Site:
     def fire(self, **more: Any) -> Alert:
         """Add an alert, that fires, about churn 8 unless the arguments, fields of the finding, say otherwise."""
         finding = replace(finding_of_shape(), **{"version": "8", **more})
-        alert = advance(None, finding, NOW_MS)
+        now_ms = self.refits.clock.now_ms()
+        alert = advance(None, finding, now_ms)
         assert alert is not None
         with self.refits.database.database.writing() as connection:
-            save(self.refits.database.database, connection, [(None, alert)], NOW_MS)
+            save(self.refits.database.database, connection, [(None, alert)], now_ms)
         return alert
 
     def refit(self, model: str = "churn") -> str:

@@ -224,7 +224,8 @@ def _power(log10: float) -> str:
 
 
 def _budget(per_year: float) -> str:
-    return "one false alarm a year" if per_year == 1.0 else f"{per_year:g} false alarms a year"
+    alarms = "one false alarm" if per_year == 1.0 else f"{per_year:g} false alarms"
+    return f"{alarms} a year of all models together"
 
 
 def _row(model: str, version: str, found: VersionEvidence) -> dict[str, Any]:

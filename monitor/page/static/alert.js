@@ -1,14 +1,16 @@
-/* One alert: what, since when, for whom, before and after, and what to do. */
+/* One alert: what, since when, for whom, before and since, and what to do. */
 
-import { modelPath, ROOT, sendJson } from "page/api.js";
+import { modelPath, ROOT, sendJson, withQuery } from "page/api.js";
 import { Ask } from "page/dialog.js";
+import { EvidencePlot } from "page/model_plots.js";
 import { Power, State, Time, toneOf } from "page/parts.js";
-import { Reliability } from "page/plots/reliability.js";
+import { reported, SideBySide } from "page/spans.js";
 import { may, Problem, show, useAnswer } from "page/ui.js";
-import { html } from "page/vendor/preact.js";
-import { certain, count, interval, number, percent, sentence } from "page/words.js";
+import { html, useMemo, useState } from "page/vendor/preact.js";
+import { certain, count, interval, percent, plural, sentence } from "page/words.js";
 
 const ID = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
+const HARM = "map"; // the kind of alert about a map that serves
 
 /** @type {Record<string, string>} */
 const ENDED = {
@@ -18,84 +20,143 @@ const ENDED = {
   rolled_back: "the map was rolled back",
 };
 
-/** The numbers of the time before, and after. @param {{ before: any, after: any }} props */
-function Spans({ before, after }) {
-  const spans = [before, after].filter(Boolean);
-  const row = (/** @type {string} */ title, /** @type {(span: any) => any} */ cell) =>
-    html`<tr><th scope="row" class="text">${title}</th>${spans.map((span) => html`<td>${cell(span)}</td>`)}</tr>`;
-  const fitted =
-    (/** @type {string} */ name, signed = false) =>
-    (/** @type {any} */ span) => {
-      const [lower, upper] = span[`${name}_interval`] ?? [null, null];
-      return html`${certain(span[name], lower, upper, signed)} <small>${interval(lower, upper)}</small>`;
-    };
-  return html`<div class="scroll"><table><thead><tr><td></td>${spans.map((span) => html`<th scope="col">${span === before ? "before" : "since"}</th>`)}</tr></thead><tbody>
-    ${row("from", (span) => html`<${Time} at=${span.from} />`)}
-    ${row("to", (span) => html`<${Time} at=${span.to} />`)}
-    ${row("labelled predictions", (span) => count(span.labelled))}
-    ${row("came true", (span) => percent(span.prevalence))}
-    ${row("predicted on average", (span) => percent(span.mean_prediction))}
-    ${row("offset of the logits", fitted("offset", true))}
-    ${row("slope of the logits", fitted("slope"))}
-  </tbody></table></div>`;
+/** A value, and its interval. @param {number | null | undefined} value @param {number[] | null | undefined} ends */
+const fitted = (value, ends, signed = false) =>
+  html`${certain(value, ends?.[0], ends?.[1], signed)} ${ends && html`<small>(${interval(ends[0], ends[1])})</small>`}`;
+
+/** @param {{ segments: any[] }} props those that carry the alert */
+function Segments({ segments }) {
+  return html`<section class="card wide"><h2>For whom</h2><div class="scroll"><table>
+    <thead><tr><th scope="col" class="text">Segment</th>${["Evidence", "Labelled", "Predicted", "Came true", "Offset (0 is right)", "Slope (1 is right)"].map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
+    <tbody>${segments.map(
+      (one) => html`<tr><th scope="row" class="text"><bdi>${one.segment}</bdi></th><td><${Power} log10=${one.log10_evidence} /></td>
+      <td>${count(one.labelled)}</td><td>${percent(one.mean_prediction)}</td><td>${percent(one.prevalence)}</td>
+      <td>${fitted(one.offset, one.offset_interval, true)}</td><td>${fitted(one.slope, one.slope_interval)}</td></tr>`,
+    )}</tbody></table></div></section>`;
 }
 
-/** The bins of a span as a diagram has them. @param {{ bins: any[] }} span */
-const diagramOf = ({ bins }) => ({
-  axis: "probability",
-  probability: {
-    from: 0,
-    to: 1,
-    bins: {
-      n: bins.map((bin) => bin.labelled),
-      positives: bins.map((bin) => bin.positives),
-      prediction: bins.map((bin) => bin.prediction_sum / bin.labelled),
-      rate: bins.map((bin) => bin.positives / bin.labelled),
-    },
-  },
-});
+/** What a map does to the Brier score. @param {{ before: any, after: any }} props */
+function Harm({ before, after }) {
+  const row = (/** @type {string} */ name, /** @type {any} */ span) =>
+    span &&
+    html`<tr><th scope="row" class="text">${name}</th><td><${Time} at=${span.from} /></td><td><${Time} at=${span.to} /></td><td>${count(span.labelled)}</td>
+    <td>${fitted(span.brier_difference, span.brier_difference_interval, true)}</td></tr>`;
+  return html`<section class="card wide"><h2>What the map does</h2><div class="scroll"><table>
+    <thead><tr><td></td>${["From", "To", "Labelled", "Brier score, with the map and without"].map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
+    <tbody>${row("Before", before)}${row("Since", after)}</tbody></table></div>
+    <p class="soft"><small>Above 0 the map does harm.</small></p></section>`;
+}
 
-/** @param {{ roles: string[] }} props */
-function Alert({ roles }) {
-  const { data, failure, again } = useAnswer(`v1/alerts/${encodeURIComponent(ID)}`);
-  if (!data) return html`<${Problem} failure=${failure} />`;
-  const { document: told, model, version } = data;
-  const open = data.state === "firing" || data.state === "acknowledged";
+/** Evidence around the change. @param {{ alert: any }} props */
+function Evidence({ alert }) {
+  const [zoom, setZoom] = useState(/** @type {[number, number] | null} */ (null));
+  const change = Date.parse(alert.change_point.at);
+  const settled = Date.parse(alert.settled_to);
+  // As long before the change as has passed since.
+  const range = /** @type {[number, number]} */ ([2 * change - settled, settled]);
+  const query = { version: alert.version, from: new Date(range[0]).toISOString(), to: alert.resolved_at && alert.settled_to };
+  const { data } = useAnswer(change < settled ? withQuery(`v1/models/${modelPath(alert.model)}/evidence`, query) : null, 60);
+  const marks = useMemo(() => [{ at: change, text: "change", tone: "warn" }], [change]);
+  const shades = useMemo(
+    () => [{ from: Date.parse(alert.change_point.from), to: Date.parse(alert.change_point.to) }],
+    [alert.change_point.from, alert.change_point.to],
+  );
+  const version = data?.versions.find((/** @type {any} */ one) => one.version === alert.version);
+  if (!version?.history?.to.length) return null;
+  return html`<${EvidencePlot} evidence=${version} shared=${{ range: zoom ?? range, onRange: setZoom, marks, shades }} />`;
+}
+
+/** Since when, and how sure that is. @param {{ alert: any }} props */
+function Facts({ alert }) {
+  const { change_point: point } = alert;
+  const fact = (/** @type {string} */ name, /** @type {any} */ value) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
+  return html`<section class="card"><h2>Since when</h2><dl class="facts">
+    ${fact("Changed", html`<${Time} at=${point.at} />${point.from !== point.to && html` <small>between <${Time} at=${point.from} /> and <${Time} at=${point.to} /></small>`}`)}
+    ${fact(alert.firing_since ? "Fired" : "Pending since", html`<${Time} at=${alert.firing_since ?? alert.pending_since} /> <small><${Time} at=${alert.firing_since ?? alert.pending_since} relative /></small>`)}
+    ${fact("Evidence", html`<${Power} log10=${alert.log10_evidence} /> <small>the budget of false alarms lets an alert fire at <${Power} log10=${alert.log10_line} /></small>`)}
+    ${fact("Labelled since", html`${count(alert.events)} <small>settled to <${Time} at=${alert.settled_to} /></small>`)}
+    ${alert.acknowledged_by && fact("Acknowledged by", html`<bdi>${alert.acknowledged_by}</bdi>`)}
+    ${alert.resolved_at && fact("Resolved", html`<${Time} at=${alert.resolved_at} /> <small>${ENDED[alert.resolved_because] ?? alert.resolved_because}</small>`)}
+  </dl></section>`;
+}
+
+/** The refits that were asked for since the change was noticed. @param {{ alert: any }} props */
+function Refits({ alert }) {
+  const { data } = useAnswer(`v1/models/${modelPath(alert.model)}/recalibrations?limit=100`, 5);
+  const since = (data?.recalibrations ?? []).filter(
+    (/** @type {any} */ job) => job.version === alert.version && job.requested_at >= alert.pending_since,
+  );
+  if (!since.length) return null;
+  return html`<p>${plural(since.length, "refit")} since:</p><ul>${since.map(
+    (/** @type {any} */ job) =>
+      html`<li><a href="${ROOT}recalibrations/${encodeURIComponent(job.id)}">${job.method}</a> <${State} state=${job.state} /> <small><${Time} at=${job.requested_at} relative /></small></li>`,
+  )}</ul>`;
+}
+
+/** @param {{ alert: any, roles: string[], again: () => void }} props */
+function Actions({ alert, roles, again }) {
+  const { model, version, change_point: point } = alert;
+  if (alert.state !== "firing" && alert.state !== "acknowledged") return null;
   const acknowledge = async (/** @type {string} */ note) => {
-    await sendJson(`v1/alerts/${data.id}/acknowledgement`, { note });
+    await sendJson(`v1/alerts/${alert.id}/acknowledgement`, { note });
     again();
   };
   const refit = async () => {
-    const made = await sendJson(`v1/models/${modelPath(model)}/recalibrations`, { version, alert: data.id });
+    const made = await sendJson(`v1/models/${modelPath(model)}/recalibrations`, { version, alert: alert.id });
     location.href = `${ROOT}recalibrations/${made.id}`;
   };
+  const rollBack = async (/** @type {string} */ note) => {
+    await sendJson(`v1/models/${modelPath(model)}/rollback`, { version, note });
+    again();
+  };
+  const firing = alert.state === "firing";
+  const useless = alert.kind === HARM || (alert.document.remedy && !alert.document.remedy.command);
+  return html`${
+    may(roles, "write", model) &&
+    html`<${Ask} main=${firing} label=${firing ? "Acknowledge" : "Add a note"} title=${firing ? "Acknowledge this alert" : "Acknowledge it again, with another note"} what=${html`<p>Others see that you have it, and reminders stop. It stays until the data speak against it.</p>`} note="Note" act=${acknowledge} />
+      ${!useless && html`<${Ask} main=${!firing} label="Refit since the change" title="Fit a new map" what=${html`<p>A map for <bdi>${model}</bdi> <bdi>${version}</bdi> is fitted on the events since <${Time} at=${point.at} />, and compared on later ones. It serves only once it is promoted; that is asked on its page.</p>`} act=${refit} />`}`
+  }${
+    alert.kind === HARM &&
+    may(roles, "promote", model) &&
+    html`<${Ask} main=${!firing} label="Roll the map back" title="Take this map back" what=${html`<p>What served <bdi>${model}</bdi> <bdi>${version}</bdi> before serves again, or no map at all. This map is never promoted again, and this alert is resolved.</p>`} note="Note for the audit trail" act=${rollBack} />`
+  }`;
+}
+
+/** @param {{ roles: string[] }} props */
+function Alert({ roles }) {
+  const { data: alert, failure, again } = useAnswer(`v1/alerts/${encodeURIComponent(ID)}`);
+  if (!alert) return html`<${Problem} failure=${failure} />`;
+  const { document: told, model, version } = alert;
+  const spans = [
+    told.before?.labelled > 0 && reported("Before the change", told.before),
+    told.after?.labelled > 0 && reported("Since the change", told.after),
+  ].filter((span) => span);
   return html`<${Problem} failure=${failure} stale />
-    <div class="bar"><h1><a href="${ROOT}models/${modelPath(model)}?version=${encodeURIComponent(version)}"><bdi>${model}</bdi></a> <small>${version}</small></h1> <${State} state=${data.state} />
-      ${data.acknowledged_by && html`<span class="soft">${data.acknowledged_by} has it</span>`}
-      <span class="right"></span>
-      ${
-        open &&
-        may(roles, "write", model) &&
-        html`<${Ask} main label="Acknowledge" title="Acknowledge this alert" what=${html`<p>Others see that you have it, and reminders stop. It stays until the data speak against it.</p>`} note="Note" act=${acknowledge} />
-        ${data.kind !== "map" && html`<${Ask} label="Refit since the change" title="Fit a new map" what=${html`<p>A map is fitted on the events since <${Time} at=${data.change_point.at} />, and compared on later ones. It serves only once it is promoted.</p>`} act=${refit} />`}`
-      }
-    </div>
-    <p class=${`lead ${toneOf(data.state)}`}><bdi>${sentence(data.summary || data.kind)}</bdi></p>
+    <div class="bar"><h1><a href="${ROOT}models/${modelPath(model)}?version=${encodeURIComponent(version)}"><bdi>${model}</bdi></a> <small>version <bdi>${version}</bdi></small></h1> <${State} state=${alert.state} />
+      <span class="right"></span><${Actions} alert=${alert} roles=${roles} again=${again} /></div>
+    <p class=${`lead ${toneOf(alert.state)}`}><bdi>${sentence(alert.summary || "Evidence grows; what is wrong is said once an alert fires")}</bdi></p>
     <div class="grid">
-      <section class="card"><h2>Evidence</h2>
-        <p><${Power} log10=${data.log10_evidence} />: the budget lets an alert fire at <${Power} log10=${data.log10_line} />.</p>
-        <p>The change came <${Time} at=${data.change_point.at} />${data.change_point.from !== data.change_point.to && html`, between <${Time} at=${data.change_point.from} /> and <${Time} at=${data.change_point.to} />`}; ${count(data.events)} labelled predictions since, settled to <${Time} at=${data.settled_to} />.</p>
-        ${data.resolved_at && html`<p>Resolved <${Time} at=${data.resolved_at} />: ${ENDED[data.resolved_because] ?? data.resolved_because}.</p>`}
+      <${Facts} alert=${alert} />
+      <section class="card"><h2>What to do</h2>
+        <p>${sentence(told.remedy?.text ?? "Nothing yet: it may pass")}</p>
+        ${told.remedy?.command && html`<p><code>${told.remedy.command}</code></p>`}
+        <${Refits} alert=${alert} />
       </section>
-      ${told.remedy && html`<section class="card"><h2>What to do</h2><p>${sentence(told.remedy.text)}</p>${told.remedy.command && html`<p><code>${told.remedy.command}</code></p>`}</section>`}
-      ${told.segments?.length > 0 && html`<section class="card"><h2>For whom</h2><ul>${told.segments.map((/** @type {any} */ each) => html`<li><bdi>${typeof each === "string" ? each : each.segment}</bdi>${each.n !== undefined && html` <small>${count(each.n)} predictions, evidence ${number(each.log10_evidence)}</small>`}</li>`)}</ul></section>`}
-      ${told.before?.bins && html`<section class="card"><${Reliability} title="Before" data=${diagramOf(told.before)} /></section>`}
-      ${told.after?.bins && html`<section class="card"><${Reliability} title="Since the change" data=${diagramOf(told.after)} /></section>`}
-      ${told.after && html`<section class="card wide"><h2>Before and since</h2><${Spans} before=${told.before} after=${told.after} /></section>`}
-      <section class="card wide"><h2>History</h2><div class="scroll"><table><tbody>${data.history.map(
-        (/** @type {any} */ one) => html`<tr>
-        <td class="text"><${Time} at=${one.at} /></td><td class="text"><${State} state=${one.state} /></td><td class="text">${one.actor}</td><td class="text"><bdi>${one.note}</bdi></td></tr>`,
-      )}</tbody></table></div></section>
+      <${Evidence} alert=${alert} />
+      ${told.segments?.length > 0 && html`<${Segments} segments=${told.segments} />`}
+      ${alert.kind === HARM && html`<${Harm} before=${told.before} after=${told.after} />`}
+      ${
+        alert.kind !== HARM &&
+        spans.length > 0 &&
+        html`<section class="card wide"><h2>Before and since the change</h2><${SideBySide} spans=${spans} />
+        ${spans.length === 1 && html`<p class="soft"><small>Of the time before the change no predictions are kept.</small></p>`}</section>`
+      }
+      <section class="card wide"><h2>History and notes</h2><div class="scroll"><table>
+        <thead><tr>${["When", "State", "Who", "Note"].map((head) => html`<th scope="col" class="text">${head}</th>`)}</tr></thead>
+        <tbody>${alert.history.map(
+          (/** @type {any} */ one) => html`<tr>
+        <td class="text"><${Time} at=${one.at} /></td><td class="text"><${State} state=${one.state} /></td><td class="text"><bdi>${one.actor}</bdi></td><td class="text"><bdi>${one.note}</bdi></td></tr>`,
+        )}</tbody></table></div></section>
     </div>`;
 }
 

@@ -4,9 +4,19 @@ import { modelPath, ROOT, send, withQuery } from "page/api.js";
 import { Power, State, Time } from "page/parts.js";
 import { Problem, show, useAnswer } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
+import { sentence } from "page/words.js";
 
-const STATES = ["open", "firing", "acknowledged", "pending", "resolved"];
-const KINDS = { calibration: "calibration", change: "change", map: "map" };
+/** @type {[string, string][]} */
+const STATES = [
+  ["open", "firing or acknowledged"],
+  ["firing", "firing"],
+  ["acknowledged", "acknowledged"],
+  ["pending", "pending"],
+  ["resolved", "resolved"],
+];
+
+/** A kind of alert -> what it is about. @type {Record<string, string>} */
+const KINDS = { calibration: "predictions are wrong", change: "outcomes have changed", map: "the map does harm" };
 
 function Alerts() {
   const [view, setView] = useState(() => Object.fromEntries(new URLSearchParams(location.search)));
@@ -28,26 +38,31 @@ function Alerts() {
     const answer = await send(withQuery("v1/alerts", { state: view.state, kind: view.kind, model: view.model, cursor: next }));
     setOlder({ alerts: [...older.alerts, ...answer.alerts], next: answer.next_cursor });
   };
-  const choose = (/** @type {string} */ name, /** @type {string[]} */ values) => html`<label>${name === "state" ? "State" : "Kind"}
+  const choose = (
+    /** @type {string} */ name,
+    /** @type {string} */ title,
+    /** @type {[string, string][]} */ values,
+  ) => html`<label>${title} 
     <select value=${view[name] ?? ""} onChange=${(/** @type {any} */ event) => change({ [name]: event.target.value })}>
-      <option value="">all</option>${values.map((value) => html`<option value=${value}>${value}</option>`)}</select></label>`;
+      <option value="">all</option>${values.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></label>`;
   return html`<${Problem} failure=${failure} stale />
-    <div class="bar"><h1>Alerts</h1> ${choose("state", STATES)} ${choose("kind", Object.keys(KINDS))}
-      <label>Model <input type="search" value=${view.model ?? ""} onChange=${(/** @type {any} */ event) => change({ model: event.target.value })} /></label></div>
+    <div class="bar"><h1>Alerts</h1> ${choose("state", "State", STATES)} ${choose("kind", "Kind", Object.entries(KINDS))}
+      <label>Model <input type="search" list="models" placeholder="all" value=${view.model ?? ""} onChange=${(/** @type {any} */ event) => change({ model: event.target.value.trim() })} /></label>
+      <datalist id="models">${[...new Set(alerts.map((alert) => alert.model))].map((model) => html`<option value=${model}></option>`)}</datalist></div>
     ${alerts.length === 0 && html`<p class="lead good">No alert${view.state || view.kind || view.model ? " fits" : ""}. <span class="soft">One comes when the evidence against a model reaches the line that the budget of false alarms draws.</span></p>`}
     ${
       alerts.length > 0 &&
-      html`<div class="scroll"><table>
-      <thead><tr>${["State", "Model", "What", "Evidence", "Since", "Fired", "Whose"].map((head, at) => html`<th scope="col" class=${at === 3 ? "" : "text"}>${head}</th>`)}</tr></thead>
+      html`<div class="scroll"><table class="rows">
+      <thead><tr>${["State", "Model", "What", "Evidence", "Changed", "Fired", "Acknowledged by"].map((head, at) => html`<th scope="col" class=${at === 3 ? "" : "text"}>${head}</th>`)}</tr></thead>
       <tbody>${alerts.map(
         (alert) => html`<tr key=${alert.id}>
         <td class="text"><${State} state=${alert.state} /></td>
         <td class="text name"><a href="${ROOT}models/${modelPath(alert.model)}?version=${encodeURIComponent(alert.version)}"><bdi>${alert.model}</bdi></a> <small>${alert.version}</small></td>
-        <td class="text"><a href="${ROOT}alerts/${alert.id}"><bdi>${alert.summary || alert.kind}</bdi></a></td>
-        <td><${Power} log10=${alert.log10_evidence} /> <small>of <${Power} log10=${alert.log10_line} /></small></td>
-        <td class="text"><${Time} at=${alert.change_point.at} /></td>
-        <td class="text"><${Time} at=${alert.firing_since} relative /></td>
-        <td class="text">${alert.acknowledged_by ?? html`<span class="soft">nobody's</span>`}</td>
+        <td class="text what"><a href="${ROOT}alerts/${alert.id}">${sentence(KINDS[alert.kind] ?? alert.kind).slice(0, -1)}</a><br /><small><bdi>${alert.summary}</bdi></small></td>
+        <td data-title="Evidence"><${Power} log10=${alert.log10_evidence} /> <small>of <${Power} log10=${alert.log10_line} /></small></td>
+        <td class="text" data-title="Changed"><${Time} at=${alert.change_point.at} /></td>
+        <td class="text" data-title="Fired"><${Time} at=${alert.firing_since} relative /></td>
+        <td class="text" data-title="Acknowledged by">${alert.acknowledged_by ? html`<bdi>${alert.acknowledged_by}</bdi>` : html`<span class="soft">nobody</span>`}</td>
       </tr>`,
       )}</tbody></table></div>`
     }

@@ -3,6 +3,9 @@
 /** Where the service begins: it may lie behind a prefix of a proxy. */
 export const ROOT = new URL(document.body.dataset.root || "./", location.href).href;
 
+/** The path of the session, whose refusal is the frame's to explain. That of any other is the event `session-over`. */
+export const SESSION = "v1/session";
+
 /** What came instead of an answer. */
 export class Failure extends Error {
   /**
@@ -43,6 +46,7 @@ export async function send(path, options) {
     const title = response.statusText || "came back";
     throw new Failure(response.status, "this is no answer of the service, but of something on the way to it, such as a proxy", title);
   }
+  if (response.status === 401 && path !== SESSION) dispatchEvent(new CustomEvent("session-over", { detail: body.detail }));
   const wait = response.status === 429 ? response.headers.get("retry-after") : null;
   throw new Failure(response.status, body.detail + (wait ? `; try again in ${wait} s` : ""), body.title);
 }

@@ -4,7 +4,7 @@ import { ROOT, sendJson, withQuery } from "page/api.js";
 import { Ask } from "page/dialog.js";
 import { BeforeAndSince, keptOf } from "page/model_changes.js";
 import { Coverage } from "page/model_coverage.js";
-import { Happenings, happened } from "page/model_events.js";
+import { Happenings, happened, leading } from "page/model_events.js";
 import { Lead, stateOf } from "page/model_lead.js";
 import { EvidencePlot, MeasurePlot, PriorAndShape } from "page/model_plots.js";
 import { Segments } from "page/model_segments.js";
@@ -22,18 +22,22 @@ import { certain, count, interval, number, percent, sentence } from "page/words.
 const FIRST = "smce"; // the measure that is asked for at first; the others once the reader comes near
 const POINTS = 240; // as many as a plot shows apart
 
-/** The numbers of one window. @param {{ report: any, measures: Map<string, any> }} props */
-function Report({ report, measures }) {
+/** The numbers of one window. @param {{ report: any, measures: Map<string, any>, serving: any }} props */
+function Report({ report, measures, serving }) {
   return html`<section class="card"><h2>This window</h2>
     <p><${Time} at=${report.from} /> to <${Time} at=${report.to} />: ${count(report.predictions)} predictions, ${percent(report.label_coverage)} labelled, ${percent(report.prevalence)} came true.</p>
     ${report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
+    ${serving && html`<p class="soft">Measures and diagrams are of the predictions as the model makes them, before the map that serves.</p>`}
     ${report.insufficient && html`<p>${sentence(report.insufficient)}</p>`}
-    <div class="scroll"><table><thead><tr><th scope="col" class="text">Measure</th><th scope="col">Value</th><th scope="col">95% interval</th><th scope="col">If calibrated, below</th></tr></thead>
+    ${
+      Object.keys(report.measures).length > 0 &&
+      html`<div class="scroll"><table><thead><tr><th scope="col" class="text">Measure</th><th scope="col">Value</th><th scope="col">95% interval</th><th scope="col">If calibrated, below</th></tr></thead>
     <tbody>${Object.entries(report.measures).map(
       ([name, one]) => html`<tr><th scope="row" class="text" title=${measures.get(name)?.help}>${measures.get(name)?.title ?? name}</th>
       <td>${certain(one.value, one.lower, one.upper)}${one.unit === "percent" ? " %" : ""}</td><td>${interval(one.lower, one.upper)}</td><td>${number(one.null_q95)}${one.null_q95 !== null && one.value > one.null_q95 ? html` <strong title="more than chance explains">▲</strong>` : ""}</td></tr>`,
     )}</tbody></table></div>
-    <small class="soft">▲ more than chance explains.</small></section>`;
+    <small class="soft">▲ more than chance explains.</small>`
+    }</section>`;
 }
 
 /** All measures over time. @param {{ asked: any, from: number, to: number | null, measures: Map<string, any>, shared: Shared }} props */
@@ -72,15 +76,13 @@ function Model({ roles }) {
   const refits = useAnswer(ready(`${PATH}/recalibrations`), 30);
   const catalogue = useAnswer("v1/measures", 3600);
   const all = alerts.data?.alerts ?? [];
-  const alert =
-    all.find((/** @type {any} */ one) => one.state === "firing" || one.state === "acknowledged") ??
-    all.find((/** @type {any} */ one) => one.state === "pending");
+  const alert = leading(all, of?.evidence);
   const told = useAnswer(alert ? `v1/alerts/${encodeURIComponent(alert.id)}` : null, 60);
   const versions = evidence.data?.versions ?? [];
   const jobs = refits.data?.recalibrations.filter((/** @type {any} */ job) => job.version === version) ?? [];
   const events = useMemo(
-    () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions, from }),
-    [version, alerts.data, refits.data, state.data, evidence.data, from],
+    () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions, from, settled }),
+    [version, alerts.data, refits.data, state.data, evidence.data, from, settled],
   );
   const points = past.data?.points ?? [];
   const of_version = versions.find((/** @type {any} */ one) => one.version === version);
@@ -121,15 +123,15 @@ function Model({ roles }) {
       ${of && may(roles, "write", MODEL) && html`<${Ask} label="Refit" title="Fit a new map" what=${html`<p>A map is fitted as the settings of <bdi>${MODEL}</bdi> say, and compared on later events. It serves only once it is promoted.</p>`} act=${refit} />`}
     </div>
     <${Lead} model=${model} of=${of} alert=${alert} report=${report.data} serving=${serving} />
-    ${of && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
+    ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}
-    <div class="grid">
+    <div class="grid" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
       ${of_version?.history && html`<${EvidencePlot} evidence=${of_version} shared=${shared} />`}
       ${diagrams.data?.diagrams && html`<section class="card tall"><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
-      <div class="stack tall">${report.data && html`<${Report} report=${report.data} measures=${measures} />`}
+      <div class="stack tall">${report.data && html`<${Report} report=${report.data} measures=${measures} serving=${serving} />`}
       ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}</div>
-      ${points.length > 0 && html`<${PriorAndShape} points=${points} shared=${shared} /><${MeasurePlot} name=${FIRST} title=${measures.get(FIRST)?.title ?? FIRST} help=${measures.get(FIRST)?.help} points=${points} shared=${shared} />`}
+      ${points.some((/** @type {any} */ point) => point.n) && html`<${PriorAndShape} points=${points} shared=${shared} /><${MeasurePlot} name=${FIRST} title=${measures.get(FIRST)?.title ?? FIRST} help=${measures.get(FIRST)?.help} points=${points} shared=${shared} />`}
     </div>
     ${
       // What lies below is asked for once the reader is near, and that is known once the rest is there.
@@ -137,9 +139,9 @@ function Model({ roles }) {
       past.data &&
       evidence.data &&
       html`${since && html`<${Later} title="Before and since the change"><div class="grid"><${BeforeAndSince} version=${version} segment=${segment} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} /></div></${Later}>`}
-      ${of.segments.length > 1 && html`<${Later} title="For whom"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
+      ${of.segments.length > 1 && html`<${Later} title="Segments and classes"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
       <${Later} title="Measures"><${Measures} asked=${asked} from=${from} to=${to} measures=${measures} shared=${shared} /></${Later}>
-      <${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} /><${Happenings} events=${events} />
+      <${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} points=${points} shared=${shared} /><${Happenings} events=${events} />
         ${model.versions.length > 1 && html`<${Versions} versions=${model.versions} version=${version} evidence=${versions} window=${window} segment=${segment} shared=${shared} onPick=${(/** @type {string} */ name) => change({ version: name, segment: null })} />`}</div></${Later}>`
     }
     <p class="soft"><small>Evaluated <${Time} at=${model.evaluated_at} relative />, settled to <${Time} at=${model.settled_to} />. <a href=${ROOT + withQuery(`${PATH}/report`, asked)}>This window's report</a></small></p>`;

@@ -7,10 +7,22 @@ import { html } from "page/vendor/preact.js";
 
 /** @typedef {{ at: number, text: string, tone?: string, title: string, link?: string, state?: string }} Happened */
 
-const DEPLOYED_MS = 12 * 3_600_000; // later than the begin of the range: a version that was there before has a point by then
+const BEGINNING = 24; // of the range: a version that was there before has a point within this part of it
 
 /** A detector -> the kind of alert that it raises; calibration of all others. @type {Record<string, string>} */
 const KINDS = { change: "change", serving_map: "map" };
+
+const OPEN = ["firing", "acknowledged"];
+
+/** The alert that a version's evidence speaks of: open rather than pending. @param {any[]} alerts @param {any} evidence of the version in `GET /v1/models` */
+export function leading(alerts, evidence) {
+  const kind = KINDS[evidence?.detector] ?? "calibration";
+  const of = (/** @type {string[]} */ states) => {
+    const found = alerts.filter((alert) => states.includes(alert.state));
+    return found.find((alert) => alert.kind === kind) ?? found[0];
+  };
+  return of(OPEN) ?? of(["pending"]);
+}
 
 /** @param {any} alert */
 const alertLink = (alert) => `${ROOT}alerts/${encodeURIComponent(alert.id)}`;
@@ -55,11 +67,11 @@ function served(servings, refits) {
 }
 
 /**
- * @param {{ version: string, alerts: any[], refits: any[], servings: any[], evidence: any[], from: number }} of
+ * @param {{ version: string, alerts: any[], refits: any[], servings: any[], evidence: any[], from: number, settled: number }} of
  *   servings: of `GET /v1/models/{model}/recalibration`; evidence: the versions of `GET /v1/models/{model}/evidence`
  * @returns {Happened[]} the newest first
  */
-export function happened({ version, alerts, refits, servings, evidence, from }) {
+export function happened({ version, alerts, refits, servings, evidence, from, settled }) {
   const changes = new Map(alerts.filter((alert) => alert.firing_since).map((alert) => [alert.change_point.at, alert]));
   const past = evidence.find((one) => one.version === version)?.history;
   const all = [
@@ -83,7 +95,7 @@ export function happened({ version, alerts, refits, servings, evidence, from }) 
       })),
     ...evidence.flatMap((one) => {
       const first = one.history?.to[0];
-      const begins = first && Date.parse(first) - from > DEPLOYED_MS;
+      const begins = first && Date.parse(first) - from > (settled - from) / BEGINNING;
       return begins
         ? [{ at: Date.parse(first), text: `version ${one.version}`, title: `First settled predictions of version ${one.version}` }]
         : [];

@@ -15,16 +15,22 @@ export function stateOf(model, of, alert) {
   return state === "waiting" ? "insufficient" : state;
 }
 
-/** What is known of a version without an alert. @param {any} model @param {any} of @param {any} report */
-function known(model, of, report) {
+/** What is known of a version without an alert. @param {any} model @param {any} of @param {any} report @param {any} serving */
+function known(model, of, report, serving) {
   if (model.state === "waiting") return "No predictions have come yet: the model is declared, and its events are awaited.";
   if (model.state === "failed") return "No report could be made in the last evaluation: see the log of the service.";
+  if (!of) return "Nothing of this version is in the windows: choose another.";
   const { evidence } = of;
   if (evidence.state === "waiting") {
     const horizon = model.policy ? ` Outcomes are awaited for ${duration(model.policy.horizon_seconds)}.` : "";
     return `Nothing can be said yet. ${report?.insufficient ? sentence(report.insufficient) : evidence.sentence}${horizon}`;
   }
-  if (evidence.state === "quiet") return `Nothing speaks against these predictions: there is nothing to do. ${evidence.sentence}`;
+  if (evidence.state === "quiet") {
+    const how = serving
+      ? "predictions as the map that serves corrects them: there is nothing to do while scorers apply it"
+      : "these predictions: there is nothing to do";
+    return `Nothing speaks against ${how}. ${evidence.sentence}`;
+  }
   return evidence.sentence;
 }
 
@@ -34,14 +40,16 @@ function known(model, of, report) {
  */
 export function Lead({ model, of, alert, report, serving }) {
   const state = stateOf(model, of, alert);
-  const told = alert && of?.evidence.state === "quiet" ? alert.summary : known(model, of, report);
+  // Evidence that has no explanation says less than the alert.
+  const told =
+    alert && !of?.evidence.label ? `${sentence(alert.summary)} ${of?.evidence.sentence ?? ""}` : known(model, of, report, serving);
   const { held_back_by: hold, evaluated_at: evaluated } = model;
   const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
   return html`<div class=${`lead ${toneOf(state)}`}>
     <p><bdi>${told}</bdi></p>
     <p class="notes">
       ${alert && html`<a href="${ROOT}alerts/${encodeURIComponent(alert.id)}">${state === "pending" ? "What is pending" : "The alert, and what to do"}</a>: it began <${Time} at=${alert.change_point.at} relative />${alert.acknowledged_by && html`, <bdi>${alert.acknowledged_by}</bdi> has it`}. `}
-      ${serving ? html`<a href="${ROOT}recalibrations/${encodeURIComponent(serving.id)}">${serving.method}</a> serves: scorers apply its map. ` : "No map serves. "}
+      ${serving ? html`<a href="${ROOT}recalibrations/${encodeURIComponent(serving.id)}">${serving.method}</a> serves. ` : "No map serves. "}
       ${model.settled_to && html`Settled to <${Time} at=${model.settled_to} />. `}
       ${hold && html`<strong>▲ Partition ${hold.partition} holds that back: <bdi>${hold.detail}</bdi>.</strong> `}
       ${late && html`<strong>▲ Stale: last evaluated <${Time} at=${evaluated} relative />.</strong> `}

@@ -40,9 +40,9 @@ function Blamed({ segments }) {
     one[name] === undefined || one[name] === null
       ? "–"
       : `${number(one[name])} (${one[`${name}_interval`]?.map((/** @type {number} */ end) => number(end)).join(" to ") ?? "–"})`;
-  return html`<h3>To blame, by the evidence of the alert (few of them wrongly)</h3>
+  return html`<section><h3>To blame, by the evidence of the alert (few of them wrongly)</h3>
     <div class="scroll"><table><thead><tr><th scope="col" class="text">Segment</th><th scope="col">Evidence</th><th scope="col">Labelled</th><th scope="col">Predicted</th><th scope="col">Came true</th><th scope="col">Offset</th><th scope="col">Slope</th></tr></thead>
-    <tbody>${segments.map((one) => html`<tr><th scope="row" class="text"><bdi>${one.segment}</bdi></th><td>10<sup>${number(one.log10_evidence, 2)}</sup></td><td>${count(one.labelled)}</td><td>${percent(one.mean_prediction)}</td><td>${percent(one.prevalence)}</td><td>${fitted(one, "offset")}</td><td>${fitted(one, "slope")}</td></tr>`)}</tbody></table></div>`;
+    <tbody>${segments.map((one) => html`<tr><th scope="row" class="text"><bdi>${one.segment}</bdi></th><td>10<sup>${number(one.log10_evidence, 2)}</sup></td><td>${count(one.labelled)}</td><td>${percent(one.mean_prediction)}</td><td>${percent(one.prevalence)}</td><td>${fitted(one, "offset")}</td><td>${fitted(one, "slope")}</td></tr>`)}</tbody></table></div></section>`;
 }
 
 /**

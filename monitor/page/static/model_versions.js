@@ -17,11 +17,7 @@ const FLOOR = -3;
 function aboveLine(history) {
   const detectors = Object.values(history.detectors);
   return history.to.map((/** @type {string} */ _, /** @type {number} */ at) =>
-    Math.max(
-      FLOOR,
-      ...detectors.map((of) => (of.firing[at] ? 0 : FLOOR)), // at least: after an alarm evidence starts again
-      ...detectors.map((of) => (of.log10_line[at] === null ? FLOOR : (of.log10_evidence[at] ?? FLOOR) - of.log10_line[at])),
-    ),
+    Math.max(FLOOR, ...detectors.map((of) => (of.log10_line[at] === null ? FLOOR : (of.log10_evidence[at] ?? FLOOR) - of.log10_line[at]))),
   );
 }
 

@@ -1,9 +1,9 @@
 /* What the page of a model shows: the part of it that the URL names, and the controls that change it. */
 
-import { modelPath } from "page/api.js";
+import { modelPath, ROOT } from "page/api.js";
 import { html, useEffect, useRef, useState } from "page/vendor/preact.js";
 
-export const MODEL = decodeURIComponent(location.pathname.slice(location.pathname.indexOf("/models/") + "/models/".length));
+export const MODEL = decodeURIComponent(location.pathname.slice(`${new URL(ROOT).pathname}models/`.length));
 export const PATH = `v1/models/${modelPath(MODEL)}`;
 
 const HOUR_MS = 3_600_000;
@@ -58,11 +58,12 @@ function Moment({ label, value, onChange }) {
     onChange=${(/** @type {any} */ event) => onChange(event.target.value ? new Date(event.target.value).getTime() : null)} /></label>`;
 }
 
-/** @param {{ label: string, value: string, groups: Record<string, string[]>, onChange: (value: string) => void }} props */
-function Choice({ label, value, groups, onChange }) {
+/** @param {{ label: string, value: string, groups: Record<string, string[]>, names?: Record<string, string>, onChange: (value: string) => void }} props */
+function Choice({ label, value, groups, names = {}, onChange }) {
   const named = Object.entries(groups).filter(([, options]) => options.length);
   if (named.flatMap(([, options]) => options).length < 2) return null;
-  const items = (/** @type {string[]} */ options) => options.map((option) => html`<option value=${option}>${option}</option>`);
+  const items = (/** @type {string[]} */ options) =>
+    options.map((option) => html`<option value=${option}>${names[option] ?? option}</option>`);
   return html`<label>${label}${" "}<select value=${value} onChange=${(/** @type {any} */ event) => onChange(event.target.value)}>
     ${named.map(([name, options]) => (name ? html`<optgroup label=${name}>${items(options)}</optgroup>` : items(options)))}</select></label>`;
 }
@@ -74,14 +75,14 @@ function Choice({ label, value, groups, onChange }) {
 export function Controls({ view, change, model, version, window, segment, range }) {
   const of = model.versions.find((/** @type {any} */ one) => one.version === version);
   const segments = /** @type {string[]} */ (of?.segments ?? []);
-  const isClass = (/** @type {string} */ name) => name.startsWith("class=") || name.startsWith("top");
+  const isClass = (/** @type {string} */ name) => name.startsWith("class=");
   const chosen = timeOf(view.from) !== null;
   const setRange = (/** @type {number | null} */ from, /** @type {number | null} */ to) =>
     from !== null && to !== null && from < to && change({ from: iso(from), to: iso(to) });
   return html`<div class="bar controls" role="group" aria-label="What is shown">
     <${Choice} label="Version" value=${version} groups=${{ "": model.versions.map((/** @type {any} */ one) => one.version) }} onChange=${(/** @type {string} */ value) => change({ version: value, segment: null })} />
     <${Choice} label="Window" value=${window} groups=${{ "": of?.windows ?? [] }} onChange=${(/** @type {string} */ value) => change({ window: value })} />
-    <${Choice} label=${segments.some(isClass) ? "Class or segment" : "Segment"} value=${segment} onChange=${(/** @type {string} */ value) => change({ segment: value === "all" ? null : value })}
+    <${Choice} label=${segments.some(isClass) ? "Class or segment" : "Segment"} value=${segment} names=${{ all: segments.some(isClass) ? "most probable class" : "the whole model" }} onChange=${(/** @type {string} */ value) => change({ segment: value === "all" ? null : value })}
       groups=${{ "": segments.filter((name) => name === "all"), Classes: segments.filter(isClass), Segments: segments.filter((name) => name !== "all" && !isClass(name)) }} />
     <${Choice} label="Range" value=${chosen ? CHOSEN : (view.range ?? USUAL)} groups=${{ "": [...Object.keys(RANGES), ...(chosen ? [CHOSEN] : [])] }} onChange=${(/** @type {string} */ value) => value !== CHOSEN && change({ range: value, from: null, to: null })} />
     <${Moment} label="from" value=${range[0]} onChange=${(/** @type {number | null} */ ms) => setRange(ms, range[1])} />

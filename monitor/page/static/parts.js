@@ -64,7 +64,7 @@ export function watchScrollers() {
       if (!place) continue;
       if (place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight) {
         place.tabIndex = 0;
-        place.role = "region";
+        place.role = "group";
         place.ariaLabel ??= place.closest("section")?.querySelector("h2, h3")?.textContent ?? "Table";
       } else for (const name of ["tabindex", "role"]) place.removeAttribute(name);
     }

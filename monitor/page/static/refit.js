@@ -2,7 +2,7 @@
 
 import { modelPath, ROOT, sendJson } from "page/api.js";
 import { Ask } from "page/dialog.js";
-import { Power, State, Time } from "page/parts.js";
+import { Power, State, Time, toneOf } from "page/parts.js";
 import { Progress, took, underWay, whatOf } from "page/refit_parts.js";
 import { may, Problem, show, useAnswer } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
@@ -57,7 +57,7 @@ function Measures({ maps, measures }) {
     ["mlce", "Worst local error (MLCE)"],
     ["mean_lce", "Mean local error"],
   ].filter(([key]) => shown.some(([name]) => maps[name].local?.[key]));
-  return html`<section class="card wide"><h2>Measures, before and after</h2><div class="scroll"><table>
+  return html`<section class="card"><h2>Measures, before and after</h2><div class="scroll"><table>
     <thead><tr><th scope="col" class="text">Measure</th>${shown.map(([name, title]) => html`<th scope="col">${title} (${maps[name].method})</th>`)}</tr></thead>
     <tbody>${names.map((name) => {
       const known = measures.find((each) => each.name === name);
@@ -110,21 +110,21 @@ function Refit({ roles }) {
   const allowed = may(roles, "promote", model);
   const guard = told?.guard;
   return html`<${Problem} failure=${failure} stale />
-    <div class="bar"><h1>${job.method} for <a href="${ROOT}models/${modelPath(model)}?version=${encodeURIComponent(version)}"><bdi>${model}</bdi></a> <small>${version}</small></h1> <${State} state=${job.state} />
+    <div class="bar"><h1>${job.method} for <a href="${ROOT}models/${modelPath(model)}?version=${encodeURIComponent(version)}"><bdi>${model}</bdi></a> <small>version <bdi>${version}</bdi></small></h1> <${State} state=${job.state} />
       <span class="right"></span>
-      ${job.links.promotion && allowed && html`<${Ask} main label="Let it serve" title="Let this map serve" what=${html`<p>From now on the service and its clients apply it to predictions of ${model} ${version}; replicas and clients have it within seconds. The detectors start anew, and open alerts of this version are resolved. A rollback takes it back.</p>`} note="Note for the audit trail" act=${promote} />`}
-      ${job.state === "champion" && allowed && html`<${Ask} label="Roll back" title="Take this map back" what=${html`<p>What served before serves again, or no map at all. This map is never promoted again, and automatic promotion waits for somebody's word.</p>`} note="Note for the audit trail" act=${rollBack} />`}
+      ${job.links.promotion && allowed && html`<${Ask} main label="Let it serve" title="Let this map serve" what=${html`<p>From now on the service and its clients apply it to predictions of <bdi>${model}</bdi> <bdi>${version}</bdi>${job.baseline ? " in place of the map that serves" : ", to which no map is applied now"}; replicas and clients have it within seconds. The detectors start anew, and open alerts of this version are resolved. A rollback takes it back.</p>${guard && html`<p>The guard: ${guard.reasons.join("; ")}.</p>`}`} note="Note for the audit trail" act=${promote} />`}
+      ${job.state === "champion" && allowed && html`<${Ask} label="Roll back" title="Take this map back" what=${html`<p>${job.baseline ? html`The map that served before (<a href="${ROOT}recalibrations/${encodeURIComponent(job.baseline)}">${job.baseline}</a>) serves` : "Predictions are served without a map"} again, for <bdi>${model}</bdi> <bdi>${version}</bdi>. This map is never promoted again, and automatic promotion waits for somebody's word.</p>`} note="Note for the audit trail" act=${rollBack} />`}
       ${(job.links.promotion || job.state === "champion") && !allowed && html`<small>Changing what serves takes the role promote for ${model}.</small>`}
     </div>
-    <p class="lead"><${Progress} job=${job} /><bdi>${sentence(whatOf(job) || job.state)}</bdi><br /><small>Asked for by ${job.actor} (${job.trigger}) <${Time} at=${job.requested_at} />${took(job) && `, ${took(job)}`}</small></p>
+    <p class=${`lead ${toneOf(job.state)}`}><${Progress} job=${job} /><bdi>${sentence(whatOf(job) || job.state)}</bdi><br /><small>Asked for by <bdi>${job.actor}</bdi>${job.trigger !== "request" && ` (${job.trigger})`} <${Time} at=${job.requested_at} />${took(job) && `, took ${took(job)}`}</small></p>
     ${
       !underWay(job) &&
       html`<div class="grid">
       ${guard && html`<section class="card"><h2>${guard.passed ? "The guard passed it" : "The guard did not pass it"}</h2><ul>${guard.reasons.map((/** @type {string} */ reason) => html`<li>${reason}</li>`)}</ul>${(guard.notes ?? []).map((/** @type {string} */ note) => html`<p class="soft">${note}</p>`)}</section>`}
       ${told?.evidence && html`<${Evidence} told=${told.evidence} />`}
-      ${told?.maps?.none && html`<${Measures} maps=${told.maps} measures=${known.data?.measures ?? []} />`}
       ${told?.segments?.length > 0 && html`<${Segments} segments=${told.segments} leftOut=${told.segments_left_out} />`}
       ${Object.entries(job.links.figures).map(([name, path]) => html`<figure class="card"><h2>${FIGURES[name] ?? name}</h2><img src=${ROOT + String(path).slice(1)} alt=${FIGURES[name] ?? name} /></figure>`)}
+      ${told?.maps?.none && html`<${Measures} maps=${told.maps} measures=${known.data?.measures ?? []} />`}
       <${Data} job=${job} />
     </div>`
     }`;

@@ -27,7 +27,7 @@ export function whatOf(job) {
 /** @param {any} job */
 export function took(job) {
   if (!job.started_at || !job.finished_at) return "";
-  return `took ${number((Date.parse(job.finished_at) - Date.parse(job.started_at)) / 1000)} s`;
+  return `${number((Date.parse(job.finished_at) - Date.parse(job.started_at)) / 1000)} s`;
 }
 
 /** @param {{ job: any }} props */

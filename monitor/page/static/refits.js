@@ -1,35 +1,45 @@
 /* The refits, the newest first. */
 
-import { modelPath, ROOT } from "page/api.js";
+import { modelPath, ROOT, send, withQuery } from "page/api.js";
 import { State, Time } from "page/parts.js";
 import { Progress, took, whatOf } from "page/refit_parts.js";
 import { Problem, show, useAnswer } from "page/ui.js";
-import { html } from "page/vendor/preact.js";
+import { html, useState } from "page/vendor/preact.js";
+
+const PATH = "v1/recalibrations";
 
 /** @param {{ roles: string[] }} props */
 function Refits({ roles }) {
-  const { data, failure } = useAnswer("v1/recalibrations?limit=100", 3);
+  const { data, failure } = useAnswer(PATH, 3);
+  const [older, setOlder] = useState(/** @type {any} */ (null));
   if (!data) return html`<${Problem} failure=${failure} />`;
-  const jobs = data.recalibrations;
+  const newest = new Set(data.recalibrations.map((/** @type {any} */ job) => job.id));
+  const jobs = [...data.recalibrations, ...(older?.jobs ?? []).filter((/** @type {any} */ job) => !newest.has(job.id))];
+  const cursor = older ? older.cursor : data.next_cursor;
+  const more = async () => {
+    const answer = await send(withQuery(PATH, { cursor }));
+    setOlder({ jobs: [...(older?.jobs ?? []), ...answer.recalibrations], cursor: answer.next_cursor });
+  };
   const writes = roles.some((grant) => /^write(:|$)/.test(grant));
   return html`<${Problem} failure=${failure} stale />
-    <h1>Refits</h1>
-    ${jobs.length === 0 && html`<p class="lead">No refit yet. ${writes ? html`Ask for one on the page of a model, or with <code>monitor recalibrate MODEL --wait</code>.` : "Asking for one takes the role write."}</p>`}
+    <div class="bar"><h1>Refits</h1> <small>${writes ? html`Ask for one on the page of a model or an alert, or with <code>monitor recalibrate MODEL --wait</code>.` : "Asking for one takes the role write."}</small></div>
+    ${jobs.length === 0 && html`<p class="lead">No refit yet.</p>`}
     ${
       jobs.length > 0 &&
-      html`<div class="scroll"><table>
-      <thead><tr>${["State", "Model", "Method", "Asked for", "What came of it"].map((head) => html`<th scope="col" class="text">${head}</th>`)}</tr></thead>
+      html`<div class="scroll"><table class="rows">
+      <thead><tr>${["State", "Model", "Refit", "Asked for", "By", "Took"].map((head) => html`<th scope="col" class="text">${head}</th>`)}</tr></thead>
       <tbody>${jobs.map(
         (/** @type {any} */ job) => html`<tr key=${job.id}>
         <td class="text"><${State} state=${job.state} /></td>
-        <td class="text name"><a href="${ROOT}models/${modelPath(job.model)}?version=${encodeURIComponent(job.version)}"><bdi>${job.model}</bdi></a> <small>${job.version}</small></td>
-        <td class="text"><a href="${ROOT}recalibrations/${encodeURIComponent(job.id)}">${job.method}</a></td>
-        <td class="text"><${Time} at=${job.requested_at} relative /> <small>${job.actor}, ${job.trigger}</small></td>
-        <td class="text"><${Progress} job=${job} /><bdi>${whatOf(job)}</bdi> <small>${took(job)}</small></td>
+        <td class="text name"><a href="${ROOT}models/${modelPath(job.model)}?version=${encodeURIComponent(job.version)}"><bdi>${job.model}</bdi></a> <small><bdi>${job.version}</bdi></small></td>
+        <td class="text what"><a href="${ROOT}recalibrations/${encodeURIComponent(job.id)}">${job.method}</a> <${Progress} job=${job} /><br /><small><bdi>${whatOf(job)}</bdi></small></td>
+        <td class="text" data-title="Asked for"><${Time} at=${job.requested_at} relative /></td>
+        <td class="text" data-title="By"><bdi>${job.actor}</bdi>${job.trigger !== "request" && html` <small>${job.trigger}</small>`}</td>
+        <td class="text" data-title="Took">${took(job)}</td>
       </tr>`,
-      )}</tbody></table></div>
-      ${data.next_cursor && html`<p class="soft">The newest ${jobs.length} are shown.</p>`}`
-    }`;
+      )}</tbody></table></div>`
+    }
+    ${cursor && html`<p><button type="button" onClick=${more}>Older ones</button></p>`}`;
 }
 
 show("recalibrations", Refits);

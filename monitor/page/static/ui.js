@@ -1,6 +1,6 @@
 /* What all pages of the service have in common: the frame, questions to the service, failures, the log-in. */
 
-import { Failure, ROOT, send, sendJson } from "page/api.js";
+import { Failure, ROOT, SESSION, send, sendJson } from "page/api.js";
 import { watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
 import { sentence } from "page/words.js";
@@ -30,7 +30,6 @@ export function useAnswer(path, seconds = 10) {
         setFailure(null);
       } catch (error) {
         const failed = /** @type {Failure} */ (error);
-        if (failed.status === 401) dispatchEvent(new Event("session-over"));
         if (!left) setFailure(failed);
       }
     };
@@ -64,7 +63,7 @@ function LogIn({ why, onDone }) {
     event.preventDefault();
     setBusy(true);
     try {
-      await sendJson("v1/session", { key: field.current.value });
+      await sendJson(SESSION, { key: field.current.value });
       onDone();
     } catch (error) {
       setWrong(sentence(/** @type {Failure} */ (error).detail));
@@ -111,7 +110,7 @@ function Frame({ place, page: Page, anybody }) {
   const wasKnown = useRef(false);
   const identify = async () => {
     try {
-      setSession(await send("v1/session"));
+      setSession(await send(SESSION));
       wasKnown.current = true;
       setWhy("");
       setFailure(null);
@@ -130,7 +129,11 @@ function Frame({ place, page: Page, anybody }) {
     identify();
     const look = () => document.hidden || identify();
     document.addEventListener("visibilitychange", look);
-    const lost = () => identify();
+    const lost = (/** @type {any} */ event) => {
+      setWhy((before) => before || `Your session is over. ${sentence(event.detail)}`);
+      wasKnown.current = false;
+      setSession(null);
+    };
     addEventListener("session-over", lost);
     return () => {
       document.removeEventListener("visibilitychange", look);
@@ -138,7 +141,7 @@ function Frame({ place, page: Page, anybody }) {
     };
   }, []);
   const logOut = async () => {
-    await send("v1/session", { method: "DELETE" });
+    await send(SESSION, { method: "DELETE" });
     wasKnown.current = false;
     setSession(null);
     setWhy("You are logged out.");

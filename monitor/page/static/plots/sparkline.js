@@ -16,15 +16,14 @@ export function Sparkline({ past, state }) {
   const top = Math.max(1, ...past.map((value) => value ?? LEAST));
   const x = (/** @type {number} */ at) => 2 + (at / Math.max(past.length - 1, 1)) * (WIDTH - 5);
   const y = (/** @type {number} */ value) => HEIGHT - 2 - ((Math.max(value, LEAST) - LEAST) / (top - LEAST)) * (HEIGHT - 4);
-  const parts = past.map((value, at) =>
-    value === null ? "" : `${at && past[at - 1] !== null ? "L" : "M"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`,
-  );
+  // A line over the gaps: evidence stands still while nothing of a model is settled, as of one that predicts once a day.
+  const known = past.flatMap((value, at) => (value === null ? [] : [`${x(at).toFixed(1)} ${y(value).toFixed(1)}`]));
   const last = past.findLastIndex((value) => value !== null);
   const value = /** @type {number} */ (past[last]);
   const told = value >= 0 ? "at or above its line" : `a factor of 10 to the ${(-value).toFixed(1)} below its line`;
   return html`<svg class=${`spark ${toneOf(state)}`} width=${WIDTH} height=${HEIGHT} viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${`evidence is ${told}`}>
     <path class="line" d="M0 ${y(0).toFixed(1)}H${WIDTH}" />
-    <path class="data" d=${parts.join("")} />
+    <path class="data" d="M${known.join("L")}" />
     <circle class="dot" cx=${x(last)} cy=${y(value)} r="2.2" />
   </svg>`;
 }

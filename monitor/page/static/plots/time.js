@@ -28,8 +28,8 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 /** @param {any} plot @param {number} at */
 const placeOf = (plot, at) => plot.valToPos(at / 1000, "x", true);
 
-/** @param {Shade[]} shades */
-const drawShades = (shades) => (/** @type {any} */ plot) => {
+/** @param {any} plot @param {Shade[]} shades */
+function drawShades(plot, shades) {
   const { ctx, bbox } = plot;
   ctx.save();
   for (const { from, to, tone } of shades) {
@@ -39,10 +39,10 @@ const drawShades = (shades) => (/** @type {any} */ plot) => {
     if (width > 0) ctx.fillRect(left, bbox.top, Math.max(width, 2), bbox.height);
   }
   ctx.restore();
-};
+}
 
-/** @param {Mark[]} marks */
-const drawMarks = (marks) => (/** @type {any} */ plot) => {
+/** @param {any} plot @param {Mark[]} marks */
+function drawMarks(plot, marks) {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio || 1;
   const right = bbox.left + bbox.width;
@@ -69,7 +69,7 @@ const drawMarks = (marks) => (/** @type {any} */ plot) => {
     [end, said] = [left + width + 5 * ratio, text];
   }
   ctx.restore();
-};
+}
 
 /** @param {Line[]} lines @param {(value: number | null) => string} written */
 function seriesOf(lines, written) {
@@ -119,7 +119,9 @@ function timesOf(_, ticks) {
 export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, most, whole = false, written = number, ticks = written }) {
   const place = useRef(/** @type {any} */ (null));
   const plot = useRef(/** @type {any} */ (null));
-  const { range, onRange, marks = [], shades = [], at = null, onPick } = shared;
+  const now = useRef(shared);
+  now.current = shared;
+  const { range, marks, shades, at } = shared;
   useEffect(() => {
     const dark = matchMedia("(prefers-color-scheme: dark)");
     let dragged = false;
@@ -128,7 +130,6 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
       const { series, bands } = seriesOf(lines, written);
       const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
       const columns = lines.flatMap((line) => (line.lower && line.upper ? [line.values, line.upper, line.lower] : [line.values]));
-      const all = at === null ? marks : [...marks, { at, text: "here", tone: "link" }];
       plot.current = new uPlot(
         {
           width: place.current.clientWidth,
@@ -137,7 +138,7 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
           bands,
           cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false } },
           scales: {
-            x: { min: range[0] / 1000, max: range[1] / 1000 },
+            x: { min: now.current.range[0] / 1000, max: now.current.range[1] / 1000 },
             y: { range: (/** @type {any} */ _, /** @type {number} */ from, /** @type {number} */ to) => padded(from, to, least, most) },
           },
           axes: [
@@ -150,13 +151,18 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
             },
           ],
           hooks: {
-            drawClear: [drawShades(shades)],
-            draw: [drawMarks(all)],
+            drawClear: [(/** @type {any} */ made) => drawShades(made, now.current.shades ?? [])],
+            draw: [
+              (/** @type {any} */ made) => {
+                const { marks = [], at = null } = now.current;
+                drawMarks(made, at === null ? marks : [...marks, { at, text: "here", tone: "link" }]);
+              },
+            ],
             setSelect: [
               (/** @type {any} */ made) => {
                 const { left, width } = made.select;
                 dragged = width > 4;
-                if (dragged) onRange([made.posToVal(left, "x") * 1000, made.posToVal(left + width, "x") * 1000]);
+                if (dragged) now.current.onRange([made.posToVal(left, "x") * 1000, made.posToVal(left + width, "x") * 1000]);
                 made.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
               },
             ],
@@ -167,7 +173,7 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
       );
       plot.current.over.addEventListener("click", () => {
         const row = plot.current?.cursor.idx;
-        if (!dragged && onPick && row !== null && row !== undefined) onPick(times[row]);
+        if (!dragged && row !== null && row !== undefined) now.current.onPick?.(times[row]);
         dragged = false;
       });
     };
@@ -181,7 +187,8 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
       plot.current.destroy();
       plot.current = null;
     };
-  }, [times, lines, marks, shades, range[0], range[1], at]);
+  }, [times, lines]);
+  useEffect(() => plot.current.setScale("x", { min: range[0] / 1000, max: range[1] / 1000 }), [marks, shades, range[0], range[1], at]);
   const heads = ["UTC", ...lines.flatMap((line) => (line.lower ? [line.name, "from", "to"] : [line.name]))];
   const rows = () =>
     times.map((time, row) => [
