@@ -43,7 +43,8 @@ def _delays(simulation: Simulation, scenarios: Sequence[Scenario]) -> Figure:
         "title": "How soon an alarm comes",
         "text": "From the change to an alarm of any detector, by the false alarms a year that the fleet may have; "
         f"until predictions are settled, {settled} are to be added. Lines are medians, bars reach up to what 90% of "
-        f"the runs have at most. Where fewer runs are noticed within {amount_text(plan.days, 'day')}, there is no bar, or no point.",
+        f"the runs have at most. Where fewer runs are noticed within {amount_text(plan.days, 'day')}, there is no bar, "
+        "or no point.",
         "wide": True,
         "at": budgets,
         "axis": "false alarms a year",
