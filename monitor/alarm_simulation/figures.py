@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from monitor.alarm_simulation.alarms import Setting
 from monitor.alarm_simulation.scenarios import Scenario
 from monitor.alarm_simulation.simulate import Simulation
-from monitor.alarm_simulation.view import setting_text, span_text
+from monitor.alarm_simulation.view import amount_text, setting_text, span_text
 from monitor.reports.figures.style import (
     BLUE,
     GREEN,
@@ -50,7 +50,7 @@ def delays_figure(simulation: Simulation, scenarios: Sequence[Scenario]) -> Figu
         "How to read it: from the change to an alarm of any detector, by the false alarms a year that the fleet may "
         f"have; until predictions are settled, {span_text(simulation.fleet.settled_hours)} are to be added. Lines are "
         "medians, bars reach up to what 90% of the runs have at most. Where fewer "
-        f"runs are noticed within {plan.days:g} days, there is no bar, or no point."
+        f"runs are noticed within {amount_text(plan.days, 'day')}, there is no bar, or no point."
     )
     title = "What each tolerance and budget costs"
     figure, grid = framed(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
+from html import escape
 from typing import Any, Final
 
 from rich.console import Console
@@ -132,18 +133,19 @@ def patient_progress() -> Iterator[Callable[[str, float], None]]:
 
 @contextmanager
 def _notebook_progress() -> Iterator[Callable[[str, float], None]]:
-    """Show a line below a notebook's cell; remove it at the end."""
+    """Show a bar below a notebook's cell, or a line where HTML is not shown; remove it at the end."""
     started = time.monotonic()
     handle = _notebook().display.display({"text/plain": ""}, raw=True, display_id=True)
 
     def update(stage: str, share: float) -> None:
         line = f"{plain(stage)} {share:.0%} {_clock(time.monotonic() - started)}"
-        handle.update({"text/plain": line}, raw=True)
+        bar = f'<progress max="1" value="{share:.3f}"></progress> {escape(line)}'
+        handle.update({"text/plain": line, "text/html": bar}, raw=True)
 
     try:
         yield update
     finally:
-        handle.update({"text/plain": ""}, raw=True)
+        handle.update({"text/plain": "", "text/html": ""}, raw=True)
 
 
 def _notebook() -> Any:

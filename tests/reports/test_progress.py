@@ -29,6 +29,7 @@ class Notebook:
 
     def __init__(self) -> None:
         self.shown: list[str] = []
+        self.bars: list[str] = []
 
     def display(self, data: dict[str, str], **options: Any) -> "Notebook":
         assert options == {"raw": True, "display_id": True}
@@ -38,6 +39,7 @@ class Notebook:
     def update(self, data: dict[str, str], *, raw: bool) -> None:
         assert raw
         self.shown.append(data["text/plain"])
+        self.bars.append(data.get("text/html", ""))
 
 
 def in_notebook(monkeypatch: pytest.MonkeyPatch) -> Notebook:
@@ -52,10 +54,11 @@ def test_a_notebook_shows_a_line_while_long_work_is_done(monkeypatch: pytest.Mon
     monkeypatch.setattr("monitor.reports.progress._PATIENCE_SECONDS", 0.01)
     monkeypatch.setattr("monitor.reports.progress._REFRESH_SECONDS", 0.01)
     with patient_progress() as progress:
-        progress("measuring region=eu", 0.25)
-        line = re.compile(r"measuring region=eu 25% \d:\d\d:\d\d")
+        progress("measuring region=<b>", 0.25)
+        line = re.compile(r"measuring region=<b> 25% \d:\d\d:\d\d")
         eventually(lambda: any(map(line.fullmatch, notebook.shown)), shown=lambda: notebook.shown)
-    assert notebook.shown[-1] == ""
+    assert (notebook.shown[-1], notebook.bars[-1]) == ("", "")
+    assert any('<progress max="1" value="0.250"></progress> measuring region=&lt;b&gt;' in bar for bar in notebook.bars)
 
 
 def test_quick_work_shows_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

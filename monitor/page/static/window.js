@@ -5,7 +5,7 @@ import { Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { Table } from "page/table.js";
 import { Problem, show, useAnswer } from "page/ui.js";
-import { html, useState } from "page/vendor/preact.js";
+import { html, useEffect, useState } from "page/vendor/preact.js";
 import { certain, count, interval, number, percent, sentence } from "page/words.js";
 
 const PLACE = "/reports/";
@@ -19,6 +19,17 @@ const UNITS = /** @type {Record<string, string>} */ ({ percent: " %" });
 function Choice({ label, value, options, onChange }) {
   return html`<label>${label}${" "}<select value=${value} onChange=${(/** @type {any} */ event) => onChange(event.target.value)}>
     ${options.map((option) => html`<option value=${option}>${option}</option>`)}</select></label>`;
+}
+
+/** What the service answered: its own URL would lead a browser back to the page. @param {{ data: any, text: string, path: string }} props */
+function Json({ data, text, path }) {
+  const [url, setUrl] = useState("");
+  useEffect(() => {
+    const made = URL.createObjectURL(new Blob([JSON.stringify(data, null, 2)], { type: "application/json" }));
+    setUrl(made);
+    return () => URL.revokeObjectURL(made);
+  }, [data]);
+  return html`<a href=${url} target="_blank" title=${`GET /${path}`}>${text}</a>`;
 }
 
 /** @param {{ report: any, known: any[] }} props */
@@ -82,14 +93,14 @@ function Report() {
   const diagrams = useAnswer(withQuery(`${PATH}/diagrams`, query), view.as_of ? 3600 : 30);
   const listed = useAnswer(withQuery("v1/models", { model: MODEL }), 60);
   const measures = useAnswer("v1/measures", 3600);
-  if (!report) return html`<${Problem} failure=${failure} />`;
+  if (!report) return html`<h1>Report of <bdi>${MODEL}</bdi></h1><${Problem} failure=${failure} />`;
   const versions = listed.data?.models[0]?.versions ?? [];
   const of = versions.find((/** @type {any} */ each) => each.version === report.version);
   const shown = { version: report.version, segment: report.segment, window: report.window };
   const words = report.diagnosis?.sentence;
   return html`<${Problem} failure=${failure} stale />
     <div class="bar"><h1>Report of <a href=${withQuery(`${ROOT}models/${modelPath(MODEL)}`, shown)}><bdi>${MODEL}</bdi></a></h1>
-      <span class="right"></span><a href=${ROOT + path}>JSON</a> <a href=${withQuery(`${ROOT}${PATH}/diagrams`, query)}>JSON of the diagram</a></div>
+      <span class="right"></span><${Json} data=${report} text="JSON" path=${path} /> ${diagrams.data && html`<${Json} data=${diagrams.data} text="JSON of the diagram" path=${`${PATH}/diagrams`} />`}</div>
     <div class="bar">
       <${Choice} label="Version" value=${report.version} options=${versions.map((/** @type {any} */ each) => each.version)} onChange=${(/** @type {string} */ version) => change({ version })} />
       <${Choice} label="Window" value=${report.window} options=${of?.windows ?? [report.window]} onChange=${(/** @type {string} */ chosen) => change({ window: chosen })} />
@@ -101,8 +112,8 @@ function Report() {
     ${words && html`<p>In this window: <bdi>${sentence(words)}</bdi> <small>A window alone is no alarm: one calibrated window in twenty is beyond chance.</small></p>`}
     <div class="grid">
       ${diagrams.data?.diagrams && html`<section class="card"><${Reliability} title="What was predicted, and what came true" data=${diagrams.data.diagrams} /></section>`}
-      <${Measures} report=${report} known=${measures.data?.measures ?? []} />
-      <${About} report=${report} model=${listed.data?.models[0]} />
+      <div class="stack"><${Measures} report=${report} known=${measures.data?.measures ?? []} />
+      <${About} report=${report} model=${listed.data?.models[0]} /></div>
     </div>`;
 }
 
