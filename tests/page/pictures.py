@@ -47,14 +47,16 @@ def _store(page: Page, made: States, scheme: str) -> None:
         image = picture(page)
         target = STORED / f"{name}-{scheme}.png"
         if not target.exists() or not difference(stored_picture(name, scheme), image).is_small:
-            _save(reduced(image), target)
+            # In steps of 16 of 255, which compresses; a palette would change the hue of what is small.
+            _save(reduced(image).point([min(value // 16 * 16 + 8, 255) for value in range(256)] * 3), target)
         if scheme == "light" and name in SHOWN:
-            _save(image.crop((0, 0, image.width, min(SHOWN[name], image.height))), DOCS / f"{name}.png")
+            top = image.crop((0, 0, image.width, min(SHOWN[name], image.height)))
+            _save(top.quantize(128, dither=Image.Dither.NONE), DOCS / f"{name}.png")
 
 
 def _save(image: Image.Image, target: Path) -> None:
     target.parent.mkdir(exist_ok=True)
-    image.quantize(128, dither=Image.Dither.NONE).save(target, optimize=True)
+    image.save(target, optimize=True)
     size = target.stat().st_size
     assert size < MAX_BYTES, f"{target} has {size:,} bytes, at most {MAX_BYTES:,} are wanted: show less of the page"
     print(f"{target.name}: {size:,} bytes")

@@ -97,7 +97,7 @@ function Model({ roles }) {
     [alerts.data],
   );
   if (!model)
-    return html`<${Problem} failure=${listed.failure} />${listed.data && html`<p class="lead">There is no model <bdi>${MODEL}</bdi> that you may read.</p>`}`;
+    return html`<${Problem} failure=${listed.failure} />${listed.data && html`<h1>No such model</h1><p class="lead">There is no model <bdi>${MODEL}</bdi> that you may read.</p>`}`;
   const policy = model.policy;
   const known = (policy ? policy.horizon_seconds + policy.lateness_seconds : 0) * 1000;
   const shared = {
