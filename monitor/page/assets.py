@@ -8,6 +8,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -17,6 +18,8 @@ from typing import Any, Final
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css"}
 _UPLOT: Final = "vendor/uplot.js"
 """The one script that is no module."""
+_UPLOT_STYLE: Final = "vendor/uplot.css"
+_IMPORT: Final = re.compile(rb'from "page/([^"]+)"')
 
 
 @cache
@@ -55,14 +58,16 @@ def service_page(page: str, root: str, content: str = _SCRIPTS_NEEDED) -> str:
         HTML of the body, until the module shows something else.
     """
     base = f"{root}assets/{version()}/"
-    modules = [name for name in assets() if name.endswith(".js") and name != _UPLOT]
+    modules = _modules(f"{page}.js")
+    plots = any(b"uPlot" in assets()[name] for name in modules)
+    styles = [name for name in _styles() if plots or name != _UPLOT_STYLE]
     return _document(
         root,
         {"page/": base},
         content=content,
-        styles="".join(f'<link rel="stylesheet" href="{base}{name}">\n' for name in _styles()),
-        scripts=f'<script src="{base}{_UPLOT}" defer></script>\n'
-        f'<script type="module" src="{base}{page}.js"></script>\n'
+        styles="".join(f'<link rel="stylesheet" href="{base}{name}">\n' for name in styles),
+        scripts=(f'<script src="{base}{_UPLOT}" defer></script>\n' if plots else "")
+        + f'<script type="module" src="{base}{page}.js"></script>\n'
         + "".join(f'<link rel="modulepreload" href="{base}{name}">\n' for name in modules),
     )
 
@@ -104,6 +109,18 @@ def _document(
         f'<script type="importmap">{json.dumps({"imports": imports})}</script>\n{scripts}'
         f'</head>\n<body data-root="{html.escape(root)}">\n{content}\n</body>\n</html>\n'
     )
+
+
+def _modules(name: str) -> list[str]:
+    """The modules that one needs, itself included."""
+    found: dict[str, None] = {}
+    new = [name]
+    while new:
+        module = new.pop(0)
+        if module not in found:
+            found[module] = None
+            new += [imported.decode() for imported in _IMPORT.findall(assets()[module])]
+    return list(found)
 
 
 def _styles() -> list[str]:
