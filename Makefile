@@ -5,9 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV_STAMP := $(VENV)/.installed-dev
+NODE_STAMP := tests/page/node_modules/.installed
 AUDIT := .cache/audit
 
-.PHONY: help demo test check audit format bench soak soak-short simulate alarms lore image-check kernels clean
+.PHONY: help demo test check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -23,14 +24,22 @@ $(DEV_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(STAMP) $@
 
+# Node and npm are those of the environment. The registry is the one that npm is configured for: the lock names none.
+$(NODE_STAMP): tests/page/package.json tests/page/package-lock.json | $(DEV_STAMP)
+	cd tests/page && PATH="$(abspath $(BIN)):$$PATH" npm ci --ignore-scripts --silent
+	@touch $@
+
 demo: $(STAMP) ## run the service on simulated models, nothing else needed
 	$(BIN)/monitor demo
 
-check: $(DEV_STAMP) ## format, lint, types, import rules
+check: export PATH := $(abspath $(BIN)):$(PATH)
+check: $(DEV_STAMP) $(NODE_STAMP) ## format, lint, types, import rules; of the page's scripts, too
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	tests/page/node_modules/.bin/biome ci --config-path tests/page monitor/page/static
+	tests/page/node_modules/.bin/tsc -p tests/page
 
 # In an environment of its own, so that its own dependencies are not among those that are looked at.
 $(AUDIT)/bin/pip-audit:
@@ -48,7 +57,7 @@ ALONE := tests/stream/test_exactly_once.py tests/deploy/test_alerts.py tests/htt
 LONGEST := $(addprefix tests/,cli recalibration sources app deploy stream store http)
 OTHERS := $(filter-out $(LONGEST) tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 
-test: $(DEV_STAMP) ## every test, against real parts
+test: $(DEV_STAMP) $(NODE_STAMP) ## every test, against real parts
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
 		$(BIN)/python -m pytest -m "not benchmark" -n 2 --dist loadfile --no-loadscope-reorder \
 		$(addprefix --ignore=,$(ALONE)) $(LONGEST) $(OTHERS)
@@ -76,15 +85,20 @@ lore: $(DEV_STAMP) ## the paper's claims about LoRe, measured anew, with the tab
 	$(BIN)/python -m tests.simulations.lore_experiment --write
 	$(BIN)/python -m tests.simulations.lore_equal_rows --write
 
+pictures: $(DEV_STAMP) ## how pages look: the pictures that tests compare with, and those of the README; look at what it changed
+	$(BIN)/python -m tests.page.pictures
+
 image-check: $(DEV_STAMP) ## what deploy/Dockerfile says, done without Docker; needs Linux, root and some minutes
 	$(BIN)/python -m tests.deploy.image_check
 
-format: $(DEV_STAMP) ## format and fix what can be fixed
+format: export PATH := $(abspath $(BIN)):$(PATH)
+format: $(DEV_STAMP) $(NODE_STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	tests/page/node_modules/.bin/biome check --write --config-path tests/page monitor/page/static
 
 kernels: ## forget compiled kernels: numba does not notice that a kernel they call has changed
 	find monitor tests -name '*.nb[ic]' -delete
 
 clean: kernels ## remove what the above made
-	rm -rf $(VENV) .cache build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .cache tests/page/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -218,7 +218,7 @@ def _over_time() -> Iterator[timeseries.Panel]:
     yield lines(
         "Evidence above the line of the budget",
         "Decimal logarithm of each version's evidence over the line at which an alert fires: 0, dashed. Within 1 below "
-        "it is pending. It is at least 0 while an alert fires, though evidence starts again then.",
+        "it is pending. It is at least 0 while an alert fires.",
         Query(above_line(_CHOSEN), "{{model}} {{version}}"),
         size=(24, 8),
         least=None,

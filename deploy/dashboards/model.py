@@ -123,8 +123,8 @@ def _evidence() -> Iterator[timeseries.Panel]:
         "Evidence",
         "How much there is against the version, by detector, and the line at which the budget of false alarms lets an "
         "alert fire. It may be looked at as often as one likes. calibration: predictions are wrong; prevalence: no "
-        "offset explains it; change: outcomes are not what they were in the reference. After an alarm it starts "
-        "again at 0. Red marks in all panels are change points of alerts that fire.",
+        "offset explains it; change: outcomes are not what they were in the reference. While an alert "
+        "fires, it is the most there was. Red marks in all panels are change points of alerts that fire.",
         Query(f"10 ^ {largest('calibration_evidence', _VERSION, '(detector)')}", "{{detector}}"),
         Query(f"10 ^ {largest('calibration_evidence_line', _VERSION)}", _LINE),
         unit="sci",

@@ -30,7 +30,7 @@ def share(part: str, whole: str, selector: str, by: str = "") -> str:
 def above_line(selector: str) -> str:
     """Decimal logarithm of evidence over the budget's line, by version: of the strongest detector.
 
-    After an alarm evidence starts again at 0: while one fires, it is at least at the line.
+    While an alert fires it is at least at the line, which may rise in the meantime.
     """
     nearest = f"max by {BY_VERSION} (calibration_evidence{{{selector}}} - calibration_evidence_line{{{selector}}})"
     firing = alarms(selector)

@@ -29,7 +29,7 @@ class Alarms:
     Attributes
     ----------
     current
-        (model, version, kind) -> its alert, None where there is none, as last saved; of every finding.
+        (model, version, kind) -> its alert, None where there is none, as last committed; of every finding.
     """
 
     def __init__(
@@ -40,8 +40,11 @@ class Alarms:
         self.findings = findings
         self.current: Mapping[Key, Alert | None] = {}
 
-    def save(self, connection: sa.Connection, models: Collection[str]) -> None:
-        """Save what becomes of the alerts of models whose lease is held in this transaction."""
+    def save(self, connection: sa.Connection, models: Collection[str]) -> Callable[[], None]:
+        """Save what becomes of the alerts of models whose lease is held in this transaction.
+
+        Returns what is to be called once it is committed.
+        """
         now_ms = self._database.clock.now_ms()
         found: dict[str, dict[Key, Finding]] = {
             model: {(model, finding.version, finding.kind): finding for finding in findings}
@@ -63,7 +66,7 @@ class Alarms:
                     yield alert, without_finding(alert, now_ms, version_runs=runs)
 
         if not found:
-            return
+            return lambda: None
         taken = list(steps())
         if any(alerts.is_transition(*step) or self._is_to_roll_back(step[1]) for step in taken):
             # Somebody may have acknowledged or resolved one meanwhile: from now on nobody does.
@@ -76,7 +79,11 @@ class Alarms:
         shown = {after.key: after for _, after in taken if after is not None}
         none = {key: None for of_model in found.values() for key in of_model}
         others = {key: alert for key, alert in self.current.items() if key[0] in models and key[0] not in found}
-        self.current = others | none | shown
+
+        def committed() -> None:
+            self.current = others | none | shown
+
+        return committed
 
     def _is_to_roll_back(self, alert: Alert | None) -> bool:
         if alert is None or alert.state not in OPEN:

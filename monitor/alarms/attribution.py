@@ -324,7 +324,7 @@ def _command(label: str, series: SeriesKey, since_ms: int) -> str | None:
     # An offset of all predictions would be wrong for the other segments.
     method = " --method offset" if label == PRIOR_SHIFT and series.segment == ALL else ""
     model, version = shlex.quote(series.model), shlex.quote(series.version)
-    return f"monitor recalibrate {model} --version {version}{method} --since {format_time(since_ms)[:19]}Z"
+    return f"monitor recalibrate {model} --version {version}{method} --since {format_time(since_ms)[:19]}Z --wait"
 
 
 def _interval(value: float | None, ends: tuple[float, float] | None) -> list[float] | None:

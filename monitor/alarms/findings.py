@@ -4,19 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from monitor.alarms.attribution import Attribution, ChangeSet
-from monitor.alarms.serving import SERVING_MAP
 from monitor.alarms.watch import restore_detector
-from monitor.events.model import SeriesKey
+from monitor.events.model import ALL, SeriesKey
 from monitor.store import evidence
 from monitor.store.alerts import Finding, Kind
-from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence, VersionEvidence
-
-_KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
-    "change": ("change",),
-    "map": (SERVING_MAP,),
-}
-"""Kind of an alert -> the detectors that raise it. Of several that do, the first says since when."""
+from monitor.windows.snapshot import KINDS, NO_EVIDENCE, EvidenceLevel, Explanation, ModelEvidence, VersionEvidence
 
 _SETS: Final = frozenset({"calibration", "prevalence"})
 """Detectors whose bets on earlier panes can be repeated."""
@@ -33,10 +25,17 @@ class _Explained(NamedTuple):
     change: ChangeSet | None
     finding: Finding
 
-    def holds(self, levels: Mapping[str, EvidenceLevel], known: VersionEvidence) -> bool:
+    def holds(
+        self, levels: Mapping[str, EvidenceLevel], known: VersionEvidence, ended_by_settings_ms: int | None
+    ) -> bool:
         """Whether nothing has moved since."""
         of = self.finding
-        return (self.levels, of.settled_ms, of.revision) == (levels, known.to_ms, known.revision)
+        return (self.levels, of.settled_ms, of.revision, of.ended_by_settings_ms) == (
+            levels,
+            known.to_ms,
+            known.revision,
+            ended_by_settings_ms,
+        )
 
 
 class Explainer:
@@ -69,11 +68,12 @@ class Explainer:
         explained: dict[_Key, _Explained] = {}
         versions = {}
         for version, known in of_model.versions.items():
-            short: dict[str, Explanation] = {}
-            for kind, names in _KINDS.items():
+            ended, short = of_model.ended_by_settings.get(version, {}), dict[str, Explanation]()
+            for kind, names in KINDS.items():
                 levels = {name: known.levels[name] for name in names if name in known.levels}
-                if levels:
-                    one = self._explained((model, version, kind), levels, known, states.get(version))
+                ended_ms = max((ended[name] for name in names if name in ended), default=None)
+                if levels or ended_ms is not None:
+                    one = self._explained((model, version, kind), levels, known, states.get(version), ended_ms)
                     explained[model, version, kind] = one
                     if one.finding.summary:
                         short[kind] = Explanation(
@@ -84,15 +84,20 @@ class Explainer:
         return [one.finding for one in explained.values()], of_model._replace(versions=versions)
 
     def _explained(
-        self, key: _Key, levels: Mapping[str, EvidenceLevel], known: VersionEvidence, state: bytes | None
+        self,
+        key: _Key,
+        levels: Mapping[str, EvidenceLevel],
+        known: VersionEvidence,
+        state: bytes | None,
+        ended_by_settings_ms: int | None,
     ) -> _Explained:
         model, version, kind = key
         to_ms = known.to_ms
         before = self._known.get(key)
-        if before is not None and before.holds(levels, known):
+        if before is not None and before.holds(levels, known, ended_by_settings_ms):
             return before
-        name = max(levels, key=lambda name: levels[name].strength)
-        level = levels[name]
+        none = "", EvidenceLevel(NO_EVIDENCE, 0.0, ALL, to_ms, None)
+        name, level = max(levels.items(), key=lambda item: item[1].strength, default=none)
         raised = level.raised
         change, summary, events = None, "", 0
         document: dict[str, Any] = {}
@@ -120,9 +125,7 @@ class Explainer:
                 model=model,
                 version=version,
                 kind=kind,
-                log10_evidence=level.log10_evidence
-                if raised is None
-                else max(level.log10_evidence, raised.log10_evidence),
+                log10_evidence=level.log10_evidence,
                 log10_line=level.log10_line,
                 settled_ms=to_ms,
                 since_ms=at.at_ms,
@@ -130,6 +133,7 @@ class Explainer:
                 to_ms=at.to_ms,
                 events=events,
                 raised_ms=None if raised is None else raised.end_ms,
+                ended_by_settings_ms=ended_by_settings_ms,
                 revision=known.revision,
                 summary=summary,
                 document=document,

@@ -31,10 +31,15 @@ def advance(alert: Alert | None, finding: Finding, now_ms: int) -> Alert | None:
             if finding.raised_ms is None:
                 # Nothing is said of it any more: it keeps what it was raised for.
                 last = replace(alert.finding, settled_ms=finding.settled_ms)
-                return resolve(replace(alert, finding=last), Resolution.OVER, now_ms)
+                ended_ms = finding.ended_by_settings_ms
+                by_settings = ended_ms is not None and ended_ms >= alert.finding.settled_ms
+                reason = Resolution.SETTINGS if by_settings else Resolution.OVER
+                return resolve(replace(alert, finding=last), reason, now_ms)
             # Evidence begins anew once it has reached the line. What the alert says is the most that there was.
             strongest = max(alert.finding.log10_evidence, finding.log10_evidence)
-            return replace(alert, finding=replace(finding, log10_evidence=strongest, raised_ms=None))
+            # Without what is not saved, so that it is equal to the last where nothing has moved.
+            saved = replace(finding, log10_evidence=strongest, raised_ms=None, ended_by_settings_ms=None, revision=0)
+            return replace(alert, finding=saved)
         raised_ms = finding.raised_ms
         if alert.state is AlertState.RESOLVED and raised_ms is not None and raised_ms <= alert.finding.settled_ms:
             # The alarm that it was resolved from: the detector has not begun anew yet.

@@ -324,6 +324,14 @@ class ServedVersion:
         self._map = None if serving.map_id is None else _MapWatch.begin(self.watch.to_ms)
         return True
 
+    def switch_off(self, lines: Mapping[str, float]) -> bool:
+        """End the alarms of detectors without a line; returns whether evidence was dropped."""
+        dropped = self.watch.switch_off(lines)
+        if self._map is not None and self._map.raised is not None and SERVING_MAP not in lines:
+            self.watch.ended_by_settings[SERVING_MAP] = self.watch.to_ms
+            self._map, dropped = _MapWatch.begin(self.watch.to_ms), True
+        return dropped
+
     def update(
         self,
         steps: Mapping[str, Steps],
@@ -341,6 +349,8 @@ class ServedVersion:
                 self.watch.update(steps, lines)
             return
         of_predictions, line = {name: one for name, one in lines.items() if name != SERVING_MAP}, lines.get(SERVING_MAP)
+        if line is None:  # its detector is switched off
+            self._map = _MapWatch.begin(self.watch.to_ms)
         loaded = maps.load(serving.map_id)
         self.resting = loaded.resting
         if not loaded.resting and any(segment.startswith(f"{CLASS}=") for segment in steps):

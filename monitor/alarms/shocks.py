@@ -75,6 +75,7 @@ class Shocks:
         gone = [key for key in self._known if key.model == model and key.version not in versions]
         for key in gone:
             del self._known[key]
+        self._uncovered.difference_update(gone)
         return evidence._replace(versions=versions)
 
     def _estimate(self, series: SeriesKey) -> Shock | None:

@@ -122,6 +122,8 @@ def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
     if raised is not None:
         segment, since_ms = raised.segment, raised.since_ms
     value = math.log10(evidence.value) if evidence.value > 0.0 else NO_EVIDENCE
+    if raised is not None:
+        value = max(value, raised.log10_evidence)
     return EvidenceLevel(value, math.log10(max(evidence.threshold, line)), segment, since_ms, raised)
 
 
@@ -166,6 +168,8 @@ class VersionWatch:
     to_ms: int
     block_ms: int = 0
     forget_ms: int = YEAR_MS
+    ended_by_settings: dict[str, int] = field(default_factory=dict)
+    """Detector -> ``to_ms`` when other settings ended its alarm, which fired."""
     _watches: dict[str, Watch] = field(default_factory=dict)
     """By detector, as what follows."""
     _raised: dict[str, Raised] = field(default_factory=dict)
@@ -180,8 +184,7 @@ class VersionWatch:
         lines
             Detector -> evidence at which an alarm is raised. Of others, evidence is dropped.
         """
-        for name in self._watches.keys() - lines.keys():
-            self._drop(name)
+        self.switch_off(lines)
         ends_ms = np.unique(np.concatenate([of_series.end_ms for of_series in steps.values()]))
         comes_back = np.diff(ends_ms, prepend=self.to_ms) > self.forget_ms
         parts = np.cumsum(comes_back) * ends_ms.size + np.arange(ends_ms.size) // _STEPS_AT_ONCE
@@ -194,6 +197,13 @@ class VersionWatch:
             for name, line in lines.items():
                 self._follow(name, part, line)
             self.to_ms = end_ms
+
+    def switch_off(self, lines: Mapping[str, float]) -> bool:
+        """Drop the evidence of detectors without a line; returns whether there was any."""
+        dropped = self._watches.keys() - lines.keys()
+        for name in dropped:
+            self._drop(name)
+        return bool(dropped)
 
     def _follow(self, name: str, steps: Mapping[str, Steps], line: float) -> None:
         """Add steps to the evidence of one detector."""
@@ -247,6 +257,7 @@ class VersionWatch:
             "block_ms": self.block_ms,
             "watches": {name: watch.state() for name, watch in self._watches.items()},
             "raised": {name: list(raised) for name, raised in self._raised.items()},
+            "ended_by_settings": dict(self.ended_by_settings),
             "series": [[*key, detector.state()] for key, detector in series],
         }
 
@@ -259,6 +270,7 @@ class VersionWatch:
             state["tolerance"],
             to_ms,
             state["block_ms"],
+            ended_by_settings=dict(state.get("ended_by_settings", {})),
             _watches={name: Watch.from_state(one) for name, one in state["watches"].items() if name in DETECTORS},
             _raised={name: Raised(*one) for name, one in state["raised"].items() if name in DETECTORS},
             _series={
@@ -279,7 +291,8 @@ class VersionWatch:
 
     def _drop(self, name: str) -> None:
         del self._watches[name]
-        self._raised.pop(name, None)
+        if self._raised.pop(name, None) is not None:
+            self.ended_by_settings[name] = self.to_ms
         self._series = {key: detector for key, detector in self._series.items() if key[0] != name}
 
     def _detector(self, name: str, segment: str) -> Detector:

@@ -121,6 +121,8 @@ class Watcher:
                 known = self._models[model].update(steps, to_ms, lines, servings, self._panes.narrowest_ms)
                 findings[model], found[model] = self._explain(model, self._add_shocks(model, known))
         self._findings = findings
+        # What works again, or is evaluated elsewhere, is logged anew if it fails again.
+        self._failures = {model: why for model, why in self._failures.items() if model in epochs.keys() - found.keys()}
         return found
 
     @contextmanager
@@ -271,6 +273,7 @@ class _Model:
         for version, served in self._watches.items():
             serving = servings.get((self.name, version))
             restarts, new = serving is not None and served.serve(serving), by_version.get(version)
+            restarts |= served.switch_off(lines[self.name, version])
             if new is not None:
                 served.update(new, to_ms, lines[self.name, version], pane_ms=pane_ms, serving=serving, maps=self._maps)
             if restarts or new is not None:
@@ -286,4 +289,7 @@ class _Model:
             )
             for version, served in self._watches.items()
         }
-        return ModelEvidence(known, [self._states[version] for version in sorted(self._states)])
+        states = [self._states[version] for version in sorted(self._states)]
+        return ModelEvidence(
+            known, states, {version: served.watch.ended_by_settings for version, served in self._watches.items()}
+        )

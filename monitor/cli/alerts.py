@@ -45,7 +45,7 @@ def list_alerts(
 ) -> None:
     """List alerts, the newest first: those that are firing or acknowledged, unless --state says otherwise."""
     query = {
-        "state": "" if state == "all" else state,
+        "state": state,
         "kind": kind,
         "model": model,
         "version": model_version,
@@ -86,8 +86,12 @@ def show_alert(
     console.print(Text(printable(shown["summary"])))
     document = shown["document"]
     for name, text in _facts(shown, document).items():
-        # A command is for copying: it is not broken into lines.
         console.print(Text.assemble((f"{name:<12}", "dim"), text), soft_wrap=True)
+    command = document.get("remedy", {}).get("command")
+    if command is not None:
+        console.print("what to do", style="dim")
+        # For copying: it is not broken into lines.
+        console.print(Text(f"  {printable(command)}"), soft_wrap=True)
     if document.get("segments"):
         console.print(_segments(document["segments"]))
     if document.get("after", {}).get("bins"):
@@ -134,10 +138,10 @@ def _facts(alert: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:
         else _time(point["at"]),
         "since then": f"{alert['events']:,} predictions with an outcome",
     }
-    since, command = document.get("since"), document.get("remedy", {}).get("command")
+    since = document.get("since")
     if since is not None:
         facts["since then"] += f" of {since['predictions']:,}, in {since['hours']:g} h"
-    return facts if command is None else facts | {"what to do": printable(command)}
+    return facts
 
 
 def _segments(segments: list[dict[str, Any]]) -> Table:

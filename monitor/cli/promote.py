@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import typer
 
-from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
+from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import send_request
 from monitor.reports.formatting import plain
 
@@ -34,3 +34,4 @@ def promote(
         typer.echo(json.dumps(champion))
         return
     typer.echo(f"{plain(champion['map'])} serves {plain(champion['model'])} {plain(champion['version'])} from now on")
+    print_resolved(champion)

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import typer
 
-from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
+from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import send_request
 from monitor.reports.formatting import plain
 
@@ -39,3 +39,4 @@ def rollback(
     of = f"{plain(champion['model'])} {plain(champion['version'])}"
     serves = champion["map"]
     typer.echo(f"no map serves {of} any more" if serves is None else f"{plain(serves)} serves {of} again")
+    print_resolved(champion)

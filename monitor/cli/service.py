@@ -1,15 +1,16 @@
 """Options and HTTP client of the commands that talk to a running service."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import httpx
 import typer
 
 from monitor.errors import Forbidden, InputError, Unauthenticated
 from monitor.http_client import API_KEY, connect, key_of_environment
+from monitor.reports.formatting import plain
 
 _SECONDS: Final = 30.0
 
@@ -52,6 +53,12 @@ def service_at(url: str, key_file: Path | None = None) -> Iterator[httpx.Client]
             raise InputError(f"the service at {url} refuses the API key of {origin}: {error}") from error
         except Forbidden as error:
             raise InputError(f"the API key of {origin} does not do: {error}") from error
+
+
+def print_resolved(serving: Mapping[str, Any]) -> None:
+    """Print the alerts that a promotion or rollback ended, where it did."""
+    if serving["resolved_alerts"]:
+        typer.echo(f"resolved: {plain(', '.join(serving['resolved_alerts']))}")
 
 
 def _key(key_file: Path | None) -> tuple[str | None, str]:

@@ -50,7 +50,7 @@ class AlertSummaryBody(Body):
     resolved_because: Resolution | None = field(
         None,
         "over: the data speak against it; stopped: the version has no more events; promoted, rolled_back: another map "
-        "serves, or none",
+        "serves, or none; settings: its detector was switched off, or starts again at 0 with other settings",
     )
 
 
@@ -80,7 +80,7 @@ class AlertBody(AlertSummaryBody):
             "since": {"predictions": 5604, "labelled": 5210, "hours": 16.92},
             "remedy": {
                 "text": "Refit on the events since then.",
-                "command": "monitor recalibrate churn --version 7 --window 1015m",
+                "command": "monitor recalibrate churn --version 7 --since 2026-11-20T14:05:00Z --wait",
             },
         },
         "what is wrong (label), the change point, how much has come since, the segments to blame, before and after, "

@@ -23,7 +23,9 @@ class DetectorBody(Body):
         "calibration, prevalence, change or serving_map; of dependent outcomes calibration_even and calibration_odd: "
         "see docs/alarms.md",
     )
-    log10_evidence: float | None = field(7.2, "decimal logarithm of the evidence; null while it is 0")
+    log10_evidence: float | None = field(
+        7.2, "decimal logarithm of the evidence, while an alarm fires of the most there was; null while it is 0"
+    )
     log10_line: float = field(5.1, "that of the line at which an alarm is raised: the budget of false alarms draws it")
     segment: str = field("all", "of the series that speaks most; all: the whole model")
     since: str = field(_SINCE, "the change that it speaks for, in the time of predictions; RFC 3339")

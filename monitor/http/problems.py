@@ -219,6 +219,9 @@ def _of_parameters(error: RequestValidationError) -> Problem:
 def _reason(error: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         return "there is no such parameter here; /docs lists those there are"
+    if error["type"] == "literal_error":
+        # An empty parameter is as one that is left out.
+        return f"must be {error['ctx']['expected'].removeprefix(repr('') + ', ').replace(chr(39), '')}"
     message: str = error["msg"]
     return message[:1].lower() + message[1:]
 

@@ -234,7 +234,7 @@ class ChampionBody(Body):
     artifact: str | None = field(f"{_PATH}/artifact", "path of the map")
 
     @classmethod
-    def of(cls, champion: Champion) -> Self:
+    def of(cls, champion: Champion, **more: Any) -> Self:
         """The body of what serves."""
         served = champion.map_id
         return cls.of_attributes(
@@ -242,7 +242,14 @@ class ChampionBody(Body):
             map=served,
             since=format_time(champion.since_ms) if champion.revision else None,
             artifact=None if served is None else f"{job_path(served)}/artifact",
+            **more,
         )
+
+
+class PromotionBody(ChampionBody):
+    """The map that serves a version of a model after a promotion or rollback."""
+
+    resolved_alerts: list[str] = field(["al_5e2c8f0b7d1a4936"], "ids of the alerts about the version that this ended")
 
 
 class ApplyRequestBody(Body):
@@ -298,12 +305,21 @@ class RefitSettingsBody(Body):
         )
 
 
+class ServingBody(Body):
+    """A promotion or a rollback."""
+
+    map: str | None = field(_ID, "id of the map that served from then on; null: none, predictions stayed as they were")
+    from_: str = field("2026-11-21T08:04:58.000Z", "time of predictions from which on, RFC 3339", alias="from")
+    revision: int = field(1, "grows with each promotion and rollback")
+
+
 class RecalibrationBody(Body):
     """The state of recalibration of a version of a model."""
 
     model: str = field("churn")
     version: str = field("7")
     serves: ChampionBody = field(ChampionBody.example())
+    servings: list[ServingBody] = field([ServingBody.example()], "what served since when, the first first")
     under_way: RefitSummaryBody | None = field(None, "the model's refit that is queued or running")
     candidate: RefitSummaryBody | None = field(None, "the newest map that could be promoted")
     settings: RefitSettingsBody = field(RefitSettingsBody.example())

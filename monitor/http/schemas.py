@@ -278,6 +278,13 @@ class PointBody(Body):
         "prior_shift", "null where intervals, levels and verdict were not computed for this window"
     )
     severity: Severity | None = field("moderate")
+    offset: float | None = field(
+        -0.2612, "what has to be added to every logit: the prior; of the same windows as verdict"
+    )
+    offset_error: float | None = field(0.0233, "its standard error")
+    slope: float | None = field(1.012, "below 1 where the model is too sure: the shape; of the same windows as verdict")
+    slope_lower: float | None = field(0.975, "lower end of its 95% interval")
+    slope_upper: float | None = field(1.05, "upper end of its 95% interval")
     measures: dict[str, PastMeasureBody] = field(
         {"smce": PastMeasureBody.example()}, "by name, seven digits; empty where the data were insufficient"
     )

@@ -16,8 +16,8 @@ def _change_point(level: EvidenceLevel) -> float | None:
 DETECTORS: Final[tuple[Series[EvidenceLevel], ...]] = (
     Series(
         "calibration_evidence",
-        "Decimal logarithm of the evidence of a detector: 7.2 is evidence of 10^7.2. After an alarm it starts again at "
-        "0, whose logarithm is absent.",
+        "Decimal logarithm of the evidence of a detector: 7.2 is evidence of 10^7.2. Of an alarm that fires the "
+        "most there was. Absent where there is none: the logarithm of 0.",
         lambda level: level.log10_evidence if level.log10_evidence > NO_EVIDENCE else None,
         DETECTOR_LABELS,
     ),

@@ -47,6 +47,9 @@ class Finding:
     raised_ms
         Event time at which the alarm that fires was raised; None while none does: before, and once data speak against
         what it was raised for.
+    ended_by_settings_ms
+        Event time up to which the detector had read when other settings ended an alarm of this kind, the last time;
+        None if they never did. It is not saved.
     summary
         One sentence.
     document
@@ -66,6 +69,7 @@ class Finding:
     to_ms: int
     events: int
     raised_ms: int | None = None
+    ended_by_settings_ms: int | None = None
     summary: str = ""
     document: Mapping[str, Any] = field(default_factory=dict)
     revision: int = 0
@@ -98,6 +102,8 @@ class Resolution(StrEnum):
     """A map was promoted."""
     ROLLED_BACK = "rolled_back"
     """The map was rolled back."""
+    SETTINGS = "settings"
+    """The detector was switched off, or starts again at 0 with other settings."""
 
 
 _MEANINGS: Final = {
@@ -105,6 +111,7 @@ _MEANINGS: Final = {
     Resolution.STOPPED: "the version has no more events",
     Resolution.PROMOTED: "another map serves",
     Resolution.ROLLED_BACK: "the map was rolled back",
+    Resolution.SETTINGS: "the settings changed: its detector was switched off, or starts again at 0",
 }
 
 
@@ -139,7 +146,8 @@ class Change(NamedTuple):
     note: str
 
 
-_OF_FINDING: Final = tuple(one.name for one in fields(Finding) if one.name not in {"raised_ms", "document", "revision"})
+_NOT_COLUMNS: Final = {"raised_ms", "ended_by_settings_ms", "document", "revision"}
+_OF_FINDING: Final = tuple(one.name for one in fields(Finding) if one.name not in _NOT_COLUMNS)
 _OF_ALERT: Final = tuple(one.name for one in fields(Alert) if one.name != "finding")
 _MOVING: Final = (*(name for name in _OF_FINDING if name not in {"model", "version", "kind"}), "document")
 """Columns that a new finding changes."""

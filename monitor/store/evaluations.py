@@ -32,8 +32,11 @@ _FORGOTTEN_MS: Final = 3_600_000
 _ROWS_A_STATEMENT: Final = 1_000
 _FREE: Final = {"owner": "", "until_ms": 0}
 
-SaveMore = Callable[[sa.Connection, Collection[str]], None]
-"""Saves more about models whose lease is held, in the transaction that saves their evaluation."""
+SaveMore = Callable[[sa.Connection, Collection[str]], Callable[[], None]]
+"""Saves more about models whose lease is held, in the transaction that saves their evaluation.
+
+Returns what is called once that is committed.
+"""
 
 
 class Replica(NamedTuple):
@@ -235,8 +238,9 @@ class EvaluationStore:
             for at_ms in sorted(set(same.values())):
                 for part in _parts(sorted(model for model in same if same[model] == at_ms and model in held)):
                     connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))
-            if more is not None:
-                more(connection, held.keys())
+            committed = None if more is None else more(connection, held.keys())
+        if committed is not None:
+            committed()
         return epochs.keys() - held.keys()
 
     def _update(

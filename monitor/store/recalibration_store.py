@@ -268,6 +268,11 @@ class RecalibrationStore:
                 raise UnknownRecalibration(f"the refit {job_id} has no figure {name!r}; it has {names}")
         return svg
 
+    def servings(self, model: str, version: str) -> Sequence[servings.Serving]:
+        """Return what served a version and what serves it, the first first."""
+        with self._database.reading() as connection:
+            return servings.of_version(connection, model, version)
+
     def champions(self) -> Sequence[Champion]:
         """Return the champion of every model and version that ever had a map."""
         with self._database.reading() as connection:

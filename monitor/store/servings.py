@@ -45,6 +45,17 @@ def read(connection: sa.Connection, models: Collection[str]) -> list[Serving]:
     return [serving for row in rows if (serving := Serving(*row)).model in models]
 
 
+def of_version(connection: sa.Connection, model: str, version: str) -> list[Serving]:
+    """Return what served a version and what serves it, the first first."""
+    columns = [SERVINGS.c[name] for name in Serving._fields]
+    rows = connection.execute(
+        sa.select(*columns)
+        .where(SERVINGS.c.model == model, SERVINGS.c.version == version)
+        .order_by(SERVINGS.c.revision)
+    )
+    return [Serving(*row) for row in rows]
+
+
 def current(connection: sa.Connection, model: str, version: str) -> "sa.Row[Any] | None":
     """Return the row of the current champion; None if no map was ever promoted."""
     return connection.execute(

@@ -3,7 +3,7 @@
 from typing import Final, Literal, NamedTuple
 
 from monitor.reports.formatting import minute_text
-from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Snapshot, VersionEvidence
+from monitor.windows.snapshot import KINDS, NO_EVIDENCE, EvidenceLevel, Snapshot, VersionEvidence
 
 StateName = Literal["waiting", "quiet", "pending", "firing"]
 
@@ -18,7 +18,7 @@ _LABELS: Final = {
 
 
 class EvidenceState(NamedTuple):
-    """What the evidence on a version says."""
+    """What the evidence on a version says: words and numbers are of the detector that speaks most."""
 
     state: StateName
     """waiting: no labelled prediction is settled; quiet: nothing was found; pending, firing: as alerts are."""
@@ -27,7 +27,7 @@ class EvidenceState(NamedTuple):
     label: str | None = None
     """What is wrong, of one that is pending or firing."""
     detector: str | None = None
-    """The one that speaks most."""
+    """Whose words and numbers these are."""
     log10_evidence: float | None = None
     log10_line: float | None = None
     since_ms: int | None = None
@@ -61,8 +61,6 @@ def evidence_state(known: VersionEvidence | None) -> EvidenceState:
     name = max(levels, key=lambda name: levels[name].strength)
     level = levels[name]
     value = level.log10_evidence
-    if level.raised is not None:
-        value = max(value, level.raised.log10_evidence)
     numbers = name, value, level.log10_line
     line = f"an alert fires at 10^{level.log10_line:.1f}."
     if not level.is_pending:
@@ -71,7 +69,8 @@ def evidence_state(known: VersionEvidence | None) -> EvidenceState:
             sentence += f" It is about the map alone: {known.resting}."
         return EvidenceState("quiet", "nothing found", sentence, None, *numbers, None, known.to_ms)
     state: StateName = "pending" if level.raised is None else "firing"
-    why = max(known.explanations.values(), key=lambda one: one.is_firing, default=None)
+    kind = next((kind for kind, detectors in KINDS.items() if name in detectors), None)
+    why = None if kind is None else known.explanations.get(kind)
     if why is None:
         sentence = f"Evidence since {minute_text(level.since_ms)}: 10^{value:.1f}; {line}"
         return EvidenceState(state, state, sentence, None, *numbers, level.since_ms, known.to_ms)

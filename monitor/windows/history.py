@@ -28,6 +28,11 @@ from monitor.store.history import FIELDS, MINUTE_MS, Points
 CANONICAL: Final = ("skce",)
 """Measures of whole probability vectors that windows may have."""
 
+_FIT: Final = ("offset", "slope")
+"""Beside the measures of a point: the numbers of its diagnosis that tell the prior from the shape, with intervals."""
+_Z: Final = 1.96
+"""Standard errors from an offset to the ends of its interval."""
+
 STEPS_MS: Final = tuple(MINUTE_MS * minutes for minutes in (1, 5, 15, 60, 180, 360, 720, 1440, 10080))
 """Steps that are chosen where a request names none; each divides the next."""
 
@@ -186,13 +191,24 @@ def _points(reports: Iterable[Report]) -> Points:
         severity = "" if diagnosis is None or diagnosis.severity is None else diagnosis.severity.value
         counts = (report.n, report.positives, report.predictions)
         rows.append((report.window, report.to_ms, report.from_ms, *counts, mean, verdict, severity))
-        measures.append(
-            {
-                name: [result.value, *_uncertainty(None if outdated else result)]
-                for name, result in {**report.measures, **report.canonical}.items()
-            }
-        )
+        of_report = {
+            name: [result.value, *_uncertainty(None if outdated else result)]
+            for name, result in {**report.measures, **report.canonical}.items()
+        }
+        measures.append(of_report | _fit(diagnosis))
     return Points.of_rows(rows, measures)
+
+
+def _fit(diagnosis: Diagnosis | None) -> dict[str, list[float]]:
+    """The offset and the slope as measures are kept: value, and ends of the interval."""
+    fit = {}
+    if diagnosis is not None and diagnosis.offset is not None and diagnosis.offset_error is not None:
+        reach = _Z * diagnosis.offset_error
+        fit["offset"] = [diagnosis.offset, diagnosis.offset - reach, diagnosis.offset + reach]
+    if diagnosis is not None and diagnosis.slope is not None:
+        ends = (diagnosis.slope_lower, diagnosis.slope_upper)
+        fit["slope"] = [diagnosis.slope, *(np.nan if end is None else end for end in ends)]
+    return {name: [*fields, *[np.nan] * (len(FIELDS) - len(fields))] for name, fields in fit.items()}
 
 
 def _uncertainty(result: MeasureResult | None) -> list[float]:
@@ -203,14 +219,15 @@ def _uncertainty(result: MeasureResult | None) -> list[float]:
 def reports_of(key: ReportKey, points: Points, measures: Collection[str] | None = None) -> list[Report]:
     """Reports with what is kept of them, of the points of a series and window; with all measures if left out.
 
-    Numbers have seven digits. The diagnosis has a verdict and a severity; it is None, as intervals and levels are,
-    where these were not computed for the window.
+    Numbers have seven digits. The diagnosis has a verdict, a severity, and the offset and the slope with their
+    intervals; it is None, as intervals and levels are, where these were not computed for the window.
     """
     of_measures = {
         name: _seven_digits(fields).tolist()
         for name, fields in points.measures.items()
-        if measures is None or name in measures
+        if name not in _FIT and (measures is None or name in measures)
     }
+    fits = [_seven_digits(points.measures.get(name, np.full((points.n.size, 3), np.nan))) for name in _FIT]
     counts = (points.from_ms, points.to_ms, points.n, points.positives, points.predictions)
     means = _seven_digits(points.mean_prediction)
     verdicts = zip(points.verdict.tolist(), points.severity.tolist(), strict=True)
@@ -228,14 +245,24 @@ def reports_of(key: ReportKey, points: Points, measures: Collection[str] | None 
             measures={
                 name: _result(name, fields[at]) for name, fields in of_measures.items() if not isnan(fields[at][0])
             },
-            diagnosis=Diagnosis(Verdict(verdict), "", severity=Severity(severity) if severity else None)
-            if verdict
-            else None,
+            diagnosis=_diagnosis(verdict, severity, *(fit[at].tolist() for fit in fits)) if verdict else None,
         )
         for at, ((from_ms, to_ms, n, positives, predictions), mean, (verdict, severity)) in enumerate(
             zip(np.stack(counts, axis=1).tolist(), means.tolist(), verdicts, strict=True)
         )
     ]
+
+
+def _diagnosis(verdict: str, severity: str, offset: Sequence[float], slope: Sequence[float]) -> Diagnosis:
+    of_offset, _, upper, *_ = offset
+    return Diagnosis(
+        Verdict(verdict),
+        "",
+        severity=Severity(severity) if severity else None,
+        offset=_known(of_offset),
+        offset_error=_known(round((upper - of_offset) / _Z, 7)),
+        **{f"slope{end}": _known(value) for end, value in zip(("", "_lower", "_upper"), slope, strict=False)},
+    )
 
 
 def _result(name: str, fields: Sequence[float]) -> MeasureResult:

@@ -81,6 +81,9 @@ class _Level:
     def expire(self, before_ms: int) -> None:
         for start in [start for start in self.panes if start < before_ms]:
             del self.panes[start]
+        # A window cannot move on from panes that are gone: they would stay in its sum.
+        for length in [length for length, (from_ms, _, _) in self.windows.items() if from_ms < before_ms]:
+            del self.windows[length]
         for key in [key for key in self.sketches if key[1] < before_ms]:
             del self.sketches[key]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from monitor.errors import IncompatibleStore
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult
+from monitor.store.alerts import Kind
 from monitor.store.evidence import StoredEvidence
 from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
@@ -41,11 +42,19 @@ class Raised(NamedTuple):
     """Their evidence."""
 
 
+KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
+    "change": ("change",),
+    "map": ("serving_map",),
+}
+"""Kind of an alert -> the detectors that raise it. Of several that do, the first says since when."""
+
+
 class EvidenceLevel(NamedTuple):
     """The evidence of one detector on one version."""
 
     log10_evidence: float
-    """Since it was 0; NO_EVIDENCE while it is."""
+    """Since it was 0; NO_EVIDENCE while it is. Of an alarm that fires the most there was, as it starts again at 0."""
     log10_line: float
     """At which an alarm is raised."""
     segment: str
@@ -62,7 +71,7 @@ class EvidenceLevel(NamedTuple):
 
     @property
     def strength(self) -> tuple[bool, float]:
-        """The larger, the more it says: of alarms that fire all are alike, as evidence starts again at 0."""
+        """The larger, the more it says: of alarms that fire all are alike, so that the first detector speaks."""
         return self.raised is not None, 0.0 if self.raised is not None else self.log10_evidence - self.log10_line
 
 
@@ -132,6 +141,8 @@ class ModelEvidence(NamedTuple):
     versions: Mapping[str, VersionEvidence] = MappingProxyType({})
     states: Sequence[StoredEvidence] = ()
     """What each version's detectors continue from; empty where another replica evaluates the model."""
+    ended_by_settings: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    """Version -> detector -> event time up to which it had read when other settings ended its alarm."""
 
 
 @dataclass(frozen=True, slots=True)

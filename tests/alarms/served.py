@@ -115,9 +115,17 @@ def _cells(series: int, start_ms: Ints, p: Floats, y: Ints) -> Cells:
 
 
 class Replica:
-    """A replica that evaluates the model."""
+    """A replica that evaluates the model, with these settings of its watcher."""
 
-    def __init__(self, stream: Stream, clock: ManualClock, name: str = "a", **more: Any) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        clock: ManualClock,
+        name: str = "a",
+        *,
+        rolls_back: Callable[[str], bool] = lambda _: False,
+        **settings: Any,
+    ) -> None:
         self.name, self._stream, self._clock = name, stream, clock
         store = stream.store
         self.alerts = AlertStore(store.database)
@@ -126,8 +134,8 @@ class Replica:
         self._evaluations._now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
         self._epochs = dict(self._evaluations.acquire(name, [MODEL]))
         self._panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
-        self.watcher = watcher(stream, self._panes)
-        self.alarms = Alarms(store.database, self.watcher.findings, **more)
+        self.watcher = watcher(stream, self._panes, **settings)
+        self.alarms = Alarms(store.database, self.watcher.findings, rolls_back)
 
     def evaluate(self, meanwhile: Callable[[], object] = lambda: None) -> ModelEvidence:
         """Add what was published, and save it with what becomes of alerts; ``meanwhile`` is between the two."""
@@ -151,11 +159,11 @@ class Replica:
         ]
 
 
-def watcher(stream: Stream, panes: ClosedPanes) -> Watcher:
+def watcher(stream: Stream, panes: ClosedPanes, *, tolerance: float = 0.05, **more: Any) -> Watcher:
     """As the service makes it."""
     maps = ServedMaps(panes, stream.store)
-    explainer = Explainer(Attribution(panes, maps.serve), lambda _: 0.05, maps.explain)
-    return Watcher(panes, stream.store, per_year=1.0, tolerance=lambda _: 0.05, explain=explainer.findings, maps=maps)
+    explain = Explainer(Attribution(panes, maps.serve), lambda _: tolerance, maps.explain).findings
+    return Watcher(panes, stream.store, per_year=1.0, tolerance=lambda _: tolerance, explain=explain, maps=maps, **more)
 
 
 def promote(store: SqlStore, chosen: RecalibrationMap | None, number: int, clock: ManualClock) -> Champion:

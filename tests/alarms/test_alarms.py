@@ -1,7 +1,7 @@
 """Alerts in the store: raised under the lease, by one replica, with their history."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from monitor.alarms.alarms import Alarms
 from monitor.alarms.finding import Finding
 from monitor.clock import ManualClock
-from monitor.errors import Conflict, UnknownAlert
+from monitor.errors import Conflict, StoreUnavailable, UnknownAlert
 from monitor.store.alerts import AlertState, AlertStore, remove_old
 from monitor.store.evaluations import LEASE_MS, Evaluation, EvaluationStore
 from monitor.store.recalibrations import JobState
@@ -93,6 +93,21 @@ def test_an_alert_is_saved_with_its_history(store: SqlStore, clock: ManualClock)
     with pytest.raises(UnknownAlert, match="no alert is called 'al_17'"):
         alerts.acknowledge("al_17", actor="ada", note="", now_ms=NOW_MS)
     assert [entry.action for entry in recalibrations(store).audit()] == ["acknowledged"]
+
+
+def test_what_is_not_committed_is_not_exported(store: SqlStore, clock: ManualClock) -> None:
+    replica = Replica(store, "a", clock, "churn")
+
+    def save(connection: sa.Connection, models: Collection[str]) -> Callable[[], None]:
+        replica.alarms.save(connection, models)
+        raise StoreUnavailable("the answer was lost")
+
+    replica.script.say(finding(9.0))
+    with pytest.raises(StoreUnavailable, match="the answer was lost"):
+        replica.evaluations.save("a", replica.epochs, [], {}, save)
+    assert replica.alarms.current == {}
+    replica.save(finding(9.0))
+    assert [key for key, alert in replica.alarms.current.items() if alert] == [("churn", "7", "calibration")]
 
 
 def test_a_pending_alert_that_falls_back_leaves_no_trace(store: SqlStore, clock: ManualClock) -> None:

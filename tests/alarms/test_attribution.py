@@ -44,8 +44,8 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
     assert finding.from_ms <= CHANGE_MS <= finding.to_ms
     assert document["change_point"] == {
         "at": "2026-09-21T16:43:00.000Z",
-        "from": "2026-09-21T16:40:00.000Z",
-        "to": "2026-09-21T16:51:00.000Z",
+        "from": "2026-09-21T16:37:00.000Z",
+        "to": "2026-09-21T16:53:00.000Z",
         "open": False,
     }
     assert document["since"] == {"predictions": 9120, "labelled": 9120, "hours": 2.53}
@@ -53,7 +53,7 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
     assert document["before"]["verdict"] == "calibrated"
     assert (
         document["remedy"]["command"]
-        == "monitor recalibrate churn --version 7 --method offset --since 2026-09-21T16:43:00Z"
+        == "monitor recalibrate churn --version 7 --method offset --since 2026-09-21T16:43:00Z --wait"
     )
 
 

@@ -75,6 +75,15 @@ def test_it_is_resolved_when_data_speak_against_it_and_not_opened_again() -> Non
         assert advance(over, finding(0.2, settled_minute=2), NOW_MS + 2) is None
 
 
+def test_what_nothing_moves_is_not_saved_anew() -> None:
+    """Also where a map serves."""
+    alert = advance(fired(), finding(LINE, revision=3), NOW_MS + 1)
+    assert alert == advance(alert, finding(LINE, revision=3), NOW_MS + 2)
+    # As it is read from the store.
+    assert alert is not None
+    assert (alert.finding.raised_ms, alert.finding.revision) == (None, 0)
+
+
 def test_what_is_resolved_needs_new_evidence_to_fire_again() -> None:
     resolved = resolve(fired(), Resolution.PROMOTED, NOW_MS + 1)
     # The evidence that raised it still stands until the detector begins anew.

@@ -4,12 +4,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from monitor.alarms.serving import SERVING_MAP, LoadedMap, _MapWatch
+from monitor.alarms.serving import SERVING_MAP, LoadedMap, ServedMaps, _MapWatch
 from monitor.arrays import Floats, Ints
 from monitor.clock import ManualClock
 from monitor.errors import Conflict
@@ -22,7 +23,7 @@ from monitor.store.recalibrations import JobState
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.alarms.findings import NOW_MS
-from tests.alarms.served import KEPT_MS, MODEL, PANE_EVENTS, POLICY, VERSION, Replica, Stream, promote, watcher
+from tests.alarms.served import KEPT_MS, MODEL, PANE_EVENTS, PANE_MS, POLICY, VERSION, Replica, Stream, promote, watcher
 from tests.maps_of_refits import fitted as of_groups
 from tests.maps_of_refits import of_classes
 from tests.patience import PATIENCE_SECONDS
@@ -239,6 +240,26 @@ def _servings(stream: Stream) -> list[servings.Serving]:
         return servings.read(connection, [MODEL])
 
 
+def test_harm_is_of_settled_events_also_where_only_wide_panes_are_kept(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator
+) -> None:
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    chosen = fitted(rng)
+    promote(stream.store, chosen, 1, clock)
+    from_ms, (p, y) = stream.now_ms, drawn(rng, 63 * PANE_EVENTS)
+    stream.publish(p, y)
+    panes = ClosedPanes({PANE_MS: 30 * PANE_MS, 10 * PANE_MS: 7 * 86_400_000}, lambda _: POLICY)
+    read_closings(stream.store, panes)
+    maps = ServedMaps(panes, stream.store)
+    maps.refresh([MODEL])
+    # Whole panes of ten minutes, and the last three of a minute each.
+    _, events, document = maps.explain(MODEL, VERSION, from_ms + 7 * PANE_MS, stream.now_ms + 60 * PANE_MS)
+    after = slice(10 * PANE_EVENTS, None)
+    assert document["after"]["labelled"] == events == 53 * PANE_EVENTS
+    served = (chosen.apply(p[after]) - y[after]) ** 2 - (p[after] - y[after]) ** 2
+    assert document["after"]["brier_difference"] == pytest.approx(served.mean(), rel=0.01)
+
+
 def test_a_map_of_features_is_judged_on_samples_and_predictions_are_not_judged(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -283,6 +304,77 @@ def test_a_map_that_cannot_be_read_leaves_predictions_unjudged_and_says_so(
     known = replica.evaluate().versions[VERSION]
     assert known.resting.startswith("the map that serves cannot be read: ")
     assert replica.listed() == []
+
+
+WEIGHTS_OFF = dict.fromkeys(("calibration", "prevalence", "change", SERVING_MAP), 0.0)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"tolerance": 0.1},
+        {"within_horizon": lambda _: True},
+        {"detectors": WEIGHTS_OFF | {"change": 1.0}},
+        {"detectors": WEIGHTS_OFF},
+    ],
+)
+def test_an_alert_that_other_settings_end_says_so(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator, changed: dict[str, Any]
+) -> None:
+    first = Replica(stream, clock)
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    first.evaluate()
+    assert first.listed() == [("calibration", "firing", None)]
+    first.leave()
+    # It is started again, before the next pane and after it.
+    second = Replica(stream, clock, "b", **changed)
+    second.evaluate()
+    second.leave()
+    stream.publish(*drawn(rng, PANE_EVENTS, TOO_SURE))
+    third = Replica(stream, clock, "c", **changed)
+    third.evaluate()
+    assert third.listed() == [("calibration", "resolved", "settings")]
+    (alert,) = third.alerts.alerts()
+    assert third.alerts.changes_of(alert.id)[-1].note == (
+        "the settings changed: its detector was switched off, or starts again at 0"
+    )
+
+
+def test_what_other_settings_ended_may_fire_again_and_be_over(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator
+) -> None:
+    first = Replica(stream, clock)
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    first.evaluate()
+    first.leave()
+    second = Replica(stream, clock, "b", tolerance=0.1)
+    for slope in (TOO_SURE, 1.0, 1.0):
+        stream.publish(*drawn(rng, MANY, slope))
+        second.evaluate()
+    ends = [(kind, state, end) for kind, state, end in second.listed() if kind == "calibration"]
+    assert ends[-1] == ("calibration", "resolved", "over")
+
+
+def test_an_alert_about_a_map_ends_where_its_detector_is_switched_off(
+    stream: Stream, clock: ManualClock, rng: np.random.Generator
+) -> None:
+    first = Replica(stream, clock)
+    stream.publish(*drawn(rng, FEW, TOO_SURE))
+    promote(stream.store, fitted(rng), 1, clock)
+    stream.publish(*drawn(rng, MANY))
+    first.evaluate()
+    assert ("map", "firing", None) in first.listed()
+    first.leave()
+    second = Replica(stream, clock, "b", detectors=WEIGHTS_OFF | {"calibration": 1.0})
+    stream.publish(*drawn(rng, PANE_EVENTS))
+    second.evaluate()
+    assert ("map", "resolved", "settings") in second.listed()
+    second.leave()
+    # Switched on again, it starts at 0.
+    stream.publish(*drawn(rng, PANE_EVENTS))
+    third = Replica(stream, clock, "c").evaluate().versions[VERSION].levels[SERVING_MAP]
+    assert third.raised is None
+    assert third.log10_evidence < 0.0
 
 
 def test_the_share_of_a_version_is_divided_among_the_detectors_that_it_has(

@@ -103,6 +103,11 @@ def test_a_shock_that_the_tolerance_does_not_cover_is_logged_once() -> None:
     enough = float(shock.sentence.split("tolerance to ")[1].split(",")[0])
     assert 0.0 <= enough - 2 * shock.deviation <= 0.01
     assert shock._replace(tolerance=enough).covered
+    # A version that stopped and came back is another one.
+    world.shocks.add("churn", ModelEvidence())
+    with capture_logs() as logs:
+        world.shock()
+    assert len(logs) == 1
 
 
 def test_estimates_take_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:

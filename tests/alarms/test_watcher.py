@@ -1,11 +1,13 @@
 """Evidence is the same to the last bit, however often it is updated, saved and taken over."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
+from monitor.alarms.finding import Finding
 from monitor.alarms.watcher import Watcher
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy
@@ -144,6 +146,28 @@ def test_panes_do_not_stay_narrow_for_ever(tmp_path: Path) -> None:
     for turn in range(18, 40):
         world.turn(100 * turn, 100)
     assert widths(world) == {1_000, 5_000}
+    world.store.close()
+
+
+def test_a_model_that_fails_is_logged_once_until_it_works_again(tmp_path: Path) -> None:
+    world = World(tmp_path, 0)
+    world.turn(0, 400)
+    failing = True
+
+    def explain(model: str, known: ModelEvidence) -> tuple[Sequence[Finding], ModelEvidence]:
+        if failing and model == "a":
+            raise ValueError("odd")
+        return (), known
+
+    watched = Watcher(world.panes, world.store, per_year=1.0, tolerance=lambda _: 0.05, explain=explain)
+    entries = []
+    for failing in (True, True, False, True, True):
+        with capture_logs() as logs:
+            found = watched.update(dict.fromkeys(MODELS, 1))
+        assert found.keys() == ({"b"} if failing else {"a", "b"})
+        entries.append([(entry["model"], entry["reason"]) for entry in logs])
+    logged = [("a", "ValueError: odd")]
+    assert entries == [logged, [], [], logged, []]
     world.store.close()
 
 

@@ -58,11 +58,12 @@ def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[
     alert, url = alert_and_url
     shown = lines_of("show", alert.id, "--url", url, folder=tmp_path)
     assert shown[0] == f"{alert.id}  firing        10^7.2    calibration of churn 7"
-    assert shown[4:8] == [
+    assert shown[4:9] == [
         "evidence    10^7.2; an alert fires at 10^5.0",
-        "changed     2026-09-21 16:45 UTC; 2026-09-21 16:41 to 2026-09-21 16:51",
+        "changed     2026-09-21 16:45 UTC; 2026-09-21 16:40 to 2026-09-21 16:51",
         "since then  3,000 predictions with an outcome of 3,000, in 2.5 h",
-        "what to do  monitor recalibrate churn --version 7 --since 2026-09-21T16:45:00Z",
+        "what to do",
+        "  monitor recalibrate churn --version 7 --since 2026-09-21T16:45:00Z --wait",
     ]
     rows = [line.split() for line in shown]
     assert ["region=eu", "3,000", "10^6.6", *["0.80", "(0.70", "to", "0.90)", "0.97", "(0.88", "to", "1.07)"]] in rows

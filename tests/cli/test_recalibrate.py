@@ -13,6 +13,7 @@ import httpx
 import pytest
 from rich.console import Console
 
+from monitor.alarms.lifecycle import advance
 from monitor.cli import recalibrate as command
 from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
@@ -21,7 +22,9 @@ from monitor.http.server import ApiServer
 from monitor.http_client import send_request
 from monitor.recalibration.refit_view import decision
 from monitor.reports.progress import job_progress
+from monitor.store.alerts import AlertStore, save
 from monitor.store.recalibrations import Job, JobState
+from tests.alarms.findings import NOW_MS, finding
 from tests.cli.command import inside, one_error_line
 from tests.http.keys import Keys
 from tests.http.refits import Refits
@@ -39,7 +42,12 @@ class World:
         self.folder = folder
         self.refits = Refits(folder)
         authenticator = None if keys is None else keys.authenticator()
-        self.server = ApiServer(Service(refits=self.refits, authenticator=authenticator).app(), port=port)
+        self.server = ApiServer(
+            Service(
+                refits=self.refits, alerts=AlertStore(self.refits.database.database), authenticator=authenticator
+            ).app(),
+            port=port,
+        )
         self.server.start()
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -268,8 +276,14 @@ def test_back_to_the_map_before(world: World) -> None:
         world.wait_for(state=JobState.CANDIDATE)
         jobs.append(world.jobs()[0].id)
         world.run("promote", jobs[-1])
+    alert = advance(None, finding(7.2, model="churn", version="8"), NOW_MS)
+    database = world.refits.database.database
+    with database.writing() as connection:
+        save(database, connection, [(None, alert)], NOW_MS)
+    assert alert is not None
     done = world.run("rollback", "churn")
-    assert done.stdout == f"{jobs[0]} serves churn 8 again\n"
+    assert done.stdout == f"{jobs[0]} serves churn 8 again\nresolved: {alert.id}\n"
+    world.refits.clock.advance(1.0)
     assert world.run("rollback", "churn").stdout == "no map serves churn 8 any more\n"
 
 

@@ -97,6 +97,12 @@ def prometheus(
     """A Prometheus that scrapes the demonstration each second, with the rules as the chart renders them."""
     directory = tmp_path_factory.mktemp("prometheus")
     rules = directory / "rules.yaml"
-    rules.write_text(yaml.safe_dump(only(of_values({"rules": RULES}), "PrometheusRule")["spec"]), encoding="utf-8")
+    spec = only(of_values({"rules": RULES}), "PrometheusRule")["spec"]
+    for group in spec["groups"]:
+        for rule in group["rules"]:
+            # So that tests need not wait for ten minutes until an alert is over.
+            if "keep_firing_for" in rule:
+                rule["keep_firing_for"] = "1s"
+    rules.write_text(yaml.safe_dump(spec), encoding="utf-8")
     with Prometheus(directory, targets=[demo.address], rules=[rules], alertmanager=alertmanager.address) as running:
         yield running

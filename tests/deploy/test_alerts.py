@@ -2,7 +2,11 @@
 
 import json
 import re
+import shlex
+import subprocess
+import sys
 import urllib.request
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -53,21 +57,16 @@ def test_the_overconfident_model_reaches_the_pager_and_the_calibrated_one_does_n
 
 
 def test_rest_says_what_prometheus_says_and_how_it_came(demo: Demo, prometheus: Prometheus) -> None:
-    def get(path: str) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{demo.url}/v1/{path}", timeout=PATIENCE_SECONDS) as answer:
-            body: dict[str, Any] = json.load(answer)
-            return body
-
     def firing() -> set[str]:
-        return {row["model"] for row in get("evidence")["versions"] if row["firing"]}
+        return {row["model"] for row in _get(demo, "evidence")["versions"] if row["firing"]}
 
-    eventually(lambda: firing() == {"overconfident", "rare-event"}, shown=lambda: get("evidence"))
-    rows = {row["model"]: row for row in get("evidence")["versions"]}
+    eventually(lambda: firing() == {"overconfident", "rare-event"}, shown=lambda: _get(demo, "evidence"))
+    rows = {row["model"]: row for row in _get(demo, "evidence")["versions"]}
     assert len(rows) == 5
     # As of the time when they were last saved, it was at its line, and the others below.
-    eventually(lambda: max(_known(get("evidence"), "overconfident")) >= 0, shown=lambda: get("evidence"))
-    assert max(_known(get("evidence"), "calibrated")) < 0
-    (version,) = get("models/overconfident/evidence?from=0")["versions"]
+    eventually(lambda: max(_known(_get(demo, "evidence"), "overconfident")) >= 0, shown=lambda: _get(demo, "evidence"))
+    assert max(_known(_get(demo, "evidence"), "calibrated")) < 0
+    (version,) = _get(demo, "models/overconfident/evidence?from=0")["versions"]
     past = version["history"]["detectors"]["calibration"]
     assert past["firing"][0] is False
     assert past["firing"][-1] is True
@@ -126,3 +125,37 @@ def test_promtool_finds_nothing_to_say_about_what_the_running_service_exports(
     # Also of what only a service that runs has.
     for series in ("calibration_bin_labelled", "calibration_cohort_labelled", "calibration_http_requests_total"):
         assert f"\n{series}{{".encode() in exposition
+
+
+def test_the_pager_is_told_that_it_is_over_once_a_map_serves(
+    demo: Demo, prometheus: Prometheus, webhook: Webhook
+) -> None:
+    """The last test here: it repairs the model, by the command that its alert shows."""
+    prometheus.wait_for(f'ALERTS{{alertname="{DEGRADED}",alertstate="firing",model="overconfident"}}')
+    (alert,) = _get(demo, "alerts?state=open&model=overconfident&kind=calibration")["alerts"]
+    command = shlex.split(_get(demo, f"alerts/{alert['id']}")["document"]["remedy"]["command"])
+    assert command[:3] == ["monitor", "recalibrate", "overconfident"]
+    assert command[-1] == "--wait"
+    more = ["--method", "temperature", "--promote", "--url", demo.url]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *more], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (alert,) = _get(demo, "alerts?model=overconfident&kind=calibration&state=resolved")["alerts"]
+    assert alert["resolved_because"] == "promoted"
+
+    def resolved() -> list[dict[str, Any]]:
+        ended = [one for one in about(webhook.alerts(DEGRADED), "overconfident") if one["status"] == "resolved"]
+        return [one for one in ended if datetime.fromisoformat(one["endsAt"]) > promoted]
+
+    promoted = datetime.fromisoformat(alert["resolved_at"])
+    # As the same alert that fired.
+    (fired, *_), (over, *_) = webhook.alerts(DEGRADED), eventually(resolved, shown=lambda: webhook.alerts(DEGRADED))
+    assert (over["labels"], over["fingerprint"]) == (fired["labels"], fired["fingerprint"])
+    assert not prometheus.query(f'ALERTS{{alertname="{DEGRADED}",alertstate="firing",model="overconfident"}}')
+
+
+def _get(demo: Demo, path: str) -> dict[str, Any]:
+    with urllib.request.urlopen(f"{demo.url}/v1/{path}", timeout=PATIENCE_SECONDS) as answer:
+        body: dict[str, Any] = json.load(answer)
+        return body

@@ -26,7 +26,7 @@ BLOCKS: Final[list[dict[str, Any]]] = [
     yaml.safe_load(block)
     for block in re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 ]
-VALUES, ALERTMANAGER, WEBHOOKS = BLOCKS
+WEBHOOKS, VALUES, ALERTMANAGER = BLOCKS
 OF_COMPOSE: Final[dict[str, Any]] = yaml.safe_load(
     (PAGE.parents[1] / "deploy" / "alertmanager" / "alertmanager.yml").read_text(encoding="utf-8")
 )

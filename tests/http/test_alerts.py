@@ -105,7 +105,10 @@ def test_what_cannot_be_done_says_why(service: Alerts, client: Client) -> None:
     assert_problem(client.post(path), 409, f"the alert {alert.id} is resolved", "firing")
     assert_problem(client.post(path, json={"note": "x" * 2001}), 422, "at most 2000 characters, got 2001")
     assert_problem(client.post(path, json={"nots": ""}), 422, '{"note": "the upstream join was fixed"}')
-    assert_problem(client.get("/v1/alerts?state=gone"), 422, "state")
+    states = "state: must be all, open, pending, firing, acknowledged or resolved, got 'gone'"
+    assert client.get("/v1/alerts?state=gone").json()["detail"] == states
+    kinds = "kind: must be calibration, change or map, got 'foo'"
+    assert client.get("/v1/alerts?kind=foo").json()["detail"] == kinds
     assert_problem(client.get("/v1/alerts?since=noon"), 422, "since")
     assert_problem(client.get("/v1/alerts?cursor=x"), 422, "cursor")
     assert_problem(client.get("/v1/alerts/stream", headers={"last-event-id": "x"}), 422, "Last-Event-ID")
@@ -120,7 +123,7 @@ def test_the_list_is_filtered_and_paged(service: Alerts, client: Client) -> None
     def models(query: str) -> list[str]:
         return [alert["model"] for alert in client.get(f"/v1/alerts{query}").json()["alerts"]]
 
-    assert models("") == ["m0", "m4", "m3", "m2", "m1", "m0"]
+    assert models("") == models("?state=all") == models("?state=&kind=") == ["m0", "m4", "m3", "m2", "m1", "m0"]
     assert models("?state=open") == models("?state=firing") == ["m4", "m3", "m2", "m1", "m0"]
     assert models("?state=resolved") == ["m0"]
     assert models("?kind=map") == ["m1"]

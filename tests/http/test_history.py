@@ -80,6 +80,9 @@ def test_a_point_says_what_the_report_said(service: Service) -> None:
     point, said = body["points"][-1], replace(report(window="24h", seed=1, n=901), to_ms=NOW_MS - MINUTE_MS).to_dict()
     assert point["verdict"] == said["diagnosis"]["verdict"]
     assert point["severity"] == said["diagnosis"]["severity"]
+    assert point["slope"] is not None
+    for name in ("offset", "offset_error", "slope", "slope_lower", "slope_upper"):
+        assert point[name] == pytest.approx(said["diagnosis"][name], rel=1e-3), name
     for name in ("from", "to", "n", "positives", "predictions", "prevalence"):
         assert point[name] == said[name]
     assert point["mean_prediction"] == pytest.approx(said["mean_prediction"], rel=1e-6)
@@ -88,6 +91,13 @@ def test_a_point_says_what_the_report_said(service: Service) -> None:
         assert result.keys() == {"unit", *FIELDS}
         assert result.pop("unit") == said["measures"][name]["unit"]
         assert result == pytest.approx({field: said["measures"][name][field] for field in result}, rel=1e-6)
+
+
+def test_the_step_fits_the_number_of_points(service: Service) -> None:
+    body = get(service, points=10)
+    assert body["step"] == "15m"
+    assert 8 <= len(body["points"]) <= 10
+    assert body["points"][-1] == get(service)["points"][-1]
 
 
 def test_every_point_is_what_loops_over_the_log_compute(store: SqlStore, tmp_path: Path) -> None:

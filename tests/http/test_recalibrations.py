@@ -348,11 +348,14 @@ def test_a_candidate_is_promoted_and_rolled_back(client: Client, refits: Refits)
     )
     assert problem["type"].endswith(":conflict")
     back = client.post("/v1/models/churn/rollback", json={"version": "7", "note": "complaints"}).json()
-    assert (back["map"], back["revision"], back["artifact"]) == (None, 2, None)
+    assert (back["map"], back["revision"], back["artifact"], back["resolved_alerts"]) == (None, 2, None, [])
     assert_problem(client.post("/v1/models/churn/rollback", json={"version": "7"}), 409, "nothing to roll back")
     notes = {entry.action: entry.detail["note"] for entry in refits.store.audit(after=0, limit=99, model=None)[-4:-1]}
     assert notes == {"promoted": "agreed", "refused": "", "rolled_back": "complaints"}
     assert client.get(f"/v1/recalibrations/{one}").json()["state"] == "rolled_back"
+    served = client.get("/v1/models/churn/recalibration", params={"version": "7"}).json()["servings"]
+    assert [(serving["revision"], serving["map"]) for serving in served] == [(1, one), (2, None)]
+    assert served[0]["from"] <= served[1]["from"]
 
 
 @pytest.mark.parametrize("state", [JobState.REJECTED, JobState.FAILED, JobState.QUEUED])

@@ -52,19 +52,16 @@ def latest_rise(log_bets: Sequence[float], ends_ms: Sequence[int], begin_ms: int
 
 
 def change_point(log_bets: Sequence[Sequence[float]], margin: float) -> tuple[int, int, float, list[int]]:
-    """First step of the change, its alternative and gain, and all first steps within a margin; the latest of equals."""
+    """First step of the change, its alternative and gain, and all steps that it may lie in; the latest of equals."""
     gains = [
         [math.fsum(row[k] for row in log_bets[start:]) for k in range(len(log_bets[0]))]
         for start in range(len(log_bets))
     ]
     best = max(range(len(gains)), key=lambda start: (max(gains[start]), start))
     largest = max(gains[best])
-    return (
-        best,
-        gains[best].index(largest),
-        largest,
-        [s for s, gain in enumerate(gains) if max(gain) >= largest - margin],
-    )
+    within = {s for s, gain in enumerate(gains) if max(gain) >= largest - margin}
+    steps = [s for s in range(len(gains)) if s in within or s + 1 in within]
+    return best, gains[best].index(largest), largest, steps
 
 
 def recovery(log_bets: Sequence[Sequence[float]], alternatives: Sequence[int], margin: float) -> int | None:

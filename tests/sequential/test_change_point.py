@@ -30,7 +30,7 @@ def test_a_clear_change_is_found_at_its_step() -> None:
     log_bets[12:, 1] = 3.0
     found = find_change(Bets(np.arange(1, 21), log_bets), 0)
     assert (found.begin_ms, found.alternative, found.score) == (12, 1, 24.0)
-    assert found.begins_ms.tolist() == [8, 9, 10, 11, 12, 13]
+    assert found.begins_ms.tolist() == [6, 7, 8, 9, 10, 11, 12, 13]
 
 
 def test_without_bets_there_is_no_change_point() -> None:

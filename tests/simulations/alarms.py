@@ -1,7 +1,7 @@
 """How alarms of D1 go, by simulation: ``python -m tests.simulations.alarms`` prints a row for each change.
 
 Streams of 8,600 events an hour in panes of 50, logits of standard deviation 1.5, a tolerance of .05 logits, and one
-false alarm a year: calibrated at first, then changed, and calibrated again or not.
+false alarm a year: calibrated at first, changed from the middle of a pane, and calibrated again or not.
 """
 
 import argparse
@@ -42,6 +42,8 @@ CHANGES: Final = {
     "offset 0.1": Change(offset=0.1),
     "slope 1.3, 7% positive": Change(1.3, centre=-3.5),
     "offset 0.5, 7% positive": Change(offset=0.5, centre=-3.5),
+    "slope 1.3, 1% positive": Change(1.3, centre=-5.5),
+    "offset 0.5, 1% positive": Change(offset=0.5, centre=-5.5),
 }
 
 
@@ -69,9 +71,12 @@ def simulate(change: Change, rng: np.random.Generator, threshold: float = 1.0, a
     alarms: list[Alarm] = []
     at = 0
 
-    def go_on(events: int, truth: Change) -> Bets:
+    def go_on(events: int, truth: Change, first: Change | None = None) -> Bets:
+        """Bet on so many events; those of the first half of a pane may have another truth."""
         nonlocal at
         p, y = logistic(rng, events, *truth)
+        if first is not None:
+            p[: PANE // 2], y[: PANE // 2] = logistic(rng, PANE // 2, *first)
         new = detector.bet(steps_of(p, y, PANE, PANE_MS, at))
         at = int(new.end_ms[-1])
         return new
@@ -82,7 +87,7 @@ def simulate(change: Change, rng: np.random.Generator, threshold: float = 1.0, a
         return None
     changed_ms = at
     while not alarms and at - changed_ms < after / PANE * PANE_MS:
-        bets.append(go_on(1000, change))
+        bets.append(go_on(1000, change, None if len(bets) > 1 else calibrated))
         alarms = evidence.update({"whole": {"": bets[-1]}}, threshold)
     if not alarms:
         return None

@@ -35,8 +35,8 @@ def test_within_a_factor_of_ten_of_the_line_it_is_pending() -> None:
     assert (state.state, state.words, state.since_ms) == ("pending", "pending: shape", SINCE_MS)
 
 
-def test_what_fires_is_said_though_evidence_has_started_again() -> None:
-    levels = {"prevalence": level(3.0), "calibration": level(NO_EVIDENCE, RAISED)}
+def test_what_fires_is_said_before_what_is_larger() -> None:
+    levels = {"prevalence": level(9.0), "calibration": level(7.24, RAISED)}
     state = evidence_state(VersionEvidence(5, levels, {"calibration": SHAPE}))
     said = f"{SHAPE.sentence} Evidence 10^7.2; an alert fires at 10^5.1."
     assert state == EvidenceState("firing", "firing: shape", said, "shape", "calibration", 7.24, 5.1, SINCE_MS, 5)
@@ -49,6 +49,15 @@ def test_of_two_explanations_that_of_what_fires_is_shown() -> None:
     better = Explanation("not_worse", "Outcomes have changed.", is_firing=True)
     state = evidence_state(VersionEvidence(5, levels, {"calibration": pending, "change": better}))
     assert (state.words, state.style) == ("firing: changed, not worse", "yellow")
+
+
+def test_words_and_numbers_are_of_the_same_detector() -> None:
+    wrong = SHAPE._replace(is_firing=False)
+    changed = Explanation("prior_shift", "Outcomes have changed.", is_firing=False)
+    levels = {"calibration": level(4.2), "change": level(4.9)}
+    state = evidence_state(VersionEvidence(5, levels, {"calibration": wrong, "change": changed}))
+    assert (state.label, state.detector, state.log10_evidence) == ("prior_shift", "change", 4.9)
+    assert state.sentence == "Outcomes have changed. Evidence 10^4.9; an alert fires at 10^5.1."
 
 
 @pytest.mark.parametrize("raised", [None, RAISED])

@@ -95,6 +95,9 @@ def assert_is(point: Report, report: Report) -> None:
     assert point.mean_prediction == pytest.approx(report.mean_prediction, rel=1e-6)
     said, diagnosis = report.diagnosis, point.diagnosis
     assert (diagnosis.verdict, diagnosis.severity) == (said.verdict, said.severity)
+    for number in ("offset", "slope", "slope_lower", "slope_upper"):
+        assert getattr(diagnosis, number) == pytest.approx(getattr(said, number), rel=1e-6), number
+    assert diagnosis.offset_error == pytest.approx(said.offset_error, rel=1e-3)
     assert point.measures.keys() == report.measures.keys()
     for name, result in point.measures.items():
         measured = report.measures[name]

@@ -1,5 +1,6 @@
 """The panes of all partitions against obvious loops, in whatever order the partitions publish them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,8 +63,10 @@ class Written:
         return result
 
 
-def published(checkpoints: list[list[Checkpoint]], rng: np.random.Generator) -> ClosedPanes:
-    panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
+def published(
+    checkpoints: list[list[Checkpoint]], rng: np.random.Generator, kept_ms: Mapping[int, int] = KEPT_MS
+) -> ClosedPanes:
+    panes = ClosedPanes(kept_ms, lambda _: POLICY)
     order = rng.permutation(np.repeat(np.arange(PARTITIONS), [len(taken) for taken in checkpoints]))
     left = [iter(taken) for taken in checkpoints]
     for number in order.tolist():
@@ -74,6 +77,25 @@ def published(checkpoints: list[list[Checkpoint]], rng: np.random.Generator) -> 
             if edge_ms > START_MS:
                 panes.sum(series, 5_000, edge_ms - 30_000, edge_ms)
     return panes
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_settled_span_is_that_of_obvious_loops_from_wide_panes_and_from_narrow_ones(seed: int) -> None:
+    written, rng = Written(seed), np.random.default_rng(seed)
+    panes, widths = published(written.checkpoints(rng), rng, {1_000: 20_000, 5_000: 10**9}), set()
+    for series in panes.series():
+        edge_ms = panes.edge_ms(series.model) // 1_000 * 1_000
+        for back_ms in (80_300, 41_700, 12_300):
+            width_ms = 1_000 if panes.kept_from_ms(series, 1_000) <= edge_ms - back_ms else 5_000
+            widths.add((back_ms, width_ms))
+            first_ms = -(-(edge_ms - back_ms) // width_ms) * width_ms
+            # What is not settled is left out.
+            for to_ms in (edge_ms + 60_000, edge_ms - 7_000):
+                begin_ms, table = panes.settled_span(series, edge_ms - back_ms, to_ms)
+                assert begin_ms == first_ms
+                assert table == written.table(series, first_ms, min(to_ms, edge_ms))
+                assert table.predictions > 0
+    assert widths == {(80_300, 5_000), (41_700, 5_000), (12_300, 1_000)}
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -140,6 +162,21 @@ def test_what_no_window_needs_is_let_go() -> None:
         assert first_ms == (edge_ms - kept_ms) // slide_ms * slide_ms
         assert panes.counts(series, slide_ms, 0, first_ms) == []
         assert panes.counts(series, slide_ms, first_ms, edge_ms)
+
+
+def test_a_window_that_moves_on_by_more_than_is_kept_is_summed_anew() -> None:
+    rng = np.random.default_rng(6)
+    few, plain = ClosedPanes({5_000: 20_000}, lambda _: POLICY), ClosedPanes(KEPT_MS, lambda _: POLICY)
+    for turn in zip(*Written(6).checkpoints(rng), strict=True):
+        for checkpoint in turn:
+            few.add_checkpoint(checkpoint)
+            plain.add_checkpoint(checkpoint)
+        for series in few.series():
+            edge_ms = few.edge_ms(series.model) // 5_000 * 5_000
+            if edge_ms > START_MS:
+                assert few.sum(series, 5_000, edge_ms - 20_000, edge_ms) == plain.sum(
+                    series, 5_000, edge_ms - 20_000, edge_ms
+                )
 
 
 def test_the_steps_of_a_model_are_its_narrowest_settled_panes() -> None:

@@ -4,7 +4,7 @@ import base64
 from typing import Annotated, Final
 
 import httpx
-from pydantic import AfterValidator, Field, SecretStr
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from monitor.app.settings.values import Address, Section, Text
 
@@ -66,6 +66,14 @@ class DetectorWeights(Section):
     """Of the detector that calibration is not that of the reference any more."""
     serving_map: Weight = 1.0
     """Of the detector that the recalibration map that serves does harm, which only versions with a map have."""
+
+    @model_validator(mode="after")
+    def _some_watch(self) -> "DetectorWeights":
+        if self.calibration == self.prevalence == self.change == self.serving_map == 0.0:
+            raise ValueError(
+                "must have a weight above 0 for one detector at least, such as {calibration: 1}, or nothing is watched"
+            )
+        return self
 
 
 class AlertsSettings(Section):

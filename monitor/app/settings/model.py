@@ -392,6 +392,19 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _dependent_outcomes_are_watched(self) -> "Settings":
+        models = {"defaults": self.models.defaults} | {
+            f"declared.{name}": self.models.of(name) for name in self.models.declared
+        }
+        dependent = [name for name, model in models.items() if model.dependence == "within_horizon"]
+        if dependent and self.alerts.detectors.calibration == 0.0:
+            raise ValueError(
+                f"alerts.detectors.calibration must be more than 0 where models.{dependent[0]}.dependence is "
+                "within_horizon: nothing else watches such a model"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _open_only_to_this_machine(self) -> "Settings":
         if self.access.mode == "off" and not is_loopback(self.api.host):
             raise ValueError(

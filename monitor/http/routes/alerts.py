@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -36,13 +36,15 @@ from monitor.http.responses import (
 )
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
-from monitor.store.alerts import Alert, AlertStore, Change, Kind
+from monitor.store.alerts import OPEN, Alert, AlertStore, Change
 
 router: Final = APIRouter(tags=["alerts"])
 
 _MAX_NOTE: Final = 2000
 _CHANGES_AT_ONCE: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
+_STATES: Final[Mapping[str, Sequence[str]]] = {"": (), "all": (), "open": OPEN}
+"""State in a request -> states of the alerts that are listed, where it is not that state alone."""
 _UNKNOWN: Final = {404: ("unknown-alert", "no alert is called 'al_17'")}
 _NOT_FIRING: Final = {
     409: ("conflict", "the alert al_5e2c8f0b7d1a4936 is resolved: only one that is firing can be acknowledged")
@@ -60,10 +62,16 @@ class AlertsQuery(PageParameters):
 
     limit: Annotated[int, Field(ge=1, le=1000, description="alerts on a page")] = 100
     state: Annotated[
-        Literal["", "open", "pending", "firing", "acknowledged", "resolved"],
-        Field(description="only those in this state; open: firing or acknowledged", examples=["open"]),
+        Literal["", "all", "open", "pending", "firing", "acknowledged", "resolved"],
+        Field(
+            description="only those in this state; open: firing or acknowledged; all, as without it: in any",
+            examples=["open"],
+        ),
     ] = ""
-    kind: Annotated[Kind | Literal[""], Field(description="only of this kind", examples=["calibration"])] = ""
+    kind: Annotated[
+        Literal["", "calibration", "change", "map"],
+        Field(description="only of this kind", examples=["calibration"]),
+    ] = ""
     model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
     version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
     since: Annotated[
@@ -172,7 +180,7 @@ def _page(
     store: AlertStore, models: Collection[str] | None, query: AlertsQuery, since_ms: int | None
 ) -> tuple[Sequence[Alert], str | None]:
     before = None
-    states = ("firing", "acknowledged") if query.state == "open" else (query.state,) if query.state else ()
+    states = _STATES.get(query.state, (query.state,))
     try:
         if query.cursor:
             key = read_cursor(query.cursor)

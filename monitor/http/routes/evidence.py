@@ -57,6 +57,9 @@ class EvidenceQuery(Parameters):
     step: Annotated[
         str, Field(description=f"the last point of each step, such as 1h, at least 10m; {_STEP}", examples=["1h"])
     ] = ""
+    points: Annotated[
+        int, Field(ge=1, le=MAX_POINTS, description="where no step is named, the shortest with at most so many points")
+    ] = MAX_POINTS
 
 
 class FleetQuery(Parameters):
@@ -161,7 +164,7 @@ async def evidence(
         points = services.evidence_history.read(model, from_ms=from_ms, to_ms=until_ms)
         shown = [points[row["version"]] for row in versions if row["version"] in points]
         first_ms = min((int(of["to_ms"][0]) for of in shown if of.size), default=until_ms)
-        used_ms = step_ms or fitting_step(first_ms, until_ms, MAX_POINTS)
+        used_ms = step_ms or fitting_step(first_ms, until_ms, query.points)
         for row in versions:
             thin = thinned(points.get(row["version"], NO_POINTS), used_ms)
             if thin.size > MAX_POINTS:

@@ -35,6 +35,7 @@ LEAD: Final = "smce"
 """The measure of segments if none is named: the error in plain probability."""
 
 _SEGMENT_COLUMNS: Final = ("gap", "value", "null_q95", "q_value")
+_DIAGNOSIS: Final = ("verdict", "severity", "offset", "offset_error", "slope", "slope_lower", "slope_upper")
 _COUNTS: Final = ("n", "positives", "prevalence", "mean_prediction", "predictions")
 
 
@@ -81,6 +82,9 @@ class HistoryQuery(SpanQuery):
 
     measure: Annotated[str, Field(description="only this measure; all if left out", examples=["smce"])] = ""
     segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
+    points: Annotated[
+        int, Field(ge=1, le=MAX_VALUES, description="where no step is named, the shortest with at most so many points")
+    ] = MAX_VALUES
 
 
 class SegmentsQuery(SpanQuery):
@@ -96,7 +100,8 @@ class SegmentsQuery(SpanQuery):
     dependencies=[needs(Role.READ, Of.MODEL)],
     summary="Earlier reports of one series",
     description="What was measured in each window of one series, ascending by the window's end: counts, measures with "
-    "intervals and levels, and the verdict. It is kept for `history.retention`, the older the sparser. "
+    "intervals and levels, the verdict, and the offset and slope of the logits. It is kept for `history.retention`, "
+    "the older the sparser. "
     "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
     response_model=HistoryBody,
     response_description="The points; none where nothing was measured in that time",
@@ -113,7 +118,7 @@ async def history(
         key = _key(services, model, query, query.segment or ALL)
         max_points = MAX_VALUES // len(measures)
         points, used_ms = services.history.read(
-            key, from_ms=from_ms, to_ms=to_ms, step_ms=step_ms, max_points=max_points
+            key, from_ms=from_ms, to_ms=to_ms, step_ms=step_ms, max_points=min(max_points, query.points)
         )
         if points.to_ms.size > max_points:
             fitting = _duration(fitting_step(points, max_points))
@@ -229,8 +234,7 @@ def _to_dict(report: Report) -> dict[str, Any]:
         "from": first,
         "to": last,
         **{name: getattr(report, name) for name in _COUNTS},
-        "verdict": None if diagnosis is None else diagnosis.verdict,
-        "severity": None if diagnosis is None else diagnosis.severity,
+        **{name: None if diagnosis is None else getattr(diagnosis, name) for name in _DIAGNOSIS},
         "measures": {
             name: {"unit": result.unit, **{field: getattr(result, field) for field in FIELDS}}
             for name, result in report.measures.items()

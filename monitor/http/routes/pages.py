@@ -102,7 +102,7 @@ async def asset(request: Request, of: str, name: str) -> Response:
     """A file of the pages. Its path holds the hash of all of them, so that it never changes."""
     media = media_type(name)
     if media is None or of != version() or name not in assets():
-        raise Problem(404, "not-found", f"there is no file {name!r} of version {of!r}: load the page again")
+        raise Problem(404, "no-such-route", f"there is no file {name!r} of version {of!r}: load the page again")
     if accepts_gzip(request):
         return Response(_compressed(name), headers=_FOR_GOOD | {"content-encoding": "gzip"}, media_type=media)
     return Response(assets()[name], headers=_FOR_GOOD, media_type=media)

@@ -17,8 +17,8 @@ from monitor.http.authorization import Of, needs, principal_of, readable, requir
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import (
-    ChampionBody,
     NoteBody,
+    PromotionBody,
     RefitBody,
     RefitRequestBody,
     RefitsBody,
@@ -40,8 +40,9 @@ from monitor.http.responses import BODY_PROBLEMS, NOT_MODIFIED, problems, tagged
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
 from monitor.recalibration.plan import check_suits
+from monitor.store.alerts import AlertState
 from monitor.store.recalibration_store import RecalibrationStore
-from monitor.store.recalibrations import RefitRequest
+from monitor.store.recalibrations import Champion, RefitRequest
 
 router: Final = APIRouter(tags=["recalibration"])
 
@@ -155,12 +156,12 @@ async def request_refit(request: Request, response: Response, services: Services
     responses=problems(*BODY_PROBLEMS, 404, 409, other=_UNKNOWN | _NO_CANDIDATE),
     openapi_extra=request_body(NoteBody, required=False),
 )
-async def promote(request: Request, services: ServicesOf, id: str) -> ChampionBody:  # noqa: A002 - the name in the path
+async def promote(request: Request, services: ServicesOf, id: str) -> PromotionBody:  # noqa: A002 - the name in the path
     body = await read_optional_body(request, services.limits.body_seconds)
     note = _checked_note(parse_body(body, _read_note, '{"note": "agreed with the pricing team"}').note)
     actor = principal_of(request).name
     return await services.lookups.run(
-        lambda: ChampionBody.of(services.recalibrations.promote(id, actor=actor, note=note))
+        lambda: _promotion(services, services.recalibrations.promote(id, actor=actor, note=note))
     )
 
 
@@ -173,17 +174,27 @@ async def promote(request: Request, services: ServicesOf, id: str) -> ChampionBo
     responses=problems(*BODY_PROBLEMS, 404, 409, other=_NONE_SERVES),
     openapi_extra=request_body(RollbackBody, required=False),
 )
-async def roll_back(request: Request, services: ServicesOf, model: str) -> ChampionBody:
+async def roll_back(request: Request, services: ServicesOf, model: str) -> PromotionBody:
     body = await read_optional_body(request, services.limits.body_seconds)
     wanted = parse_body(body, _read_rollback, '{"version": "7", "note": "complaints since noon"}')
     note, actor = _checked_note(wanted.note), principal_of(request).name
     recalibrations = services.recalibrations
 
-    def take_back() -> ChampionBody:
+    def take_back() -> PromotionBody:
         version = recalibrations.version_of(model, _version_text(wanted.version))
-        return ChampionBody.of(recalibrations.roll_back(model, version, actor=actor, note=note))
+        return _promotion(services, recalibrations.roll_back(model, version, actor=actor, note=note))
 
     return await services.lookups.run(take_back)
+
+
+def _promotion(services: Services, champion: Champion) -> PromotionBody:
+    """The body of what serves since a promotion or rollback, with the alerts that it resolved in its transaction."""
+    ended = services.alerts.alerts(
+        [champion.model], version=champion.version, states=[AlertState.RESOLVED], since_ms=champion.since_ms
+    )
+    return PromotionBody.of(
+        champion, resolved_alerts=[alert.id for alert in ended if alert.resolved_ms == champion.since_ms]
+    )
 
 
 _LIST_RESPONSES: Final = NOT_MODIFIED | SEE_PAGE | problems(422, 503)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.events.features import read_feature_column, read_features
 from monitor.events.fields import Rejected
+from monitor.events.times import format_time
 from monitor.http.artifacts import ARTIFACT, artifact_response, not_modified
 from monitor.http.authorization import Of, needs
 from monitor.http.problems import Problem
@@ -24,6 +25,7 @@ from monitor.http.recalibration_schemas import (
     RefitSettingsBody,
     RefitSummaryBody,
     SegmentValue,
+    ServingBody,
 )
 from monitor.http.request_parsing import NO_PARAMETERS, Parameters, check_media_type, parse_body, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, encode_json, has_tag, problems, tagged_response
@@ -215,6 +217,10 @@ def _state(recalibrations: Recalibrations, model: str, version: str | None) -> R
         model=model,
         version=version,
         serves=ChampionBody.of(recalibrations.serving.champion(model, version)),
+        servings=[
+            ServingBody(map=serving.map_id, revision=serving.revision, **{"from": format_time(serving.from_ms)})
+            for serving in recalibrations.store.servings(model, version)
+        ],
         under_way=first(job for job in jobs if job.state in UNDER_WAY),
         candidate=first(job for job in jobs if job.promotable and job.version == version),
         settings=RefitSettingsBody.of(recalibrations, model, version),

@@ -58,3 +58,22 @@ export function Numbers({ title, heads, rows }) {
     }
   </details>`;
 }
+
+/** Let the keyboard scroll what is larger than its place, and nothing else. Call it once. */
+export function watchScrollers() {
+  const sized = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const place = /** @type {HTMLElement} */ (target.closest(".scroll"));
+      if (!place) continue;
+      if (place.scrollWidth > place.clientWidth || place.scrollHeight > place.clientHeight) {
+        place.tabIndex = 0;
+        place.role = "group";
+        place.ariaLabel ??= place.closest("section")?.querySelector("h2, h3")?.textContent ?? "Table";
+      } else for (const name of ["tabindex", "role"]) place.removeAttribute(name);
+    }
+  });
+  const found = () => {
+    for (const part of document.querySelectorAll(".scroll, .scroll > *")) sized.observe(part);
+  };
+  new MutationObserver(found).observe(document.body, { childList: true, subtree: true });
+}

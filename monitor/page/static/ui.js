@@ -2,7 +2,7 @@
 
 import { ask, Failure, ROOT, send, sendJson } from "page/api.js";
 import { isLive, listen, newsOf } from "page/live.js";
-import { Time } from "page/parts.js";
+import { Time, watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
 import { ago, sentence } from "page/words.js";
 
@@ -214,5 +214,6 @@ function Frame({ place, page: Page, anybody }) {
  * @param {boolean} [anybody] also while it is not known who asks; roles is empty then
  */
 export function show(place, page, anybody = false) {
+  watchScrollers();
   render(html`<${Frame} place=${place} page=${page} anybody=${anybody} />`, document.body);
 }

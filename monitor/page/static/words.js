@@ -32,7 +32,7 @@ export function short(value) {
 /** @param {number | null | undefined} value */
 export function percent(value) {
   if (value === null || value === undefined) return MISSING;
-  return format("p", () => new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 1 })).format(value);
+  return format("p", () => new Intl.NumberFormat("en", { style: "percent", maximumSignificantDigits: 3 })).format(value);
 }
 
 /** How many decimals an interval deserves: two digits of half its width. @param {number} lower @param {number} upper */

@@ -52,6 +52,20 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
         ("caps: {models: 1.5}", "monitor.yaml:1: caps.models must be a whole number, got 1.5"),
         ("alerts: {detectors: {change: -1}}", "monitor.yaml:1: alerts.detectors.change must be at least 0.0, got -1"),
         (
+            "alerts: {detectors: {calibration: 0, prevalence: 0, change: 0, serving_map: 0}}",
+            (
+                "monitor.yaml:1: alerts.detectors must have a weight above 0 for one detector at least, such as "
+                "{calibration: 1}, or nothing is watched"
+            ),
+        ),
+        (
+            "alerts: {detectors: {calibration: 0}}\nmodels: {declared: {churn: {dependence: within_horizon}}}",
+            (
+                "monitor.yaml:1: alerts.detectors.calibration must be more than 0 where "
+                "models.declared.churn.dependence is within_horizon: nothing else watches such a model"
+            ),
+        ),
+        (
             "models: {declared: {churn: {alert_weight: 0}}}",
             "monitor.yaml:1: models.declared.churn.alert_weight must be more than 0.0, got 0",
         ),

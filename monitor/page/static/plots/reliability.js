@@ -1,52 +1,36 @@
-/* How often predictions came true: bins, the CORP curve and its band, how many predictions there are, what the test says, and where it is wrong. */
+/* How often predictions came true: bins, the CORP curve and its band, how many predictions there are, and what the exact test says. */
 
 import { Numbers } from "page/parts.js";
+import { LEFT, pathOf, rowsOf, SIZE, STRIP, scaleOf, ticksOf, WIDTH } from "page/plots/svg.js";
 import { html, useState } from "page/vendor/preact.js";
 import { count, number, percent } from "page/words.js";
 
-const SIZE = 320;
-const LEFT = 42;
 const TOP = 8;
-const STRIP = 48; // height of what is drawn below the diagram
-const WIDTH = LEFT + SIZE + 12;
+const GAP = 20;
+const NARROW = 5; // half of the width that a curve of one point has, in pixels
 
-/** @type {Record<string, number[]>} */
-const TICKS = {
-  probability: [0, 0.2, 0.4, 0.6, 0.8, 1],
-  logit: [0.0001, 0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999, 0.9999],
-};
-
-/** @param {number} p */
-const logit = (p) => Math.log(Math.max(p, 1e-12) / Math.max(1 - p, 1e-12));
-
-/** The places of the axis between its two ends, 0 to 1. @param {any} data @param {string} axis */
-function scaleOf(data, axis) {
-  const { from, to } = data[axis];
-  const place = axis === "logit" ? logit : (/** @type {number} */ p) => p;
-  return (/** @type {number} */ p) => Math.max(0, Math.min(1, (place(p) - from) / (to - from)));
-}
-
-/** The rows of columns. @param {Record<string, any[]>} columns @returns {any[]} */
-const rowsOf = (columns) =>
-  Object.values(columns)[0].map((_, at) => Object.fromEntries(Object.entries(columns).map(([name, values]) => [name, values[at]])));
-
-/** @param {[number, number][]} points */
-const path = (points) => points.map(([x, y], at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
+/** A probability with the digits by which it differs from 0 and 1. @param {number} p */
+const chance = (p) => (p > 0.99 && p < 1 ? String(Number(p.toFixed(Math.min(8, 2 - Math.floor(Math.log10(1 - p)))))) : number(p));
 
 /** @param {any} bin */
-const told = (bin) => `predicted ${number(bin.prediction)}, came true ${number(bin.rate)} (${count(bin.positives)} of ${count(bin.n)})`;
+const isOff = (bin) => bin.chance_lower !== undefined && (bin.rate < bin.chance_lower || bin.rate > bin.chance_upper);
 
-/** Bars around a middle line, one for each column. @param {{ values: number[], chance: number[] | null, top: number, name: string }} props */
-function Surplus({ values, chance, top, name }) {
-  const most = Math.max(1e-9, ...values.map(Math.abs), ...(chance ?? [0]));
-  const width = SIZE / values.length;
-  const middle = top + STRIP / 2;
-  const height = (/** @type {number} */ value) => (value / most) * (STRIP / 2);
-  return html`<g role="img" aria-label=${name}>
-    ${chance && html`<path class="band" d=${path([...chance.map((value, at) => /** @type {[number, number]} */ ([LEFT + (at + 0.5) * width, middle - height(value)])), ...chance.map((value, at) => /** @type {[number, number]} */ ([LEFT + (at + 0.5) * width, middle + height(value)])).reverse()])} />`}
-    ${values.map((value, at) => html`<rect class=${chance && Math.abs(value) > chance[at] ? "bar off" : "bar"} x=${LEFT + at * width + 0.5} width=${Math.max(width - 1, 0.5)} y=${value > 0 ? middle - height(value) : middle} height=${Math.abs(height(value))} />`)}
-    <line class="axis" x1=${LEFT} x2=${LEFT + SIZE} y1=${middle} y2=${middle} />
-  </g>`;
+/** @param {any} bin */
+function told(bin) {
+  const verdict =
+    bin.chance_lower === undefined
+      ? ""
+      : isOff(bin)
+        ? `, more than chance explains (${chance(bin.chance_lower)} to ${chance(bin.chance_upper)})`
+        : ", as chance explains";
+  return `Predicted ${chance(bin.prediction)}, came true ${chance(bin.rate)} (${count(bin.positives)} of ${count(bin.n)})${verdict}.`;
+}
+
+/** @param {any} bin of the test */
+function judged(bin) {
+  const range = `Predictions from ${chance(bin.from)} to ${chance(bin.to)}: ${count(bin.positives)} of ${count(bin.n)} came true. The exact test refutes`;
+  if (bin.too_low + bin.too_high === 0) return `${range} none.`;
+  return `${range} ${[bin.too_low && `${count(bin.too_low)} as too low`, bin.too_high && `${count(bin.too_high)} as too high`].filter(Boolean).join(", ")}.`;
 }
 
 /** How many predictions each column holds. @param {{ columns: any, top: number }} props */
@@ -57,60 +41,101 @@ function Density({ columns, top }) {
   const bar = (/** @type {number} */ value, /** @type {number} */ at, /** @type {string} */ kind) =>
     html`<rect class=${kind} x=${LEFT + at * width + 0.5} width=${Math.max(width - 1, 0.5)} y=${top + STRIP * (1 - value / most)} height=${(STRIP * value) / most} />`;
   return html`<g role="img" aria-label="How many predictions there are, and how many came true">
+    <text x=${LEFT} y=${top - 5}>Predictions (most: ${count(most)} in a column); stronger: came true</text>
     ${total.map((/** @type {number} */ value, /** @type {number} */ at) => bar(value, at, "bar"))}
     ${columns.positives.map((/** @type {number} */ value, /** @type {number} */ at) => bar(value, at, "bar second"))}
     <line class="axis" x1=${LEFT} x2=${LEFT + SIZE} y1=${top + STRIP} y2=${top + STRIP} />
   </g>`;
 }
 
+/** The verdict of the exact test on each of its bins. @param {{ test: any, x: (p: number) => number, top: number, show: (text: string | null) => void }} props */
+function Verdicts({ test, x, top, show }) {
+  const middle = top + STRIP / 2;
+  return html`<g role="group" aria-label="What the exact test refutes in each of its bins">
+    <text x=${LEFT} y=${top - 5}>Refuted by the exact test: ▲ as too low, ▼ as too high</text>
+    ${rowsOf(test).map((bin) => {
+      const [left, width] = [x(bin.from), Math.max(x(bin.to) - x(bin.from) - 1, 0.5)];
+      const [low, high] = [(bin.too_low / bin.n) * (STRIP / 2), (bin.too_high / bin.n) * (STRIP / 2)];
+      return html`<g onMouseEnter=${() => show(judged(bin))} onMouseLeave=${() => show(null)}>
+        <rect class="bin" x=${left} width=${width} y=${top} height=${STRIP} />
+        ${low > 0 && html`<rect class="bar off" x=${left} width=${width} y=${middle - low} height=${low} />`}
+        ${high > 0 && html`<rect class="bar off" x=${left} width=${width} y=${middle} height=${high} />`}</g>`;
+    })}
+    <line class="axis" x1=${LEFT} x2=${LEFT + SIZE} y1=${middle} y2=${middle} />
+  </g>`;
+}
+
 /**
- * @param {{ title: string, data: any }} props
- *   data: as `GET /v1/models/{model}/diagrams` answers; without `curve` and `columns` there are bins alone
+ * A reliability diagram.
+ * @param {{ title: string, data: any, small?: boolean }} props
+ *   data: `diagrams` of `GET /v1/models/{model}/diagrams`; without `curve`, `columns` and `test` there are bins alone
  */
-export function Reliability({ title, data }) {
-  const [axis, setAxis] = useState(data.axis);
-  const [shown, setShown] = useState(/** @type {any} */ (null));
+export function Reliability({ title, data, small = false }) {
+  const [chosen, setAxis] = useState(/** @type {string | null} */ (null));
+  const [shown, show] = useState(/** @type {string | null} */ (null));
+  const axis = data[chosen ?? data.axis] ? (chosen ?? data.axis) : "probability";
   const scale = scaleOf(data, axis);
   const x = (/** @type {number} */ p) => LEFT + scale(p) * SIZE;
   const y = (/** @type {number} */ p) => TOP + SIZE - scale(p) * SIZE;
   const { bins, columns } = data[axis];
   const { curve, test } = data;
-  const at = (/** @type {number[]} */ ps, /** @type {number[]} */ rates) =>
-    ps.map((p, place) => /** @type {[number, number]} */ ([x(p), y(rates[place])]));
+  const at = (/** @type {number[]} */ rates) => {
+    const points = curve.prediction.map((/** @type {number} */ p, /** @type {number} */ place) => [x(p), y(rates[place])]);
+    const [[left, height]] = points;
+    return points.length > 1
+      ? points
+      : [
+          [left - NARROW, height],
+          [left + NARROW, height],
+        ];
+  };
   const rows = rowsOf(bins);
-  const strips = TOP + SIZE + 28;
-  const height = strips + (columns ? 2 * (STRIP + 18) : 0);
-  return html`<figure>
+  const strips = TOP + SIZE + 24 + GAP;
+  const height = strips - GAP + (columns && !small ? STRIP + GAP : 0) + (test && !small ? STRIP + GAP : 0);
+  const hover = (/** @type {any} */ bin) => ({
+    tabindex: 0,
+    role: "img",
+    "aria-label": told(bin),
+    onMouseEnter: () => show(told(bin)),
+    onFocus: () => show(told(bin)),
+    onMouseLeave: () => show(null),
+    onBlur: () => show(null),
+  });
+  return html`<figure class="reliability">
     <div class="bar"><h3>${title}</h3>
-      <label class="right"><small>Axes${" "}<select value=${axis} onChange=${(/** @type {any} */ event) => setAxis(event.target.value)}><option value="probability">probability</option>${data.logit && html`<option value="logit">log odds</option>`}</select></small></label></div>
+      ${data.logit && html`<label class="right"><small>Axes${" "}<select value=${axis} onChange=${(/** @type {any} */ event) => setAxis(event.target.value)}><option value="probability">probability</option><option value="logit">log odds</option></select></small></label>`}</div>
     <svg viewBox="0 0 ${WIDTH} ${height}" width="100%" class="diagram" role="group" aria-label=${`${title}: the share that came true, by prediction; the numbers are below`}>
-      ${TICKS[axis]
-        .filter((tick) => axis === "probability" || (logit(tick) >= data.logit.from && logit(tick) <= data.logit.to))
-        .map(
-          (tick) => html`<g aria-hidden="true">
+      ${ticksOf(data, axis).map(
+        (tick) => html`<g aria-hidden="true">
         <line class="rule" x1=${x(tick)} x2=${x(tick)} y1=${TOP} y2=${TOP + SIZE} /><line class="rule" x1=${LEFT} x2=${LEFT + SIZE} y1=${y(tick)} y2=${y(tick)} />
         <text x=${x(tick)} y=${TOP + SIZE + 14} text-anchor="middle">${tick}</text><text x=${LEFT - 5} y=${y(tick) + 4} text-anchor="end">${tick}</text></g>`,
-        )}
-      ${curve && html`<path class="band" d="${path([...at(curve.prediction, curve.chance_upper), ...at(curve.prediction, curve.chance_lower).reverse()])}Z" />`}
+      )}
+      ${curve && html`<path class="band" d="${pathOf([...at(curve.chance_upper), ...at(curve.chance_lower).reverse()])}Z" />`}
       <line class="axis" x1=${LEFT} y1=${TOP + SIZE} x2=${LEFT + SIZE} y2=${TOP} />
-      ${curve && html`<path class="data" d=${path(at(curve.prediction, curve.rate))} />`}
+      ${curve && html`<path class="data" d=${pathOf(at(curve.rate))} />`}
       ${rows.map(
         (
           bin,
         ) => html`<line class="interval" x1=${x(bin.prediction)} x2=${x(bin.prediction)} y1=${y(bin.lower ?? bin.rate)} y2=${y(bin.upper ?? bin.rate)} />
-        <circle class=${bin.chance_lower !== undefined && (bin.rate < bin.chance_lower || bin.rate > bin.chance_upper) ? "dot off" : "dot"} cx=${x(bin.prediction)} cy=${y(bin.rate)} r=${bin === shown ? 6 : 4}
-          tabindex="0" role="img" aria-label=${told(bin)} onMouseEnter=${() => setShown(bin)} onFocus=${() => setShown(bin)} onMouseLeave=${() => setShown(null)} onBlur=${() => setShown(null)} />`,
+        ${
+          isOff(bin)
+            ? html`<rect class="dot off" x=${x(bin.prediction) - 4} y=${y(bin.rate) - 4} width="8" height="8" transform="rotate(45 ${x(bin.prediction)} ${y(bin.rate)})" ...${hover(bin)} />`
+            : html`<circle class="dot" cx=${x(bin.prediction)} cy=${y(bin.rate)} r="4" ...${hover(bin)} />`
+        }`,
       )}
-      ${
-        columns &&
-        html`<text x=${LEFT} y=${strips + 2}>Predictions, and those that came true</text><${Density} columns=${columns} top=${strips + 6} />
-        <text x=${LEFT} y=${strips + STRIP + 20}>More came true than predicted (above), or fewer</text><${Surplus} values=${columns.surplus} chance=${columns.chance} top=${strips + STRIP + 24} name="How many more came true than were predicted" />`
-      }
+      ${columns && !small && html`<${Density} columns=${columns} top=${strips} />`}
+      ${test && !small && html`<${Verdicts} test=${test} x=${x} top=${strips + (columns ? STRIP + GAP : 0)} show=${show} />`}
     </svg>
-    <figcaption aria-live="polite">${shown ? told(shown) : html`Dots: the share that came true among similar predictions, with its 95% interval; red beyond what chance shows.${curve ? " Line: the CORP curve; shaded: where 95 of 100 calibrated models are." : ""}`}</figcaption>
-    ${test && html`<p class="soft"><small>${tested(test)}</small></p>`}
+    <figcaption aria-live="polite">${shown ?? html`Points: the share that came true among similar predictions, with its 95% interval; diamonds differ by more than chance explains.${curve ? " Line: the CORP curve; shaded: where 95 of 100 calibrated models are." : ""}`}</figcaption>
+    ${test && !small && html`<p class="soft"><small>${tested(test)}</small></p>`}
     <${Numbers} title=${title} heads=${["predicted", "came true", "95% interval", "n", "positives", "if calibrated"]}
-      rows=${() => rows.map((bin) => [number(bin.prediction), number(bin.rate), bin.lower === undefined ? "–" : `${number(bin.lower)} to ${number(bin.upper)}`, count(bin.n), count(bin.positives), bin.chance_lower === undefined ? "–" : `${number(bin.chance_lower)} to ${number(bin.chance_upper)}`])} />
+      rows=${() => rows.map((bin) => [chance(bin.prediction), chance(bin.rate), bin.lower === undefined ? "–" : `${chance(bin.lower)} to ${chance(bin.upper)}`, count(bin.n), count(bin.positives), bin.chance_lower === undefined ? "–" : `${chance(bin.chance_lower)} to ${chance(bin.chance_upper)}`])} />
+    ${
+      test &&
+      !small &&
+      html`<${Numbers} title="the exact test" heads=${["from", "to", "n", "positives", "too low", "too high"]}
+      rows=${() => rowsOf(test).map((bin) => [chance(bin.from), chance(bin.to), ...[bin.n, bin.positives, bin.too_low, bin.too_high].map(count)])} />`
+    }
   </figure>`;
 }
 

@@ -21,11 +21,12 @@ export function Sparkline({ past, state, evidence, line }) {
   const top = Math.max(1, ...past.map((value) => value ?? LEAST));
   const x = (/** @type {number} */ at) => (2 + (at / Math.max(past.length - 1, 1)) * (WIDTH - 5)).toFixed(1);
   const y = (/** @type {number} */ value) => (HEIGHT - 3 - ((Math.max(value, LEAST) - LEAST) / (top - LEAST)) * (HEIGHT - 6)).toFixed(1);
-  const path = past.map((value, at) => (value === null ? "" : `${at && past[at - 1] !== null ? "L" : "M"}${x(at)} ${y(value)}`)).join("");
+  // A line over the gaps: evidence stands still while nothing of a model is settled, as of one that predicts once a day.
+  const known = past.flatMap((value, at) => (value === null ? [] : [`${x(at)} ${y(value)}`]));
   return html`<svg class=${`spark ${toneOf(state)}`} width=${WIDTH} height=${HEIGHT} viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label=${now}>
     <title>${now}</title>
     <path class="line" d="M0 ${y(0)}H${WIDTH}" />
-    <path class="data" d=${path} />
+    <path class="data" d="M${known.join("L")}" />
     <circle class="dot" cx=${x(last)} cy=${y(/** @type {number} */ (past[last]))} r="2.2" />
   </svg>`;
 }

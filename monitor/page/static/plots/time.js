@@ -1,83 +1,130 @@
-/* Values over time. All plots of a page share the range of time and the place of the pointer. */
+/* Values over time. All plots of a page share the range of time, the place of the pointer, and the marks of what happened. */
 
 import { Numbers } from "page/parts.js";
 import { html, useEffect, useRef } from "page/vendor/preact.js";
-import { number, utcTime } from "page/words.js";
+import { localTime, number, utcTime } from "page/words.js";
 
 const { uPlot } = /** @type {any} */ (globalThis);
 const SYNC = "time";
 const HEIGHT = 190;
+const DAY_S = 86_400;
+const MOST_LABELS = 10; // marks beyond which there are lines alone
+// Lines differ by their strokes as well as by their colours.
 const COLOURS = ["--data", "--second", "--third", "--fourth"];
+const DASHES = [[], [9, 3], [2, 3], [9, 3, 2, 3]];
 
 /**
  * @typedef {{ at: number, text: string, tone?: string }} Mark  what happened, at milliseconds
- * @typedef {{ name: string, values: (number | null)[], lower?: (number | null)[], upper?: (number | null)[], dashed?: boolean }} Line
+ * @typedef {{ from: number, to: number, tone?: string }} Shade  a range in which something happened, in milliseconds
+ * @typedef {{ name: string, values: (number | null)[], lower?: (number | null)[], upper?: (number | null)[], level?: boolean }} Line
+ *   level: a line to compare the others with
+ * @typedef {{ range: [number, number], onRange: (range: [number, number] | null) => void, marks?: Mark[], shades?: Shade[],
+ *   at?: number | null, onPick?: (at: number) => void }} Shared  what all plots of a page share; `at`: the moment that is picked
  */
 
 /** @param {string} name */
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** @param {Mark[]} marks */
-function drawMarks(marks) {
-  return (/** @type {any} */ plot) => {
-    const { ctx, bbox } = plot;
-    const ratio = devicePixelRatio || 1;
-    ctx.save();
-    ctx.font = `${11 * ratio}px system-ui, sans-serif`;
-    let [end, row] = [Number.NEGATIVE_INFINITY, 0];
-    for (const { at, text, tone } of marks.toSorted((one, other) => one.at - other.at)) {
-      const x = plot.valToPos(at / 1000, "x", true);
-      if (x < bbox.left || x > bbox.left + bbox.width) continue;
-      ctx.strokeStyle = ctx.fillStyle = colour(tone ? `--${tone}` : "--soft");
-      ctx.setLineDash([3 * ratio, 3 * ratio]);
-      ctx.beginPath();
-      ctx.moveTo(x, bbox.top);
-      ctx.lineTo(x, bbox.top + bbox.height);
-      ctx.stroke();
-      row = x < end ? row + 1 : 0;
-      ctx.fillText(text, x + 3 * ratio, bbox.top + (11 + 13 * row) * ratio);
-      end = x + ctx.measureText(text).width + 8 * ratio;
-    }
-    ctx.restore();
-  };
+/** @param {any} plot @param {number} at */
+const placeOf = (plot, at) => plot.valToPos(at / 1000, "x", true);
+
+/** @param {any} plot @param {Shade[]} shades */
+function drawShades(plot, shades) {
+  const { ctx, bbox } = plot;
+  ctx.save();
+  for (const { from, to, tone } of shades) {
+    ctx.fillStyle = tone ? `${colour(`--${tone}`)}14` : `${colour("--warn")}2e`;
+    const left = Math.max(placeOf(plot, from), bbox.left);
+    const width = Math.min(placeOf(plot, to), bbox.left + bbox.width) - left;
+    if (width > 0) ctx.fillRect(left, bbox.top, Math.max(width, 2), bbox.height);
+  }
+  ctx.restore();
+}
+
+/** @param {any} plot @param {Mark[]} marks */
+function drawMarks(plot, marks) {
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio || 1;
+  const right = bbox.left + bbox.width;
+  const inside = marks
+    .map((mark) => ({ ...mark, x: placeOf(plot, mark.at) }))
+    .filter(({ x }) => x >= bbox.left && x <= right)
+    .toSorted((one, other) => one.x - other.x);
+  ctx.save();
+  ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = "left";
+  let [end, row, said] = [Number.NEGATIVE_INFINITY, 0, ""];
+  for (const { x, text, tone } of inside) {
+    ctx.strokeStyle = ctx.fillStyle = colour(tone ? `--${tone}` : "--soft");
+    ctx.setLineDash([3 * ratio, 3 * ratio]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+    if (inside.length > MOST_LABELS || (text === said && x < end)) continue;
+    const width = ctx.measureText(text).width;
+    const left = x + width + 6 * ratio > right ? x - width - 3 * ratio : x + 3 * ratio;
+    row = left < end ? row + 1 : 0;
+    ctx.fillText(text, left, bbox.top + (11 + 13 * row) * ratio);
+    [end, said] = [left + width + 5 * ratio, text];
+  }
+  ctx.restore();
 }
 
 /** @param {Line[]} lines @param {(value: number | null) => string} written */
 function seriesOf(lines, written) {
-  const series = /** @type {any[]} */ ([
-    {
-      value: (/** @type {any} */ _, /** @type {number | null} */ seconds) => (seconds === null ? "–" : utcTime(seconds * 1000)),
-      label: "At",
-    },
-  ]);
+  const at = (/** @type {any} */ _, /** @type {number | null} */ s) => (s === null ? "–" : `${localTime(s * 1000)} (${utcTime(s * 1000)})`);
+  const series = /** @type {any[]} */ ([{ value: at, label: "At" }]);
   const bands = /** @type {any[]} */ ([]);
-  lines.forEach((line, place) => {
-    const stroke = colour(COLOURS[place % COLOURS.length]);
-    const told = (/** @type {any} */ _, /** @type {number | null} */ value, /** @type {number} */ __, /** @type {number | null} */ at) =>
-      at === null || line.lower?.[at] === undefined || line.lower[at] === null
+  let place = 0;
+  for (const line of lines) {
+    const stroke = colour(line.level ? "--bad" : COLOURS[place % COLOURS.length]);
+    const dash = line.level ? [4, 4] : DASHES[place % DASHES.length];
+    if (!line.level) place += 1;
+    const told = (/** @type {any} */ _, /** @type {number | null} */ value, /** @type {number} */ __, /** @type {number | null} */ row) =>
+      row === null || line.lower?.[row] === undefined || line.lower[row] === null
         ? written(value)
-        : `${written(value)} (${written(line.lower[at])} to ${written(line.upper?.[at] ?? null)})`;
-    const points = { show: line.values.length < 40 && !line.dashed };
-    series.push({ label: line.name, stroke, width: 1.6, dash: line.dashed ? [5, 4] : undefined, points, value: told });
+        : `${written(value)} (${written(line.lower[row])} to ${written(line.upper?.[row] ?? null)})`;
+    const points = { show: line.values.length < 40 && !line.level };
+    // Intervals and levels are not renewed with each value: lines go on between those that were.
+    series.push({ label: line.name, stroke, width: line.level ? 1.2 : 1.7, dash, points, value: told, spanGaps: true });
     if (line.lower && line.upper) {
-      const edge = { width: 0, stroke: "transparent", points: { show: false }, class: "edge" };
+      const edge = { width: 0, stroke: "transparent", points: { show: false }, class: "edge", spanGaps: true };
       series.push({ ...edge, label: "upper" }, { ...edge, label: "lower" });
-      bands.push({ series: [series.length - 2, series.length - 1], fill: `${stroke}33` });
+      bands.push({ series: [series.length - 2, series.length - 1], fill: `${stroke}2e` });
     }
-  });
+  }
   return { series, bands };
 }
 
+/** Times of ticks: a date at midnight, the time of day otherwise. @param {any} _ @param {number[]} ticks */
+function timesOf(_, ticks) {
+  const days = ticks.length > 1 && ticks[1] - ticks[0] >= DAY_S - 7200;
+  let day = "";
+  return ticks.map((tick) => {
+    const at = new Date(tick * 1000);
+    const date = at.toLocaleDateString(undefined, { day: "numeric", month: "short" });
+    const time = at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    const text = days ? date : date === day ? time : `${time}\n${date}`;
+    day = date;
+    return text;
+  });
+}
+
 /**
- * @param {{ title: string, times: number[], lines: Line[], range: [number, number], onRange: (range: [number, number] | null) => void,
- *   marks?: Mark[], height?: number, written?: (value: number | null) => string, least?: number }} props
- *   times in milliseconds, ascending
+ * @param {{ title: string, times: number[], lines: Line[], shared: Shared, height?: number, least?: number, most?: number, whole?: boolean,
+ *   written?: (value: number | null) => string, ticks?: (value: number) => string }} props
+ *   times in milliseconds, ascending; least, most: what the axis of values holds in any case; whole: ticks are whole numbers
  */
-export function TimePlot({ title, times, lines, range, onRange, marks = [], height = HEIGHT, written = number, least }) {
+export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, most, whole = false, written = number, ticks = written }) {
   const place = useRef(/** @type {any} */ (null));
   const plot = useRef(/** @type {any} */ (null));
+  const now = useRef(shared);
+  now.current = shared;
+  const { range, marks, shades, at } = shared;
   useEffect(() => {
     const dark = matchMedia("(prefers-color-scheme: dark)");
+    let dragged = false;
     const make = () => {
       plot.current?.destroy();
       const { series, bands } = seriesOf(lines, written);
@@ -91,27 +138,44 @@ export function TimePlot({ title, times, lines, range, onRange, marks = [], heig
           bands,
           cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false } },
           scales: {
-            x: { min: range[0] / 1000, max: range[1] / 1000 },
-            y: { range: (/** @type {any} */ _, /** @type {number} */ min, /** @type {number} */ max) => padded(min, max, least) },
+            x: { min: now.current.range[0] / 1000, max: now.current.range[1] / 1000 },
+            y: { range: (/** @type {any} */ _, /** @type {number} */ from, /** @type {number} */ to) => padded(from, to, least, most) },
           },
           axes: [
-            axis,
-            { ...axis, size: 56, values: (/** @type {any} */ _, /** @type {number[]} */ ticks) => ticks.map((tick) => written(tick)) },
+            { ...axis, values: timesOf, space: 64 },
+            {
+              ...axis,
+              size: 58,
+              values: (/** @type {any} */ _, /** @type {number[]} */ values) => values.map((value) => ticks(value)),
+              ...(whole && { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
+            },
           ],
           hooks: {
-            draw: [drawMarks(marks)],
+            drawClear: [(/** @type {any} */ made) => drawShades(made, now.current.shades ?? [])],
+            draw: [
+              (/** @type {any} */ made) => {
+                const { marks = [], at = null } = now.current;
+                drawMarks(made, at === null ? marks : [...marks, { at, text: "here", tone: "link" }]);
+              },
+            ],
             setSelect: [
               (/** @type {any} */ made) => {
                 const { left, width } = made.select;
-                if (width > 4) onRange([made.posToVal(left, "x") * 1000, made.posToVal(left + width, "x") * 1000]);
+                dragged = width > 4;
+                if (dragged) now.current.onRange([made.posToVal(left, "x") * 1000, made.posToVal(left + width, "x") * 1000]);
                 made.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
               },
             ],
           },
         },
-        [times.map((at) => at / 1000), ...columns],
+        [times.map((time) => time / 1000), ...columns],
         place.current,
       );
+      plot.current.over.addEventListener("click", () => {
+        const row = plot.current?.cursor.idx;
+        if (!dragged && row !== null && row !== undefined) now.current.onPick?.(times[row]);
+        dragged = false;
+      });
     };
     make();
     const resized = new ResizeObserver(() => plot.current.setSize({ width: place.current.clientWidth, height }));
@@ -123,26 +187,27 @@ export function TimePlot({ title, times, lines, range, onRange, marks = [], heig
       plot.current.destroy();
       plot.current = null;
     };
-  }, [times, lines, marks, range[0], range[1]]);
+  }, [times, lines]);
+  useEffect(() => plot.current.setScale("x", { min: range[0] / 1000, max: range[1] / 1000 }), [marks, shades, range[0], range[1], at]);
   const heads = ["UTC", ...lines.flatMap((line) => (line.lower ? [line.name, "from", "to"] : [line.name]))];
   const rows = () =>
-    times.map((at, row) => [
-      utcTime(at),
+    times.map((time, row) => [
+      utcTime(time),
       ...lines.flatMap((line) =>
         (line.lower && line.upper ? [line.values, line.lower, line.upper] : [line.values]).map((values) => written(values[row])),
       ),
     ]);
-  return html`<figure onDblClick=${() => onRange(null)}>
+  return html`<figure>
     <h3>${title}</h3>
-    <div ref=${place} role="img" aria-label=${`${title}; the numbers are below`}></div>
+    <div class="plot" ref=${place} role="img" aria-label=${`${title}; the numbers are below`}></div>
     <${Numbers} title=${title} heads=${heads} rows=${rows} />
   </figure>`;
 }
 
-/** @param {number | null} min @param {number | null} max @param {number} [least] @returns {[number, number]} */
-function padded(min, max, least) {
-  const lower = least === undefined ? (min ?? 0) : Math.min(least, min ?? least);
-  const upper = max ?? lower + 1;
+/** @param {number | null} min @param {number | null} max @param {number} [least] @param {number} [most] @returns {[number, number]} */
+function padded(min, max, least, most) {
+  const lower = Math.min(least ?? Number.POSITIVE_INFINITY, min ?? least ?? 0);
+  const upper = Math.max(most ?? Number.NEGATIVE_INFINITY, max ?? most ?? lower + 1);
   const pad = (upper - lower || Math.abs(upper) || 1) * 0.08;
-  return [least === undefined ? lower - pad : lower, upper + pad];
+  return [lower === least ? lower : lower - pad, upper + pad];
 }

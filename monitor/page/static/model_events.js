@@ -1,0 +1,115 @@
+/* What happened to a version: alerts, refits, promotions, rollbacks, deploys; as marks on every axis of time, and as a list. */
+
+import { ROOT } from "page/api.js";
+import { DETECTORS } from "page/model_plots.js";
+import { State, Time } from "page/parts.js";
+import { html } from "page/vendor/preact.js";
+
+/** @typedef {{ at: number, text: string, tone?: string, title: string, link?: string, state?: string }} Happened */
+
+const DEPLOYED_MS = 12 * 3_600_000; // later than the begin of the range: a version that was there before has a point by then
+
+/** A detector -> the kind of alert that it raises; calibration of all others. @type {Record<string, string>} */
+const KINDS = { change: "change", serving_map: "map" };
+
+const OPEN = ["firing", "acknowledged"];
+
+/** The alert that a version's evidence speaks of: open rather than pending. @param {any[]} alerts @param {any} evidence of the version in `GET /v1/models` */
+export function leading(alerts, evidence) {
+  const kind = KINDS[evidence?.detector] ?? "calibration";
+  const of = (/** @type {string[]} */ states) => {
+    const found = alerts.filter((alert) => states.includes(alert.state));
+    return found.find((alert) => alert.kind === kind) ?? found[0];
+  };
+  return of(OPEN) ?? of(["pending"]);
+}
+
+/** @param {any} alert */
+const alertLink = (alert) => `${ROOT}alerts/${encodeURIComponent(alert.id)}`;
+
+/** @param {string} id */
+const refitLink = (id) => `${ROOT}recalibrations/${encodeURIComponent(id)}`;
+
+/** When alerts began to fire, in the time of predictions. @param {any[]} alerts @param {any} past the history of evidence @returns {Happened[]} */
+function fired(alerts, past) {
+  return Object.entries(past.detectors).flatMap(([detector, { firing }]) =>
+    past.to.flatMap((/** @type {string} */ to, /** @type {number} */ at) => {
+      if (!firing[at] || firing[at - 1]) return [];
+      const [began, kind] = [Date.parse(to), KINDS[detector] ?? "calibration"];
+      const alert = alerts.find((one) => one.kind === kind && Date.parse(one.change_point.at) <= began);
+      return [
+        {
+          at: began,
+          text: "alert",
+          tone: "bad",
+          title: `An alert fires: ${DETECTORS[detector] ?? detector}`,
+          ...(alert && { link: alertLink(alert), state: alert.state }),
+        },
+      ];
+    }),
+  );
+}
+
+/** Promotions and rollbacks. @param {any[]} servings @param {Map<string, any>} refits @returns {Happened[]} */
+function served(servings, refits) {
+  return servings.map((serving, at) => {
+    const method = serving.map && (refits.get(serving.map)?.method ?? "a map");
+    // A promotion lets a new map serve; a rollback one that served before, or none.
+    const back = !serving.map || servings.slice(0, at).some((one) => one.map === serving.map);
+    return {
+      at: Date.parse(serving.from),
+      text: back ? "rollback" : method,
+      tone: "seen",
+      title: back ? `Rolled back: ${method ? `${method} serves again` : "no map serves"}` : `Promoted: ${method} serves`,
+      ...(serving.map && { link: refitLink(serving.map) }),
+    };
+  });
+}
+
+/**
+ * @param {{ version: string, alerts: any[], refits: any[], servings: any[], evidence: any[], from: number }} of
+ *   servings: of `GET /v1/models/{model}/recalibration`; evidence: the versions of `GET /v1/models/{model}/evidence`
+ * @returns {Happened[]} the newest first
+ */
+export function happened({ version, alerts, refits, servings, evidence, from }) {
+  const changes = new Map(alerts.filter((alert) => alert.firing_since).map((alert) => [alert.change_point.at, alert]));
+  const past = evidence.find((one) => one.version === version)?.history;
+  const all = [
+    ...[...changes].map(([at, alert]) => ({
+      at: Date.parse(at),
+      text: "change",
+      tone: "warn",
+      title: `Change: ${alert.summary}`,
+      link: alertLink(alert),
+    })),
+    ...(past ? fired(alerts, past) : []),
+    ...served(servings, new Map(refits.map((job) => [job.id, job]))),
+    ...refits
+      .filter((job) => job.finished_at)
+      .map((job) => ({
+        at: Date.parse(job.finished_at),
+        text: "refit",
+        title: `Refit: ${job.method}`,
+        link: refitLink(job.id),
+        state: job.state,
+      })),
+    ...evidence.flatMap((one) => {
+      const first = one.history?.to[0];
+      const begins = first && Date.parse(first) - from > DEPLOYED_MS;
+      return begins
+        ? [{ at: Date.parse(first), text: `version ${one.version}`, title: `First settled predictions of version ${one.version}` }]
+        : [];
+    }),
+  ];
+  return all.toSorted((one, other) => other.at - one.at);
+}
+
+/** @param {{ events: Happened[] }} props */
+export function Happenings({ events }) {
+  return html`<section class="card"><h2>What happened</h2>
+    ${events.length === 0 && html`<p class="soft">Nothing in this time.</p>`}
+    <div class="scroll"><table><tbody>${events.map(
+      (one) => html`<tr><td class="text"><${Time} at=${new Date(one.at).toISOString()} /></td>
+      <td class="text">${one.link ? html`<a href=${one.link}><bdi>${one.title}</bdi></a>` : html`<bdi>${one.title}</bdi>`}</td><td class="text">${one.state && html`<${State} state=${one.state} />`}</td></tr>`,
+    )}</tbody></table></div></section>`;
+}

@@ -1,0 +1,57 @@
+/* How a version is, since when, and what to do, in a sentence or two. */
+
+import { ROOT } from "page/api.js";
+import { Time, toneOf } from "page/parts.js";
+import { html } from "page/vendor/preact.js";
+import { duration, sentence } from "page/words.js";
+
+const STALE_MS = 15 * 60_000;
+
+/** The state of a version: that of its alert, where it has an open one. @param {any} model @param {any} of its version @param {any} alert */
+export function stateOf(model, of, alert) {
+  if (alert) return alert.state;
+  if (model.state === "failed" || model.state === "waiting") return model.state;
+  const { state } = of?.evidence ?? { state: "waiting" };
+  return state === "waiting" ? "insufficient" : state;
+}
+
+/** What is known of a version without an alert. @param {any} model @param {any} of @param {any} report @param {any} serving */
+function known(model, of, report, serving) {
+  if (model.state === "waiting") return "No predictions have come yet: the model is declared, and its events are awaited.";
+  if (model.state === "failed") return "No report could be made in the last evaluation: see the log of the service.";
+  const { evidence } = of;
+  if (evidence.state === "waiting") {
+    const horizon = model.policy ? ` Outcomes are awaited for ${duration(model.policy.horizon_seconds)}.` : "";
+    return `Nothing can be said yet. ${report?.insufficient ? sentence(report.insufficient) : evidence.sentence}${horizon}`;
+  }
+  if (evidence.state === "quiet") {
+    const how = serving
+      ? "predictions as the map that serves corrects them: there is nothing to do while scorers apply it"
+      : "these predictions: there is nothing to do";
+    return `Nothing speaks against ${how}. ${evidence.sentence}`;
+  }
+  return evidence.sentence;
+}
+
+/**
+ * @param {{ model: any, of: any, alert: any, report: any, serving: any }} props
+ *   model: as `GET /v1/models` has it; of: its version; alert: the open or pending one; serving: the refit whose map serves
+ */
+export function Lead({ model, of, alert, report, serving }) {
+  const state = stateOf(model, of, alert);
+  // Evidence that has no explanation says less than the alert.
+  const told =
+    alert && !of?.evidence.label ? `${sentence(alert.summary)} ${of?.evidence.sentence ?? ""}` : known(model, of, report, serving);
+  const { held_back_by: hold, evaluated_at: evaluated } = model;
+  const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
+  return html`<div class=${`lead ${toneOf(state)}`}>
+    <p><bdi>${told}</bdi></p>
+    <p class="notes">
+      ${alert && html`<a href="${ROOT}alerts/${encodeURIComponent(alert.id)}">${state === "pending" ? "What is pending" : "The alert, and what to do"}</a>: it began <${Time} at=${alert.change_point.at} relative />${alert.acknowledged_by && html`, <bdi>${alert.acknowledged_by}</bdi> has it`}. `}
+      ${serving ? html`<a href="${ROOT}recalibrations/${encodeURIComponent(serving.id)}">${serving.method}</a> serves. ` : "No map serves. "}
+      ${model.settled_to && html`Settled to <${Time} at=${model.settled_to} />. `}
+      ${hold && html`<strong>▲ Partition ${hold.partition} holds that back: <bdi>${hold.detail}</bdi>.</strong> `}
+      ${late && html`<strong>▲ Stale: last evaluated <${Time} at=${evaluated} relative />.</strong> `}
+    </p>
+  </div>`;
+}

@@ -1,0 +1,199 @@
+"""How pages look: pictures of them at a fixed time, reduced to what is the same on every machine.
+
+A browser draws text by the fonts and the rasterizer of its machine: letters differ in every pixel, words in their
+width, and so the heights of lines and pages. What people see at a glance does not: where the boxes, lines and fields
+of colour are, and which colours they have. So a picture is reduced to patches of :data:`PATCH` pixels, each the mean
+of its colours, after it was scaled to the height of the stored one; and a patch counts as the same if the stored
+picture has its colour there or right beside, and the other way round. Most of a page is paper and grey text, beside
+which the states, plots and buttons hardly count: so the patches that have a hue are compared by it apart.
+``test_looks.py`` shows that another font passes, and which faults do not. Measured on these pages, in the order of
+:class:`Difference`: a font with serifs at most 0.01, 0.08 and 0.11; states without colour 0.38 to 0.78 of the hues,
+no plots 0.30 to 0.59.
+
+Comparing the boxes of elements was the alternative. It does not see colours, plots or the dark scheme, which is where
+pages break without anybody noticing.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from playwright.sync_api import Page
+
+from tests.page.states import LONGEST, NOW_MS, States
+
+STORED: Final = Path(__file__).parent / "pictures"
+REDUCED: Final = 4
+"""Stored pictures are smaller than the page by this factor, in each direction."""
+PATCH: Final = 16
+MAX_COLOUR: Final = 10.0
+"""Largest difference of a patch's red, green or blue that counts as the same colour, of 255."""
+MAX_PATCHES: Final = 0.1
+MAX_COLOURS: Final = 0.22
+MAX_TALLER: Final = 0.12
+"""Largest ratios of :class:`Difference` that are small."""
+
+SCHEMES: Final = {"light": (1280, 900), "dark": (1280, 900), "phone": (390, 844), "dark phone": (390, 844)}
+"""Name -> width and height of the window."""
+STORED_SCHEMES: Final = ("light", "dark", "phone")
+
+_COUNT_REQUESTS: Final = """(() => {
+  const ask = window.fetch;
+  window.underWay = 0;
+  window.fetch = (...given) => {
+    window.underWay += 1;
+    return ask(...given).finally(() => setTimeout(() => { window.underWay -= 1; }));
+  };
+})()"""
+
+_QUIET_FRAMES: Final = """(frames) => new Promise((done) => {
+  let quiet = 0;
+  const seen = new MutationObserver(() => { quiet = 0; });
+  seen.observe(document.documentElement, { subtree: true, childList: true, attributes: true, characterData: true });
+  const frame = () => {
+    quiet = window.underWay || !document.querySelector("main > :not([hidden])") ? 0 : quiet + 1;
+    if (quiet < frames) return requestAnimationFrame(frame);
+    seen.disconnect();
+    return done(true);
+  };
+  frame();
+})"""
+
+
+def prepare(page: Page, scheme: str) -> None:
+    """Give a tab the time, place and screen in which pictures are made."""
+    page.clock.set_fixed_time(datetime.fromtimestamp(NOW_MS / 1000, UTC))
+    page.add_init_script(_COUNT_REQUESTS)
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setTimezoneOverride", {"timezoneId": "UTC"})
+    session.send("Emulation.setLocaleOverride", {"locale": "en-GB"})
+    show(page, scheme)
+
+
+def show(page: Page, scheme: str) -> None:
+    """Be another screen."""
+    width, height = SCHEMES[scheme]
+    page.emulate_media(color_scheme="dark" if scheme.startswith("dark") else "light", reduced_motion="reduce")
+    page.set_viewport_size({"width": width, "height": height})
+
+
+def visit(page: Page, url: str) -> None:
+    """Open a page, read it to its end, and wait until it has drawn what it asked for."""
+    page.goto(url)
+    settle(page)
+    while page.evaluate(
+        "() => { scrollBy(0, innerHeight); return scrollY + innerHeight < document.body.scrollHeight; }"
+    ):
+        settle(page)
+    settle(page)
+    page.evaluate("scrollTo(0, 0)")
+    settle(page)
+
+
+def settle(page: Page) -> None:
+    """Wait until no request is under way and nothing has changed for some frames."""
+    page.evaluate(_QUIET_FRAMES, 8)
+
+
+def places(states: States) -> Iterator[tuple[str, str]]:
+    """The pages of which pictures are stored, by name."""
+    yield "fleet", f"{states.url}/"
+    yield "model", states.model("churn")
+    yield "alert", states.alert
+    yield "refit", states.refit
+
+
+def hard_cases(states: States) -> dict[str, str]:
+    """The states that are hard to show, by name; each of them is a page."""
+    models = {
+        "one probability": "constant",
+        "no labels": "unlabelled",
+        "one in a hundred": "fraud",
+        "ten classes": "digits",
+        "fifty segments": "ranking",
+        "a map that serves": "uplift",
+        "the longest name": LONGEST,
+        "unknown": 10 * LONGEST,
+    }
+    return {
+        "no model": f"{states.empty_url}/",
+        "no alert": f"{states.empty_url}/alerts",
+        "no refit": f"{states.empty_url}/recalibrations",
+        "alerts": f"{states.url}/alerts",
+        "refits": f"{states.url}/recalibrations",
+    } | {state: states.model(name) for state, name in models.items()}
+
+
+def picture(page: Page) -> Image.Image:
+    """The whole page as it is seen, in three colours."""
+    return Image.open(BytesIO(page.screenshot(full_page=True, animations="disabled"))).convert("RGB")
+
+
+def reduced(image: Image.Image) -> Image.Image:
+    """A smaller picture, to be stored."""
+    return image.resize((image.width // REDUCED, max(image.height // REDUCED, 1)), Image.Resampling.BOX)
+
+
+class Difference(NamedTuple):
+    """How far a page is from its stored picture, as ratios."""
+
+    taller: float
+    """Of the heights."""
+    patches: float
+    """Share of all patches that changed their colour."""
+    colours: float
+    """Share of the coloured patches whose hue changed, or that came or went."""
+
+    @property
+    def is_small(self) -> bool:
+        """Whether people would take one for the other."""
+        return abs(self.taller) <= MAX_TALLER and self.patches <= MAX_PATCHES and self.colours <= MAX_COLOURS
+
+
+def stored_picture(name: str, scheme: str) -> Image.Image:
+    """The reduced picture of a page that is kept."""
+    return Image.open(STORED / f"{name}-{scheme}.png").convert("RGB")
+
+
+def difference(stored: Image.Image, shown: Image.Image) -> Difference:
+    """Compare a page with a stored picture."""
+    old = _patches(stored)
+    new = _patches(reduced(shown).resize(stored.size, Image.Resampling.BOX))
+    old_hue, new_hue = _hues(old), _hues(new)
+    coloured = np.maximum(np.abs(old_hue).max(axis=2), np.abs(new_hue).max(axis=2)) > MAX_COLOUR
+    return Difference(
+        taller=reduced(shown).height / stored.height - 1.0,
+        patches=float(_moved(old, new).mean()),
+        colours=float(_moved(old_hue, new_hue)[coloured].mean()) if coloured.any() else 0.0,
+    )
+
+
+def _moved(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which patches of either have no like in the other, there or right beside."""
+    return _without_like(one, other) | _without_like(other, one)
+
+
+def _without_like(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
+    rows, columns = one.shape[:2]
+    beside = np.pad(other, ((1, 1), (1, 1), (0, 0)), mode="edge")
+    shifts = [beside[down : down + rows, right : right + columns] for down in range(3) for right in range(3)]
+    nearest: NDArray[np.float64] = np.min([np.abs(shifted - one).max(axis=2) for shifted in shifts], axis=0)
+    return nearest > MAX_COLOUR
+
+
+def _hues(patches: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What is no grey, beside the colour of the paper: letters have none."""
+    beside_paper = patches - np.median(patches, axis=(0, 1))
+    hues: NDArray[np.float64] = beside_paper - beside_paper.mean(axis=2, keepdims=True)
+    return hues
+
+
+def _patches(image: Image.Image) -> NDArray[np.float64]:
+    side = PATCH // REDUCED
+    size = (-(-image.width // side), -(-image.height // side))
+    return np.asarray(image.resize(size, Image.Resampling.BOX), np.float64)

@@ -1,0 +1,220 @@
+"""The page of a model: how it is and what to do, why, since when and for whom."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from monitor.alarms.lifecycle import advance
+from monitor.clock import ManualClock
+from monitor.events.model import ALL, ModelPolicy, SeriesKey
+from monitor.http.server import ApiServer
+from monitor.measures import MEASURES
+from monitor.store import evidence_history, history
+from monitor.store.alerts import AlertStore, save
+from monitor.windows.evaluator import Evaluator
+from monitor.windows.evidence_history import EvidenceHistory
+from monitor.windows.history import History, points_of
+from monitor.windows.snapshot import ModelEvidence
+from monitor.windows.windows import Window
+from tests.http.refits import Refits
+from tests.http.service import Service
+from tests.page.site import finding_of_shape
+from tests.snapshots import NOW_MS, evidence, evidence_level
+from tests.windows.memory import HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
+
+START_MS = NOW_MS - 12 * HOUR_MS
+CHANGE_MS = START_MS + 8 * HOUR_MS
+"""Since when predictions for region=eu are too sure of themselves."""
+STEPS = 8
+SEGMENTS = {ALL: 1.5, "region=eu": 1.9, "region=us": 1.0}
+"""The slope of each since the change."""
+POLICY = ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=5 * MINUTE_MS, segments=("region",))
+
+
+class Site(NamedTuple):
+    """A service at a URL, whose model churn has an alert and a history of the windows that ended in each step."""
+
+    url: str
+    alert: str
+    points: int
+
+    @property
+    def page(self) -> str:
+        return f"{self.url}/models/churn"
+
+
+@pytest.fixture(scope="module")
+def churn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    refits = Refits(tmp_path_factory.mktemp("churn"))
+    store = refits.database.database
+    panes = MemoryPanes(POLICY)
+    firing = evidence(calibration=evidence_level(6.4, raised=True))
+    evaluator = Evaluator(
+        panes,
+        [Window("1h", HOUR_MS), Window("6h", 6 * HOUR_MS)],
+        measures={name: MEASURES[name] for name in ("tce", "smce")},
+        draws=59,
+        evidence=lambda _: {"churn": ModelEvidence({"7": firing})},
+        clock=ManualClock(NOW_MS),
+    )
+    step_ms = (NOW_MS - START_MS) // STEPS
+    for step in range(STEPS):
+        times = START_MS + step * step_ms + np.arange(2_000) * (step_ms // 2_000)
+        for at, (segment, slope) in enumerate(SEGMENTS.items()):
+            p, y = calibrated(times.size, STEPS * at + step, slope=slope if times[0] >= CHANGE_MS else 1.0)
+            panes.add(SeriesKey("churn", "7", segment), times, p, y)
+        evaluator.evaluate()
+        with store.writing() as connection:
+            history.append(connection, points_of(evaluator.latest.reports.values()))
+    levels = np.zeros(STEPS, evidence_history.POINT)
+    levels["to_ms"] = START_MS + step_ms * np.arange(1, STEPS + 1)
+    levels["log10_evidence"][:], levels["log10_line"][:] = np.nan, np.nan
+    levels["log10_evidence"][:, 0], levels["log10_line"][:, 0] = np.linspace(0.0, 6.4, STEPS), 4.0
+    levels["firing"][-2:, 0] = True
+    finding = replace(
+        finding_of_shape(), version="7", since_ms=CHANGE_MS, from_ms=CHANGE_MS - HOUR_MS, to_ms=CHANGE_MS + HOUR_MS
+    )
+    alert = advance(None, finding, NOW_MS)
+    assert alert is not None
+    with store.writing() as connection:
+        evidence_history.append(connection, store, {("churn", "7"): levels})
+        save(store, connection, [(None, alert)], NOW_MS)
+    service = Service(
+        evaluator=evaluator,  # type: ignore[arg-type]
+        refits=refits,
+        alerts=AlertStore(store),
+        history=History(store),
+        evidence_history=EvidenceHistory(store),
+        policies={"churn": POLICY},
+    )
+    server = ApiServer(service.app(), port=0)
+    server.start()
+    yield Site(server.url, alert.id, STEPS)
+    server.stop()
+    refits.close()
+
+
+def visit(page: Page, url: str) -> None:
+    """Open the page, and wait until all that it asks for at first is there."""
+    page.goto(url)
+    expect(page.locator("main [aria-busy=false]")).to_be_visible()
+
+
+def query(page: Page) -> dict[str, str]:
+    return {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def plot(page: Page, title: str) -> Locator:
+    """The figure whose heading begins so."""
+    heading = page.get_by_role("heading", name=re.compile(f"^{re.escape(title)}"))
+    return page.locator("figure").filter(has=heading)
+
+
+def drag(page: Page, over: Locator, start: float, end: float) -> None:
+    """Drag over a plot, from one part of its width to another."""
+    over.scroll_into_view_if_needed()
+    box = over.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + start * box["width"], middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + end * box["width"], middle, steps=4)
+    page.mouse.up()
+
+
+def test_what_is_wrong_and_what_to_do_stand_first(page: Page, churn: Site) -> None:
+    visit(page, churn.page)
+    lead = page.locator(".lead")
+    expect(lead).to_contain_text("too sure of themselves")
+    expect(lead).to_contain_text("No map serves")
+    expect(page.locator("main .pill").first).to_have_text("▲firing")
+    lead.get_by_role("link", name="The alert, and what to do").click()
+    expect(page).to_have_url(f"{churn.url}/alerts/{churn.alert}")
+
+
+def test_a_part_is_looked_at_closer_and_the_link_leads_there_again(page: Page, churn: Site) -> None:
+    visit(page, churn.page)
+    drag(page, plot(page, "Evidence of each detector").locator(".u-over"), 0.4, 0.8)
+    whole = page.get_by_role("button", name="Whole range")
+    expect(whole).to_be_visible()
+    chosen = query(page)
+    assert START_MS < np.datetime64(chosen["from"][:-1], "ms").astype(int) < CHANGE_MS
+    # All plots, in this tab and in that of who follows the link.
+    begins = page.get_by_label("from").input_value()
+    visit(page, page.url)
+    expect(page.get_by_label("from")).to_have_value(begins)
+    summary = plot(page, "Shape: the slope").locator("summary")
+    summary.click()
+    rows = plot(page, "Shape: the slope").locator("details tbody tr")
+    expect(rows.first).to_be_visible()
+    assert 0 < rows.count() < churn.points
+    whole.click()
+    assert "from" not in query(page)
+    expect(rows).to_have_count(churn.points)
+
+
+def test_a_click_shows_the_window_that_ended_there(page: Page, churn: Site) -> None:
+    visit(page, churn.page)
+    over = plot(page, "smCE").locator(".u-over")
+    over.scroll_into_view_if_needed()
+    over.click()
+    expect(page.get_by_text("What was known")).to_be_visible()
+    assert START_MS < np.datetime64(query(page)["as_of"][:-1], "ms").astype(int) < NOW_MS
+    page.get_by_role("button", name="Now").click()
+    expect(page.get_by_text("What was known")).to_be_hidden()
+    assert "as_of" not in query(page)
+
+
+def test_the_diagram_has_the_axes_that_one_wants(page: Page, churn: Site) -> None:
+    visit(page, churn.page)
+    figure = plot(page, "How often predictions came true")
+    expect(figure.locator("svg text", has_text=re.compile("^0.2$")).first).to_be_visible()
+    figure.get_by_label("Axes").select_option("log odds")
+    expect(figure.locator("svg text", has_text=re.compile("^0.2$"))).to_have_count(0)
+    expect(figure.locator("svg text", has_text=re.compile("^0.01$")).first).to_be_visible()
+    # What a point says is there for the keyboard, too.
+    figure.locator("svg .dot").first.focus()
+    expect(figure.locator("figcaption")).to_contain_text("came true")
+
+
+def test_every_plot_has_a_table(page: Page, churn: Site) -> None:
+    visit(page, churn.page)
+    figures = page.locator("figure")
+    for at in range(figures.count()):
+        figure = figures.nth(at)
+        figure.locator("summary").first.click()
+        assert figure.locator("details tbody tr").first.locator("td").count() >= 3
+    rows = plot(page, "Prior: the offset").locator("details tbody tr")
+    assert rows.count() == churn.points
+    assert re.fullmatch(r"-?0\.\d+", rows.last.locator("td").nth(1).inner_text())
+
+
+def test_before_and_since_the_change_and_for_whom(page: Page, churn: Site) -> None:
+    visit(page, churn.page)
+    page.get_by_role("region", name="Before and since the change").scroll_into_view_if_needed()
+    spans = page.get_by_role("row").filter(has_text="shape: slope")
+    expect(spans).to_be_visible()
+    before, since = (float(cell.split()[0]) for cell in spans.get_by_role("cell").all_inner_texts())
+    assert since < 0.8 < before
+    page.get_by_role("region", name="For whom").scroll_into_view_if_needed()
+    europe = page.locator("table.segments").get_by_role("row").filter(has_text="region=eu")
+    expect(europe.get_by_role("img", name=re.compile("significantly wrong in [1-9]"))).to_be_visible()
+    europe.get_by_role("button", name="region=eu").click()
+    assert query(page)["segment"] == "region=eu"
+    expect(page.get_by_label("Segment")).to_have_value("region=eu")
+
+
+def test_below_the_fold_is_asked_for_later(page: Page, churn: Site) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+    visit(page, churn.page)
+    assert asked.count("/v1/models/churn/history") == 1
+    assert "/v1/models/churn/segments" not in asked
+    page.get_by_role("region", name="For whom").scroll_into_view_if_needed()
+    expect(page.locator("table.segments")).to_be_visible()
