@@ -1,8 +1,10 @@
 """A small service for a browser: the API on real parts, with models, an alert and refits in its store."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 from monitor.alarms.lifecycle import advance
@@ -43,9 +45,18 @@ class Site:
         Of its store.
     keys
         Its keys, which are made for all of :data:`ROLES`; None: access control is off.
+    labels
+        Of its models.
     """
 
-    def __init__(self, folder: Path, keys: Keys | None = None, *, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        keys: Keys | None = None,
+        *,
+        limits: Limits | None = None,
+        labels: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
         self.refits = Refits(folder)
         self.keys = keys or Keys()
         for roles in ROLES:
@@ -68,7 +79,8 @@ class Site:
         """A refit that waits for its promotion, after :attr:`champion`."""
         self.alert = self.fire()  # a promotion resolves alerts
         """An alert that fires about churn 8."""
-        self._server = ApiServer(self.service.app(), port=0)
+        self._labels = labels
+        self._server = ApiServer(self.service.app(labels=labels), port=0)
 
     @property
     def url(self) -> str:
@@ -89,7 +101,7 @@ class Site:
 
     def start(self) -> None:
         """Answer again, at the same URL."""
-        self._server = ApiServer(self.service.app(), port=self._server.port)
+        self._server = ApiServer(self.service.app(labels=self._labels), port=self._server.port)
         self._server.start()
 
     def fire(self, **more: Any) -> Alert:

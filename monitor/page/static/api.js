@@ -17,6 +17,8 @@ export class Failure extends Error {
     super(title ? `${status} ${title}: ${detail}` : detail);
     this.status = status;
     this.detail = detail;
+    /** When there was an answer before. @type {Date | null} */
+    this.shown = null;
   }
 }
 
@@ -26,7 +28,34 @@ export class Failure extends Error {
  * @param {RequestInit} [options]
  * @returns {Promise<any>}
  */
-export async function send(path, options) {
+export const send = async (path, options) => (await ask(path, null, options)).body;
+
+/**
+ * Sends a request, whose answer is not read where its tag is the one that is known.
+ * @param {string} path @param {string | null} tag
+ * @param {RequestInit} [options]
+ * @returns {Promise<{ tag: string | null, body: any }>}
+ */
+export function ask(path, tag, options) {
+  const begun = early.get(path);
+  early.delete(path);
+  return begun ?? request(path, tag, options);
+}
+
+/** @type {Map<string, ReturnType<typeof ask>>} */
+const early = new Map();
+
+/** Asks for what a page will ask for once it is known who asks. @param {string[]} paths */
+export function askEarly(...paths) {
+  for (const path of paths) {
+    const answer = request(path, null);
+    answer.catch(() => {}); // who asks for it meets the failure
+    early.set(path, answer);
+  }
+}
+
+/** @param {string} path @param {string | null} tag @param {RequestInit} [options] */
+async function request(path, tag, options) {
   let response;
   try {
     response = await fetch(ROOT + path, { cache: "no-cache", ...options });
@@ -34,14 +63,19 @@ export async function send(path, options) {
     const why = error instanceof Error ? error.message : String(error);
     throw new Failure(0, `The service does not answer at ${ROOT}: is it running, and the network up? It is asked again. (${why})`);
   }
-  if (response.status === 204) return null;
+  const newest = response.headers.get("etag");
+  if (response.status === 204) return { tag: newest, body: null };
+  if (response.ok && tag !== null && newest === tag) {
+    await response.body?.cancel();
+    return { tag, body: null };
+  }
   let body = null;
   try {
     body = await response.json();
   } catch {
     // Told below: whatever this is, the service did not write it.
   }
-  if (response.ok && body !== null) return body;
+  if (response.ok && body !== null) return { tag: newest, body };
   if (!body || typeof body.detail !== "string") {
     const title = response.statusText || "came back";
     throw new Failure(response.status, "this is no answer of the service, but of something on the way to it, such as a proxy", title);

@@ -1,174 +1,295 @@
 /* All models and versions, the worst first. */
 
-import { modelPath, ROOT } from "page/api.js";
-import { State, Time } from "page/parts.js";
+import { askEarly, modelPath, ROOT } from "page/api.js";
+import { evaluatedAt } from "page/live.js";
+import { State, Time, wordOf } from "page/parts.js";
 import { Sparkline } from "page/plots/sparkline.js";
 import { Problem, show, useAnswer } from "page/ui.js";
 import { html, useEffect, useMemo, useRef, useState } from "page/vendor/preact.js";
-import { percent, plural, short } from "page/words.js";
+import { count, percent, plural, sentence, short } from "page/words.js";
 
-const STEP = 100; // rows that are drawn at a time, so that a thousand do not hold the first ones up
+const MODELS = "v1/models?limit=1000";
+const ALERTS = "v1/alerts?state=open&limit=1000";
+const STEP = 60; // rows that are drawn at a time, as one scrolls
+const OLD_MS = 120_000; // an evaluation is due every few seconds
 
-/** How bad a state is. @type {Record<string, number>} */
-const URGENCY = { firing: 0, acknowledged: 1, failed: 2, pending: 3, stale: 4, insufficient: 5, waiting: 6, quiet: 7 };
+/** The states, the worst first. */
+const STATES = ["firing", "acknowledged", "failed", "pending", "stale", "insufficient", "waiting", "quiet"];
 
-const FILTERS = ["firing", "acknowledged", "pending", "quiet", "insufficient", "stale", "failed", "waiting"];
+/** What is wrong, by the label of the evidence. @type {Record<string, string>} */
+const FAULTS = {
+  prior_shift: "prior has shifted",
+  shape: "shape is wrong",
+  both: "prior and shape wrong",
+  unclear: "wrong, cause unclear",
+  not_worse: "changed, but not worse",
+  harm: "its map does harm",
+};
 
-/** A column -> its title, and what rows are ordered by. @type {Record<string, { title: string, text?: boolean, by: (row: any) => number | string }>} */
-const COLUMNS = {
-  state: { title: "State", text: true, by: (row) => URGENCY[row.state] },
-  model: { title: "Model", text: true, by: (row) => row.model },
-  evidence: { title: "Evidence", text: true, by: (row) => -(row.past?.at(-1) ?? -99) },
-  what: { title: "What is found", text: true, by: (row) => row.words },
-  predictions: { title: "Predictions a day", by: (row) => -(row.predictions_per_day ?? -1) },
-  coverage: { title: "Labelled", by: (row) => row.label_coverage ?? 2 },
-  settled: { title: "Settled to", by: (row) => row.settled_to ?? "" },
-  serves: { title: "Serves", text: true, by: (row) => row.serves?.method ?? "~" },
+/** Why predictions are not settled. @type {Record<string, string>} */
+const HOLDS = {
+  not_read: "a partition is unread",
+  behind: "reading is behind",
+  outcomes_silent: "outcomes have stopped",
+  idle: "a partition is idle",
 };
 
 /**
+ * @typedef {{ key: string, model: string, version: string, state: string, fault: string, detail: string, alert: string | null,
+ *   past: (number | null)[] | null, evidence: number | null, line: number | null, perDay: number | null, coverage: number | null,
+ *   settled: string | null, held: string, map: string | null, method: string | null, labels: string }} Row
+ */
+
+/** A column -> its title, what it holds, and what rows are ordered by. @type {Record<string, { title: string, about: string, text?: boolean, by: (row: Row) => number | string }>} */
+const COLUMNS = {
+  state: { title: "State", about: "The worst first", text: true, by: (row) => STATES.indexOf(row.state) },
+  model: { title: "Model", about: "Model and version", text: true, by: (row) => row.model.toLowerCase() },
+  evidence: {
+    title: "Evidence, 14 days",
+    about: "That predictions are wrong, as a power of ten; the dashed line is where the budget of false alarms lets an alert fire",
+    text: true,
+    by: (row) => (row.evidence === null || row.line === null ? 1000 : row.line - row.evidence),
+  },
+  fault: { title: "What is wrong", about: "In short; the model's page has the rest", text: true, by: (row) => row.fault || "~" },
+  predictions: { title: "A day", about: "Predictions a day", by: (row) => -(row.perDay ?? -1) },
+  coverage: { title: "Labelled", about: "Share of predictions whose outcome is known", by: (row) => row.coverage ?? 2 },
+  settled: { title: "Settled to", about: "Predictions before this time are final, and in the evidence", by: (row) => row.settled ?? "" },
+  serves: { title: "Serves", about: "The recalibration map that serves", text: true, by: (row) => row.method ?? "~" },
+};
+
+/** @param {any} model @param {any} version @param {any} alert @returns {string} */
+function stateOf(model, version, alert) {
+  if (alert) return alert.state;
+  if (model.state !== "measured") return model.state;
+  return model.held_back_by && version.evidence.state === "quiet" ? "stale" : version.evidence.state;
+}
+
+/** @param {string} state @param {any} model @param {any} version */
+function faultOf(state, model, version) {
+  if (state === "stale") return HOLDS[model.held_back_by.reason] ?? "settled no further";
+  if (state === "failed") return "its evaluation failed";
+  if (version.label_coverage === 0) return "no outcomes yet";
+  return FAULTS[version.evidence?.label] ?? "";
+}
+
+/**
  * A row for each version, of the answers of the service.
- * @param {any} models @param {any} evidence @param {any} alerts
+ * @param {any[]} models @param {any} evidence @param {any[]} alerts @returns {Row[]}
  */
 function rowsOf(models, evidence, alerts) {
-  const past = new Map((evidence?.versions ?? []).map((/** @type {any} */ row) => [`${row.model}\n${row.version}`, row.above_line]));
-  const open = new Map(alerts.toReversed().map((/** @type {any} */ alert) => [`${alert.model}\n${alert.version}`, alert]));
-  return models.flatMap((/** @type {any} */ model) => {
-    const versions = model.versions.length ? model.versions : [{ version: "", evidence: { state: "waiting", words: "" } }];
-    return versions.map((/** @type {any} */ each) => {
-      const key = `${model.model}\n${each.version}`;
-      const alert = open.get(key);
-      const known = model.state === "measured" || alert ? (alert?.state ?? each.evidence.state) : model.state;
-      const state = model.held_back_by && known === "quiet" ? "stale" : known;
+  const key = (/** @type {any} */ of) => `${of.model}\n${of.version}`;
+  const past = new Map((evidence?.versions ?? []).map((/** @type {any} */ row) => [key(row), row.above_line]));
+  const open = new Map();
+  for (const alert of alerts) if (open.get(key(alert))?.state !== "firing") open.set(key(alert), alert);
+  return models.flatMap((model) =>
+    (model.versions.length ? model.versions : [{ version: "" }]).map((/** @type {any} */ version) => {
+      const of = { model: model.model, version: version.version };
+      const alert = open.get(key(of));
+      const state = stateOf(model, version, alert);
       return {
-        ...each,
-        key,
+        ...of,
+        key: key(of),
         state,
-        model: model.model,
-        settled_to: model.settled_to,
-        words: each.evidence.words,
-        alert: alert?.id,
-        past: past.get(key),
+        fault: faultOf(state, model, version),
+        detail: version.evidence?.sentence ?? "",
+        alert: alert?.id ?? null,
+        past: past.get(key(of)) ?? null,
+        evidence: version.evidence?.log10_evidence ?? null,
+        line: version.evidence?.log10_line ?? null,
+        perDay: version.predictions_per_day ?? null,
+        coverage: version.label_coverage ?? null,
+        settled: model.settled_to,
+        held: model.held_back_by?.detail ?? "",
+        map: version.serves?.map ?? null,
+        method: version.serves?.method ?? null,
+        labels: Object.entries(model.labels)
+          .map(([name, value]) => `${name}:${value}`)
+          .join("\n"),
       };
-    });
-  });
+    }),
+  );
 }
 
-/** When the newest evaluation was. @param {any[]} models @returns {string | null} */
-const newest = (models) => models.reduce((latest, { evaluated_at: at }) => (at && (!latest || at > latest) ? at : latest), null);
+/** Model and version, as a link. @param {Row} row */
+const link = (row) => `${ROOT}models/${modelPath(row.model)}${row.version && `?version=${encodeURIComponent(row.version)}`}`;
 
-/** Model and version, as a link. @param {any} row */
-const link = (row) => `${ROOT}models/${modelPath(row.model)}?version=${encodeURIComponent(row.version)}`;
+/** @typedef {{ text: string, state: string, label: string, sort: string, down: boolean }} View */
 
-/** @param {any[]} rows @param {{ text: string, state: string, sort: string, down: boolean }} view */
-function select(rows, { text, state, sort, down }) {
+/** The rows that fit, in order. @param {Row[]} rows @param {View} view */
+function select(rows, { text, state, label, sort, down }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const fits = (/** @type {any} */ row) => {
-    const label = `${row.model} ${row.version} ${row.words}`.toLowerCase();
-    return (!state || row.state === state) && words.every((word) => label.includes(word));
+  const fits = (/** @type {Row} */ row) => {
+    if ((state && row.state !== state) || (label && !row.labels.split("\n").includes(label))) return false;
+    const all = `${row.model} ${row.version} ${wordOf(row.state)} ${row.fault} ${row.method ?? ""} ${row.labels}`.toLowerCase();
+    return words.every((word) => all.includes(word));
   };
-  const order = (/** @type {any} */ one, /** @type {any} */ other) => {
-    const [a, b] = [COLUMNS[sort].by(one), COLUMNS[sort].by(other)];
-    const first = a < b ? -1 : a > b ? 1 : COLUMNS.evidence.by(one) < COLUMNS.evidence.by(other) ? -1 : 1;
-    return down ? -first : first;
-  };
-  return rows.filter(fits).sort(order);
+  /** @type {((row: Row) => number | string)[]} */
+  const orders = [COLUMNS[sort].by, COLUMNS.evidence.by, COLUMNS.model.by];
+  const ranked = rows.filter(fits).map((row) => ({ row, ranks: orders.map((by) => by(row)) }));
+  ranked.sort((one, other) => {
+    const at = one.ranks.findIndex((rank, place) => rank !== other.ranks[place]);
+    if (at < 0) return 0;
+    const first = one.ranks[at] < other.ranks[at] ? -1 : 1;
+    return down && at === 0 ? -first : first;
+  });
+  return ranked.map(({ row }) => row);
 }
 
-/** The view that the URL holds. */
+/** The view that the URL holds. @returns {View} */
 function readView() {
   const query = new URLSearchParams(location.search);
-  const sort = query.get("sort") ?? "state";
-  return { text: query.get("q") ?? "", state: query.get("state") ?? "", sort: sort in COLUMNS ? sort : "state", down: query.has("down") };
+  const of = (/** @type {string} */ name) => query.get(name) ?? "";
+  return {
+    text: of("q"),
+    state: of("state"),
+    label: of("label"),
+    sort: of("sort") in COLUMNS ? of("sort") : "state",
+    down: query.has("down"),
+  };
 }
 
-/** @param {ReturnType<typeof readView>} view */
-function writeView({ text, state, sort, down }) {
-  const query = new URLSearchParams();
-  if (text) query.set("q", text);
-  if (state) query.set("state", state);
-  if (sort !== "state") query.set("sort", sort);
+/** @param {View} view */
+function writeView({ text, state, label, sort, down }) {
+  const query = new URLSearchParams(
+    Object.entries({ q: text, state, label, sort: sort === "state" ? "" : sort }).filter(([, value]) => value),
+  );
   if (down) query.set("down", "");
   const search = query.toString();
   history.replaceState(null, "", search ? `?${search}` : location.pathname);
 }
 
-/** @param {{ row: any, at: boolean }} props */
-function Row({ row, at }) {
-  return html`<tr class=${at ? "at" : ""} data-model=${row.model}>
+/** @param {{ row: Row }} props */
+function Version({ row }) {
+  const of = COLUMNS;
+  // The same row is the same drawing: of a thousand, those that changed are drawn.
+  return useMemo(
+    () => html`<tr data-key=${row.key}>
     <td class="text"><${State} state=${row.state} /></td>
-    <td class="text name"><a href=${link(row)}><bdi>${row.model}</bdi></a> <small>${row.version}</small></td>
-    <td class="text" data-title="Evidence"><${Sparkline} past=${row.past} state=${row.state} /></td>
-    <td class="text what">${row.alert ? html`<a href="${ROOT}alerts/${row.alert}"><bdi>${row.words}</bdi></a>` : html`<bdi>${row.words}</bdi>`}</td>
-    <td data-title="A day">${short(row.predictions_per_day)}</td>
-    <td data-title="Labelled">${percent(row.label_coverage)}</td>
-    <td data-title="Settled"><${Time} at=${row.settled_to} relative /></td>
-    <td class="text" data-title="Serves">${row.serves ? html`<a href="${ROOT}recalibrations/${row.serves.map}">${row.serves.method}</a>` : html`<span class="soft">no map</span>`}</td>
-  </tr>`;
+    <td class="text name"><a href=${link(row)} title=${row.model}><bdi>${row.model}</bdi></a> <small><bdi>${row.version}</bdi></small>
+      ${row.labels && html` <small class="labels">${row.labels.split("\n").map((label) => html`<bdi>${label}</bdi> `)}</small>`}</td>
+    <td class="text" data-title=${of.evidence.title}><${Sparkline} past=${row.past} state=${row.state} evidence=${row.evidence} line=${row.line} /></td>
+    <td class="text what" title=${row.detail}>${row.alert ? html`<a href="${ROOT}alerts/${row.alert}">${row.fault || "see the alert"}</a>` : row.fault}</td>
+    <td data-title=${of.predictions.title}>${short(row.perDay)}</td>
+    <td data-title=${of.coverage.title}>${percent(row.coverage)}</td>
+    <td data-title=${of.settled.title} title=${row.held} class=${row.held ? "late" : ""}><${Time} at=${row.settled} relative /></td>
+    <td class="text" data-title=${of.serves.title}>${row.map ? html`<a href="${ROOT}recalibrations/${row.map}">${row.method}</a>` : html`<span class="soft">no map</span>`}</td>
+  </tr>`,
+    Object.values(row),
+  );
 }
 
-function Fleet() {
-  const { data, failure } = useAnswer("v1/models?limit=1000");
-  const evidence = useAnswer("v1/evidence", 30).data;
-  const alerts = useAnswer("v1/alerts?state=open&limit=1000").data;
-  const [view, setView] = useState(readView);
-  const [at, setAt] = useState(-1);
-  const [drawn, setDrawn] = useState(STEP);
-  const search = useRef(/** @type {any} */ (null));
-  const change = (/** @type {Partial<typeof view>} */ part) => {
-    const next = { ...view, ...part };
-    writeView(next);
-    setView(next);
-    setAt(-1);
-  };
-  const all = useMemo(() => rowsOf(data?.models ?? [], evidence, alerts?.alerts ?? []), [data, evidence, alerts]);
-  const rows = useMemo(() => select(all, view), [all, view]);
+/** The keys of the page. @param {{ current: HTMLInputElement | null }} search @param {(least: number) => void} draw how many rows at least */
+function useKeys(search, draw) {
+  const key = useRef("");
   useEffect(() => {
-    if (drawn >= rows.length) return undefined;
-    const timer = requestAnimationFrame(() => setDrawn(drawn + STEP));
-    return () => cancelAnimationFrame(timer);
-  }, [drawn, rows]);
-  useEffect(() => {
+    const links = () => /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("tr[data-key] .name a"));
+    const move = (/** @type {number} */ by) => {
+      const all = [...links()];
+      const at = all.findIndex((one) => one.closest("tr")?.dataset.key === key.current);
+      const next = all[Math.min(Math.max(at + by, 0), all.length - 1)];
+      if (!next) return;
+      key.current = next.closest("tr")?.dataset.key ?? "";
+      next.focus({ preventScroll: true });
+      next.closest("tr")?.scrollIntoView({ block: "nearest" });
+      draw(at + 2 * STEP);
+    };
     const press = (/** @type {KeyboardEvent} */ event) => {
       const typing = /** @type {HTMLElement} */ (event.target).matches?.("input, select, textarea");
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.key === "/" && !typing) {
         event.preventDefault();
-        search.current.focus();
-      } else if (event.key === "Escape" && typing) search.current.blur();
-      else if ((event.key === "j" || event.key === "k") && !typing) {
-        const next = Math.min(Math.max(at + (event.key === "j" ? 1 : -1), 0), rows.length - 1);
-        setAt(next);
-        setDrawn((before) => Math.max(before, next + STEP));
-        requestAnimationFrame(() => document.querySelector("tr.at")?.scrollIntoView({ block: "nearest" }));
-      } else if (event.key === "Enter" && !typing && at >= 0 && event.target === document.body) location.href = link(rows[at]);
+        search.current?.focus();
+        search.current?.select();
+      } else if (event.target === search.current && event.key === "Enter") links()[0]?.click();
+      else if (event.target === search.current && event.key === "Escape") search.current?.blur();
+      else if (!typing && (event.key === "j" || event.key === "k")) move(event.key === "j" ? 1 : -1);
+      else if (!typing && event.key === "Enter" && event.target === document.body) {
+        [...links()].find((one) => one.closest("tr")?.dataset.key === key.current)?.click();
+      }
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, [at, rows]);
-  if (!data) return html`<${Problem} failure=${failure} />`;
-  const counted = new Map(FILTERS.map((state) => [state, 0]));
-  for (const row of all) counted.set(row.state, (counted.get(row.state) ?? 0) + 1);
-  return html`<${Problem} failure=${failure} stale />
-    <h1 class="unseen">Fleet</h1>
-    <div class="bar">
-      <input type="search" ref=${search} value=${view.text} placeholder="Search  /" aria-label="Search models" onInput=${(/** @type {any} */ event) => change({ text: event.target.value })} />
-      ${FILTERS.filter((state) => counted.get(state)).map((state) => html`<button type="button" aria-pressed=${view.state === state} onClick=${() => change({ state: view.state === state ? "" : state })}><${State} state=${state} /> ${counted.get(state)}</button>`)}
-      <span class="soft right">${plural(all.length, "version")}, evaluated <${Time} at=${newest(data.models)} relative /></span>
-    </div>
-    ${all.length === 0 && html`<p class="lead">No model has sent events yet. <a href="${ROOT}docs">Send one over REST</a>, or start <code>monitor simulate</code>.</p>`}
-    <div class="scroll"><table class="fleet">
-      <thead><tr>${Object.entries(COLUMNS).map(
-        ([
-          name,
-          { title, text },
-        ]) => html`<th scope="col" class=${text ? "text" : ""} aria-sort=${view.sort === name ? (view.down ? "descending" : "ascending") : null}>
-        <button type="button" onClick=${() => change({ sort: name, down: view.sort === name && !view.down })}>${title}${view.sort === name ? (view.down ? " ▾" : " ▴") : ""}</button></th>`,
-      )}</tr></thead>
-      <tbody>${rows.slice(0, drawn).map((row, place) => html`<${Row} key=${row.key} row=${row} at=${place === at} />`)}</tbody>
-    </table></div>
-    ${all.length > 0 && rows.length === 0 && html`<p class="soft">No model fits. <button type="button" onClick=${() => change({ text: "", state: "" })}>Show all</button></p>`}
-    <p class="soft"><small>Evidence that predictions are wrong, as a power of ten; the dashed line is where the budget of false alarms lets an alert fire. Keys: / search, j and k move, Enter opens.</small></p>`;
+  }, []);
 }
 
+/** Whether events are read and models evaluated. @param {{ models: any[] }} props */
+function Health({ models }) {
+  const pipeline = useAnswer("v1/pipeline").data;
+  const replicas = useAnswer("v1/replicas", 30).data;
+  const newest = models.reduce((latest, { evaluated_at: at }) => (at && (!latest || at > latest) ? at : latest), null);
+  const at = evaluatedAt() ?? newest;
+  const isOld = at && Date.now() - Date.parse(at) > OLD_MS;
+  const reads = pipeline?.phase === "running";
+  return html`<p class="health">
+    ${pipeline && (reads ? html`<span>Reading ${plural(pipeline.partitions.length, "partition")}, ${pipeline.records_behind ? `${plural(pipeline.records_behind, "record")} behind` : "up to date"}</span>` : html`<span class="wrong" title=${pipeline.detail}><span aria-hidden="true">✕ </span>${sentence(`Events are not read: ${pipeline.detail || pipeline.phase.replace("_", " ")}`)}</span>`)}
+    ${replicas?.replicas.length > 0 && html`<span>${plural(replicas.replicas.length, "replica")}</span>`}
+    <span class=${isOld ? "wrong" : ""}>${isOld && html`<span aria-hidden="true">○ </span>`}${at ? html`Evaluated <${Time} at=${at} relative />` : "Nothing evaluated yet"}</span>
+  </p>`;
+}
+
+/** @param {{ firing: number, all: number }} props */
+const Headline = ({ firing, all }) =>
+  html`<h1 class=${firing ? "wrong" : ""}>${firing ? html`${count(firing)} of ${plural(all, "model version")} ${firing === 1 ? "is" : "are"} firing` : html`None of ${plural(all, "model version")} is firing`}</h1>`;
+
+function Fleet() {
+  const { data, failure } = useAnswer(MODELS, 5);
+  const evidence = useAnswer("v1/evidence", 60).data;
+  const alerts = useAnswer(ALERTS).data;
+  const [view, setView] = useState(readView);
+  const [drawn, setDrawn] = useState(STEP);
+  const search = useRef(/** @type {any} */ (null));
+  const end = useRef(/** @type {any} */ (null));
+  const change = (/** @type {Partial<View>} */ part) => {
+    const next = { ...view, ...part };
+    writeView(next);
+    setView(next);
+    setDrawn(STEP);
+  };
+  const all = useMemo(() => rowsOf(data?.models ?? [], evidence, alerts?.alerts ?? []), [data, evidence, alerts]);
+  const rows = useMemo(() => select(all, view), [all, view]);
+  useEffect(() => {
+    if (drawn >= rows.length) return undefined;
+    const more = new IntersectionObserver(([end]) => end.isIntersecting && setDrawn(drawn + STEP), { rootMargin: "1500px" });
+    more.observe(end.current);
+    const print = () => setDrawn(rows.length);
+    addEventListener("beforeprint", print);
+    return () => {
+      more.disconnect();
+      removeEventListener("beforeprint", print);
+    };
+  }, [drawn, rows]);
+  useKeys(search, (least) => setDrawn((before) => Math.max(before, least)));
+  if (!data) return html`<${Problem} failure=${failure} />${!failure && html`<p class="soft">Asking for the models…</p>`}`;
+  const counted = /** @type {Record<string, number>} */ ({});
+  for (const { state } of all) counted[state] = (counted[state] ?? 0) + 1;
+  const labels = [...new Set(all.flatMap((row) => row.labels.split("\n")))].filter(Boolean).sort();
+  return html`<${Problem} failure=${failure} stale />
+    <div class="bar"><${Headline} firing=${counted.firing ?? 0} all=${all.length} /><${Health} models=${data.models} /></div>
+    <div class="bar">
+      <input type="search" ref=${search} value=${view.text} placeholder="Search  /" aria-label="Search models" onInput=${(/** @type {any} */ event) => change({ text: event.target.value })} />
+      <span class="soft" role="status">${rows.length < all.length && `${count(rows.length)} of ${count(all.length)}`}</span>
+      ${labels.length > 0 && html`<select aria-label="Label" onChange=${(/** @type {any} */ event) => change({ label: event.target.value })}><option value="">All labels</option>${labels.map((label) => html`<option value=${label} selected=${label === view.label}>${label}</option>`)}</select>`}
+      ${STATES.filter((state) => counted[state] || state === view.state).map((state) => html`<button type="button" aria-pressed=${view.state === state} onClick=${() => change({ state: view.state === state ? "" : state })}><${State} state=${state} /> ${counted[state] ?? 0}</button>`)}
+    </div>
+    ${data.next_cursor && html`<p class="banner calm">There are more than 1,000 models: these are the first by name. <a href="${ROOT}v1/models?limit=1000&cursor=${data.next_cursor}">The next, over REST</a>.</p>`}
+    ${
+      all.length === 0 &&
+      html`<p class="lead">No model has sent events yet. <a href="${ROOT}docs">Send one over REST</a>, or start <code>monitor simulate</code>.</p>`
+    }
+    ${
+      rows.length > 0 &&
+      html`<table class="fleet">
+      <thead><tr>${Object.entries(COLUMNS).map(
+        ([name, { title, about, text }]) =>
+          html`<th scope="col" class=${`${name} ${text ? "text" : ""}`} title=${about} aria-sort=${view.sort === name ? (view.down ? "descending" : "ascending") : null}>
+        <button type="button" onClick=${() => change({ sort: name, down: view.sort === name && !view.down })}>${title}<span aria-hidden="true">${view.sort === name ? (view.down ? " ▾" : " ▴") : ""}</span></button></th>`,
+      )}</tr></thead>
+      <tbody>${rows.slice(0, drawn).map((row) => html`<${Version} key=${row.key} row=${row} />`)}</tbody>
+    </table>
+    <p class="soft" ref=${end}><small>Keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> move, <kbd>Enter</kbd> opens.</small></p>`
+    }
+    ${all.length > 0 && rows.length === 0 && html`<p class="lead">No model fits. <button type="button" onClick=${() => change({ text: "", state: "", label: "" })}>Show all</button></p>`}`;
+}
+
+askEarly(MODELS, ALERTS);
 show("", Fleet);

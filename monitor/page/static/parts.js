@@ -9,7 +9,7 @@ const STATES = {
   acknowledged: ["seen", "◆", "acknowledged"],
   pending: ["warn", "◐", "pending"],
   resolved: ["good", "✓", "resolved"],
-  quiet: ["good", "✓", "nothing found"],
+  quiet: ["good", "✓", "calibrated"],
   insufficient: ["", "…", "not enough data"],
   waiting: ["", "…", "no events yet"],
   stale: ["warn", "○", "stale"],
@@ -30,12 +30,15 @@ export function State({ state }) {
 }
 
 /** @param {string} state */
+export const wordOf = (state) => (STATES[state] ?? ["", "", state])[2];
+
+/** @param {string} state */
 export const toneOf = (state) => (STATES[state] ?? [""])[0];
 
 /** A time in the reader's zone, with UTC on hover. @param {{ at: string | null, relative?: boolean }} props */
 export function Time({ at, relative = false }) {
   if (!at) return html`–`;
-  return html`<time datetime=${at} title=${utcTime(at)}>${relative ? ago(at) : localTime(at)}</time>`;
+  return html`<time datetime=${at} title=${utcTime(at)} data-ago=${relative}>${relative ? ago(at) : localTime(at)}</time>`;
 }
 
 /** Evidence as a power of ten. @param {{ log10: number }} props */

@@ -1,57 +1,107 @@
 /* What all pages of the service have in common: the frame, questions to the service, failures, the log-in. */
 
-import { Failure, ROOT, SESSION, send, sendJson } from "page/api.js";
-import { watchScrollers } from "page/parts.js";
+import { ask, Failure, ROOT, SESSION, send, sendJson } from "page/api.js";
+import { isLive, listen, newsOf } from "page/live.js";
+import { Time, watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
-import { sentence } from "page/words.js";
+import { ago, sentence } from "page/words.js";
 
 export { Numbers, Power, State, Time, toneOf } from "page/parts.js";
 
 /**
- * What a path answers, asked again every so often while the page is seen. Equal answers draw nothing; the last one stays until
- * there is another, also of another path.
+ * What a path answers, asked again while the page is seen: when the service says that there is something new, and not sooner than so many
+ * seconds after the last time; that often where it does not say. The same answer draws nothing; the last one stays until there is another,
+ * also of another path.
  * @param {string | null} path null: nothing is asked for @param {number} [seconds]
  * @returns {{ data: any, failure: Failure | null, again: () => void }}
  */
 export function useAnswer(path, seconds = 10) {
-  const [answer, setAnswer] = useState({ path: "", text: "", data: null });
+  const [data, setData] = useState(/** @type {any} */ (null));
   const [failure, setFailure] = useState(/** @type {Failure | null} */ (null));
   const [round, setRound] = useState(0);
   useEffect(() => {
     if (path === null) return undefined;
+    const news = newsOf(path);
     let left = false;
+    let busy = false;
+    let missed = false;
+    let timer = 0;
+    let asked = 0;
+    let tag = /** @type {string | null} */ (null);
+    let shown = /** @type {Date | null} */ (null);
+    const later = () => {
+      if (!timer && !left) timer = setTimeout(load, Math.max(0, asked + seconds * 1000 - performance.now()));
+    };
     const load = async () => {
+      clearTimeout(timer);
+      timer = 0;
       if (document.hidden) return;
+      if (busy) {
+        missed = true;
+        return;
+      }
+      busy = true;
+      asked = performance.now();
       try {
-        const data = await send(path);
+        const answer = await ask(path, tag);
         if (left) return;
-        const text = JSON.stringify(data);
-        setAnswer((before) => (before.path === path && before.text === text ? before : { path, text, data }));
+        if (tag === null || answer.tag !== tag) setData(answer.body);
+        tag = answer.tag;
+        shown = new Date();
         setFailure(null);
       } catch (error) {
         const failed = /** @type {Failure} */ (error);
+        failed.shown = shown;
         if (!left) setFailure(failed);
+      } finally {
+        busy = false;
+        if (missed) {
+          missed = false;
+          load();
+        } else if (!news || !isLive()) later();
       }
     };
+    const end = listen((what) => {
+      if (what === "all" || (what === "alert" && news === what)) load();
+      else if (what === news) later();
+    });
     load();
-    const timer = setInterval(load, seconds * 1000);
-    document.addEventListener("visibilitychange", load);
     return () => {
       left = true;
-      clearInterval(timer);
-      document.removeEventListener("visibilitychange", load);
+      clearTimeout(timer);
+      end();
     };
   }, [path, seconds, round]);
-  return { data: answer.data, failure, again: () => setRound(round + 1) };
+  return { data, failure, again: () => setRound(round + 1) };
 }
 
 /** @param {{ failure: Failure | null, stale?: boolean }} props */
 export function Problem({ failure, stale = false }) {
   if (!failure) return null;
   return html`<p class=${stale ? "banner calm" : "banner"} role="alert">
-    ${sentence(failure.message)}${stale ? " What is shown was true before." : ""}
+    ${sentence(failure.message)}${stale && failure.shown ? html` What is shown is of <${Time} at=${failure.shown.toISOString()} relative />.` : ""}
   </p>`;
 }
+
+/** How changes come to the page. */
+function Live() {
+  const [live, setLive] = useState(isLive);
+  useEffect(() => {
+    const look = () => setLive(isLive());
+    addEventListener("live", look);
+    return () => removeEventListener("live", look);
+  }, []);
+  return live
+    ? html`<span class="soft" title="The service says when there is something new."><span class="good" aria-hidden="true">●</span> live</span>`
+    : html`<span class="soft" title="The service does not say when there is something new: it is asked every so often."><span aria-hidden="true">○</span> not live</span>`;
+}
+
+/** Ages grow also where nothing else changes. */
+setInterval(() => {
+  for (const time of document.querySelectorAll("time[data-ago]")) {
+    if (time.firstChild) /** @type {Text} */ (time.firstChild).data = ago(/** @type {HTMLTimeElement} */ (time).dateTime);
+  }
+}, 5000);
 
 /** @param {{ why: string, onDone: () => void }} props */
 function LogIn({ why, onDone }) {
@@ -153,7 +203,7 @@ function Frame({ place, page: Page, anybody }) {
         ${PLACES.map(([path, name]) => html`<a href=${ROOT + path} aria-current=${path === place ? "page" : null}>${name}</a>`)}
         <a href="${ROOT}docs">API</a>
       </nav>
-      ${known && html`<div class="who"><span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button></div>`}
+      ${session && html`<div class="who"><${Live} />${known && html`<span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button>`}</div>`}
     </header>
     <main>
       <${Problem} failure=${failure} />

@@ -1,0 +1,223 @@
+"""The fleet: find the model that fires, among many, and see it change."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from monitor.http.server import ApiServer
+from monitor.sources.base import TopicPartition
+from monitor.stream.status import Phase, PipelineStatus
+from monitor.windows.snapshot import Explanation, Snapshot
+from tests.http.service import RUNNING, Service
+from tests.page.site import Site
+from tests.snapshots import evidence, evidence_level, report, snapshot, with_evidence
+
+LABELS: Final = {"churn": {"team": "growth"}, "fraud": {"team": "payments"}, "eta": {"team": "payments"}}
+HOSTILE: Final = ["<img src=x onerror=alert(1)>", "long" * 75, "نموذج الاحتيال", "org/team/model 1", "a?b#c&d=e"]
+
+
+def fleet(*names: str) -> Snapshot:
+    """Churn 8 fires, spam 1 is pending, silent has no outcomes, and nothing speaks against the others."""
+    reports = [
+        report("churn", "8"),
+        report("spam", "1", n=90_000),
+        replace(report("silent", "1", n=0, insufficient="no prediction has an outcome"), predictions=500),
+        *(report(name, "1", n=1000 + at) for at, name in enumerate(["eta", *names])),
+    ]
+    shape = Explanation("shape", "Predictions of churn 8 are too sure of themselves.", is_firing=True)
+    prior = Explanation("prior_shift", "Predictions of spam 1 are too low.", is_firing=False)
+    quiet = {(name, "1"): evidence(calibration=evidence_level(0.4)) for name in ["eta", *names]}
+    return with_evidence(
+        snapshot(reports),
+        {
+            ("churn", "8"): evidence(calibration=evidence_level(6.4, raised=True))._replace(
+                explanations={"calibration": shape}
+            ),
+            ("spam", "1"): evidence(calibration=evidence_level(3.4))._replace(explanations={"calibration": prior}),
+            **quiet,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Site(tmp_path_factory.mktemp("fleet"), labels=LABELS) as made:
+        # A promotion has ended that which was there.
+        made.alert = made.fire()
+        yield made
+
+
+@pytest.fixture
+def shown(site: Site, page: Page) -> Page:
+    """The page of a fleet of eight versions: those of :func:`fleet`, and three declared models without events."""
+    site.service.show(fleet())
+    page.goto(f"{site.url}/")
+    expect(rows(page).first).to_be_visible()
+    return page
+
+
+def rows(page: Page) -> Locator:
+    return page.locator("tr[data-key]")
+
+
+def names(page: Page) -> list[str]:
+    return page.locator("tr[data-key] .name a").all_inner_texts()
+
+
+def test_the_model_that_fires_is_the_first_and_leads_to_its_alert_and_page(site: Site, shown: Page) -> None:
+    expect(shown.get_by_role("heading", level=1)).to_have_text("1 of 6 model versions is firing")
+    assert names(shown) == ["churn", "spam", "silent", "fraud", "org/model", "eta"]
+    first = rows(shown).first
+    for text in ("firing", "churn 8", "team:growth", "shape is wrong", "24K", "90%", "beta"):
+        expect(first).to_contain_text(text)
+    expect(rows(shown).nth(1)).to_contain_text("pending")
+    expect(rows(shown).nth(1)).to_contain_text("prior has shifted")
+    expect(rows(shown).nth(2)).to_contain_text("no outcomes yet")
+    expect(rows(shown).last).to_contain_text("calibrated")
+    expect(first.get_by_role("link", name="shape is wrong")).to_have_attribute(
+        "href", f"{site.url}/alerts/{site.alert.id}"
+    )
+    first.get_by_role("link", name="churn").click()
+    expect(shown).to_have_url(f"{site.url}/models/churn?version=8")
+
+
+def test_search_filters_and_order_are_in_the_url(site: Site, shown: Page) -> None:
+    search = shown.get_by_role("searchbox")
+    search.fill("team:payments")
+    expect(rows(shown)).to_have_count(2)
+    assert names(shown) == ["fraud", "eta"]
+    expect(shown).to_have_url(re.compile("q=team%3Apayments$"))
+    search.fill("nowhere")
+    expect(shown.locator("main")).to_contain_text("No model fits.")
+    shown.get_by_role("button", name="Show all").click()
+    expect(rows(shown)).to_have_count(6)
+    shown.get_by_role("button", name="pending 1").click()
+    expect(rows(shown)).to_have_count(1)
+    expect(rows(shown)).to_contain_text("spam")
+    shown.get_by_role("button", name="pending 1").click()
+    shown.get_by_label("Label").select_option("team:payments")
+    shown.get_by_role("button", name="A day").click()
+    expect(shown).to_have_url(re.compile("label=team%3Apayments&sort=predictions$"))
+    expect(shown.get_by_text("2 of 6")).to_be_visible()
+    assert names(shown) == ["eta", "fraud"]
+    shown.get_by_role("button", name="A day").click()
+    expect(shown.get_by_role("columnheader", name="A day")).to_have_attribute("aria-sort", "descending")
+    shown.reload()
+    expect(rows(shown)).to_have_count(2)
+    assert names(shown) == ["fraud", "eta"]
+    expect(shown.get_by_label("Label")).to_have_value("team:payments")
+
+
+def test_keys_search_move_and_open(site: Site, shown: Page) -> None:
+    for key, focused in (("j", "churn"), ("j", "spam"), ("j", "silent"), ("k", "spam"), ("k", "churn"), ("k", "churn")):
+        shown.keyboard.press(key)
+        expect(shown.locator(":focus")).to_have_text(focused)
+    shown.keyboard.press("/")
+    shown.keyboard.type("jk")
+    expect(shown.get_by_role("searchbox")).to_have_value("jk")
+    shown.keyboard.press("Escape")
+    shown.keyboard.press("/")
+    shown.keyboard.type("spam")
+    expect(rows(shown)).to_have_count(1)
+    shown.keyboard.press("Enter")
+    expect(shown).to_have_url(f"{site.url}/models/spam?version=1")
+    shown.go_back()
+    expect(shown).to_have_url(f"{site.url}/?q=spam")
+    expect(rows(shown)).to_have_count(1)
+    shown.keyboard.press("j")
+    shown.keyboard.press("Enter")
+    expect(shown).to_have_url(f"{site.url}/models/spam?version=1")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_names_of_hostile_producers_are_text(site: Site, page: Page, width: int) -> None:
+    site.service.show(fleet(*HOSTILE))
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{site.url}/?sort=model")
+    expect(rows(page)).to_have_count(11)
+    assert set(HOSTILE) <= set(names(page))
+    assert page.locator("main img").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    paths = page.locator("tr[data-key] .name a").evaluate_all("links => links.map(link => link.pathname)")
+    assert {unquote(path) for path in paths} >= {f"/models/{name}" for name in HOSTILE}
+
+
+def test_of_a_thousand_models_each_is_found(site: Site, page: Page) -> None:
+    site.service.show(fleet(*(f"model-{at:04d}" for at in range(1000))))
+    page.goto(f"{site.url}/")
+    expect(rows(page).first).to_contain_text("churn")
+    assert rows(page).count() < 500
+    page.get_by_role("searchbox").fill("0987")
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text("model-0987")
+    page.get_by_role("searchbox").fill("")
+    for _ in range(150):
+        page.keyboard.press("Escape")
+        page.keyboard.press("j")
+    assert rows(page).count() > 150
+
+
+def test_a_fleet_without_models_says_how_to_begin(page: Page) -> None:
+    with ApiServer(Service(policies={}).app()) as server:
+        page.goto(f"{server.url}/")
+        expect(page.locator("main")).to_contain_text("No model has sent events yet.")
+        expect(page.locator("main")).to_contain_text("Nothing evaluated yet")
+
+
+def test_the_header_says_how_reading_goes(site: Site, page: Page) -> None:
+    site.service.show(fleet())
+    site.service.pipeline.status = replace(RUNNING, lag={TopicPartition("predictions", 0): 1200})
+    page.goto(f"{site.url}/")
+    expect(page.locator(".health")).to_contain_text("Reading 2 partitions, 1,200 records behind")
+    detail = "no broker answers at localhost:9092"
+    site.service.pipeline.status = PipelineStatus(phase=Phase.SOURCE_UNAVAILABLE, detail=detail)
+    page.reload()
+    expect(page.locator(".health")).to_contain_text(f"Events are not read: {detail}.")
+    site.service.pipeline.status = RUNNING
+
+
+def test_what_happens_is_shown_without_a_reload(site: Site, shown: Page) -> None:
+    expect(shown.locator("header")).to_contain_text("● live")
+    shown.evaluate("window.unloaded = false")
+    site.service.show(with_evidence(fleet(), {("spam", "1"): evidence(calibration=evidence_level(5.0, raised=True))}))
+    expect(shown.get_by_role("heading", level=1)).to_have_text("2 of 6 model versions are firing")
+    site.fire(model="eta", version="1")
+    expect(shown.get_by_role("heading", level=1)).to_have_text("3 of 6 model versions are firing")
+    assert shown.evaluate("window.unloaded") is False
+
+
+def test_a_hidden_page_asks_nothing_and_is_up_to_date_when_it_is_seen_again(site: Site, shown: Page) -> None:
+    expect(shown.locator("header")).to_contain_text("● live")
+
+    def turn(*, hidden: bool) -> None:
+        shown.evaluate(
+            "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+            " document.dispatchEvent(new Event('visibilitychange')); }",
+            hidden,
+        )
+
+    with shown.expect_event("requestfailed", lambda request: request.url.endswith("/v1/updates")):
+        turn(hidden=True)
+    site.service.show(with_evidence(fleet(), {("eta", "1"): evidence(calibration=evidence_level(5.0, raised=True))}))
+    with shown.expect_request("**/v1/updates"):
+        turn(hidden=False)
+    expect(rows(shown).first).to_contain_text("eta")
+
+
+def test_the_page_outlives_a_restart_of_the_service(site: Site, shown: Page) -> None:
+    expect(shown.locator("header")).to_contain_text("● live")
+    site.stop()
+    expect(shown.get_by_role("alert")).to_contain_text("The service does not answer")
+    expect(shown.get_by_role("alert")).to_contain_text("What is shown is of")
+    expect(shown.locator("header")).to_contain_text("not live")
+    expect(rows(shown)).to_have_count(6)
+    site.service.show(with_evidence(fleet(), {("eta", "1"): evidence(calibration=evidence_level(5.0, raised=True))}))
+    site.start()
+    expect(shown.get_by_role("alert")).to_have_count(0)
+    expect(shown.locator("header")).to_contain_text("● live")
+    expect(rows(shown).first).to_contain_text("eta")
