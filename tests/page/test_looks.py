@@ -36,7 +36,6 @@ FAULTS: Final = {
     "no plots": ("alert", ".uplot, svg { visibility: hidden !important }"),
     "the wrong paper": ("alert", ".card { background: #fffbe6 !important }"),
     "wider than the window": ("alert", "main { max-width: none !important; width: 1700px !important }"),
-    "buttons without colour": ("alert", "button.main { background: none !important; border: 0 !important }"),
     "states without colour": ("fleet", ".pill { background: none !important; color: inherit !important }"),
 }
 _ADD_STYLE: Final = """(css) => {

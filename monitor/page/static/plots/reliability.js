@@ -90,6 +90,7 @@ export function Reliability({ title, data, small = false }) {
         ];
   };
   const rows = rowsOf(bins);
+  const hasIntervals = rows.some((bin) => bin.lower !== undefined && bin.lower !== null);
   const strips = TOP + SIZE + 24 + GAP;
   const height = strips - GAP + (columns && !small ? STRIP + GAP : 0) + (test && !small ? STRIP + GAP : 0);
   const hover = (/** @type {any} */ bin) => ({
@@ -126,7 +127,7 @@ export function Reliability({ title, data, small = false }) {
       ${columns && !small && html`<${Density} columns=${columns} top=${strips} />`}
       ${test && !small && html`<${Verdicts} test=${test} x=${x} top=${strips + (columns ? STRIP + GAP : 0)} show=${show} />`}
     </svg>
-    <figcaption aria-live="polite">${shown ?? html`Points: the share that came true among similar predictions, with its 95% interval; diamonds differ by more than chance explains.${curve ? " Line: the CORP curve; shaded: where 95 of 100 calibrated models are." : ""}`}</figcaption>
+    <figcaption aria-live="polite">${shown ?? html`Points: the share that came true among similar predictions${hasIntervals ? ", with its 95% interval; diamonds differ by more than chance explains." : "."}${curve ? " Line: the CORP curve; shaded: where 95 of 100 calibrated models are." : ""}`}</figcaption>
     ${test && !small && html`<p class="soft"><small>${tested(test)}</small></p>`}
     <${Numbers} title=${title} heads=${["predicted", "came true", "95% interval", "n", "positives", "if calibrated"]}
       rows=${() => rows.map((bin) => [chance(bin.prediction), chance(bin.rate), bin.lower === undefined ? "–" : `${chance(bin.lower)} to ${chance(bin.upper)}`, count(bin.n), count(bin.positives), bin.chance_lower === undefined ? "–" : `${chance(bin.chance_lower)} to ${chance(bin.chance_upper)}`])} />
