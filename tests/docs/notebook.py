@@ -37,7 +37,7 @@ def executed(folder: Path) -> Any:
 
 def _is_empty(output: Any) -> bool:
     """Tell whether an output shows nothing: what is left of the progress of long work."""
-    return bool(output.get("data") == {"text/plain": ""})
+    return "data" in output and not any(output["data"].values())
 
 
 def _smaller(png: str) -> str:

@@ -23,6 +23,7 @@ PUBLIC = {
     ("GET", "/readyz"),
     ("GET", "/recalibrations"),
     ("GET", "/recalibrations/{id}"),
+    ("GET", "/reports/{model}"),
     ("POST", "/v1/session"),
     ("DELETE", "/v1/session"),
 }

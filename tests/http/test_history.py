@@ -29,7 +29,7 @@ from monitor.windows.leases import Leases
 from monitor.windows.panes import ClosedPanes, read_closings
 from monitor.windows.snapshots import SharedSnapshots
 from monitor.windows.windows import Window
-from tests.http.service import BROWSER, Service, assert_problem
+from tests.http.service import Service, assert_problem
 from tests.real.mixed_log import OUTCOMES, PREDICTIONS, MixedLog, policy_of
 from tests.reference.naive_windows import NaiveWindows
 from tests.snapshots import HOUR_MS, NOW_MS, report, snapshot
@@ -254,23 +254,9 @@ def test_ten_thousand_points_are_answered_quickly_and_more_name_the_step_that_fi
     assert (body["step"], len(body["points"])) == ("5m", 2400)
 
 
-def test_the_page_of_a_report_shows_it_over_time(service: Service) -> None:
-    page = service.client().get("/v1/models/churn/report", headers=BROWSER).text
-    assert "How it went over time" in page
-    assert "prior shift" in page
-    # A window that was never measured before is drawn without.
-    page = service.client().get("/v1/models/org/model/report?window=1h", headers=BROWSER).text
-    assert "How it went over time" not in page
-
-
-def test_while_the_store_is_away_the_page_is_shown_and_the_history_is_not(
-    service: Service, store: SqlStore, tmp_path: Path
-) -> None:
+def test_while_the_store_is_away_there_is_no_history(service: Service, store: SqlStore, tmp_path: Path) -> None:
     (tmp_path / "state.db").rename(tmp_path / "gone.db")
     (tmp_path / "state.db").mkdir()
     store.database.close()
-    page = service.client().get("/v1/models/churn/report", headers=BROWSER)
-    assert page.status_code == 200
-    assert "no figure over time: the store" in page.text
     answer = service.client().get(HISTORY)
     assert assert_problem(answer, 503, "does not answer")["type"].endswith(":store-unavailable")
