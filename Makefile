@@ -64,7 +64,7 @@ test: $(DEV_STAMP) $(NODE_STAMP) ## every test, against real parts
 	$(BIN)/python -m pytest -m "not benchmark" $(ALONE)
 
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
-	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks
+	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks tests/page
 
 soak: $(DEV_STAMP) ## 100 million events of 200 models through a real broker, with a kill every minute; an hour and more
 	$(BIN)/python -m tests.soak

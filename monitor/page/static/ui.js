@@ -180,6 +180,7 @@ function Frame({ place, page: Page, anybody }) {
     const look = () => document.hidden || identify();
     document.addEventListener("visibilitychange", look);
     const lost = (/** @type {any} */ event) => {
+      if (!wasKnown.current) return; // questions that do not wait for the session: its own answer says why
       setWhy((before) => before || `Your session is over. ${sentence(event.detail)}`);
       wasKnown.current = false;
       setSession(null);
