@@ -15,14 +15,10 @@ from tests.page.states import states
 from tests.snapshots import evidence, evidence_level, report, snapshot, with_evidence
 
 ROUNDS = 7
-_WATCH = """(() => {
-  const shown = () => {
-    if (window.shownAfter || !document.querySelector("WHAT")) return;
-    requestAnimationFrame(() => { window.shownAfter ??= performance.now(); });
-  };
-  new MutationObserver(shown).observe(document, { childList: true, subtree: true });
-  document.addEventListener("DOMContentLoaded", shown);
-})()"""
+_WATCH = """window.shown = new Promise((tell) => {
+  const look = () => document.querySelector("WHAT") && requestAnimationFrame(() => tell(performance.now()));
+  new MutationObserver(look).observe(document, { childList: true, subtree: true });
+});"""
 
 
 def milliseconds(browser: Browser, url: str, what: str) -> float:
@@ -31,7 +27,7 @@ def milliseconds(browser: Browser, url: str, what: str) -> float:
     context.add_init_script(_WATCH.replace("WHAT", what))
     page = context.new_page()
     page.goto(url)
-    shown = page.wait_for_function("window.shownAfter").json_value()
+    shown = page.evaluate("window.shown")
     context.close()
     return float(shown)
 
