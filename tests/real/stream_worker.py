@@ -56,8 +56,8 @@ from tests.real.mixed_log import (
 
 DAY_MS: Final = 86_400_000
 WIDE_MS: Final = 5 * SLIDE_MS
-KEPT_MS: Final = {SLIDE_MS: DAY_MS // 48, WIDE_MS: DAY_MS}
-"""Panes of a minute become panes of five when they are half an hour old."""
+KEPT_MS: Final = {SLIDE_MS: DAY_MS // 72, WIDE_MS: DAY_MS}
+"""Panes of a minute become panes of five when they are twenty minutes old."""
 SESSION_SECONDS: Final = 6.0
 """A member that was killed must not hold its partitions for long."""
 SPANS: Final = 24
