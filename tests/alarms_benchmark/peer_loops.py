@@ -34,6 +34,21 @@ def cusum(gain: Floats, score: Floats, threshold: float) -> Ints:
 
 
 @njit()
+def kolmogorov_smirnov(first: Floats, second: Floats) -> float:
+    """Return the largest distance of the distributions of two samples, each of shape (n,)."""
+    first, second = np.sort(first), np.sort(second)
+    size, i, j, most = first.size, 0, 0, 0
+    while i < size and j < size:
+        value = min(first[i], second[j])
+        while i < size and first[i] <= value:
+            i += 1
+        while j < size and second[j] <= value:
+            j += 1
+        most = max(most, abs(i - j))
+    return most / size
+
+
+@njit()
 def rank_transforms(  # noqa: PLR0917 - a kernel takes its columns one by one
     transform: Floats, share: Floats, seen: Ints, bins: Ints, evidence: Floats, threshold: float, once: bool
 ) -> Ints:

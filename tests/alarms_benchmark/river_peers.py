@@ -1,15 +1,18 @@
 """Detectors of drift of river, on the events of the streams."""
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from river import drift
+from scipy import stats
 
 from monitor.arrays import Floats
 from monitor.sequential.steps import Steps
 from tests.alarms_benchmark.methods import Alarm, Peer
+from tests.alarms_benchmark.peer_loops import kolmogorov_smirnov
 from tests.alarms_benchmark.streams import Part
 
 
@@ -61,6 +64,21 @@ SIGNALS: Final[Mapping[str, Callable[[Part], Any]]] = MappingProxyType(
 
 def _hddm_a(**settings: float) -> Any:
     return drift.binary.HDDMA(two_sided_test=True, **settings)
+
+
+_P_VALUES: Final[dict[float, float]] = {}
+"""Of the statistic of two samples of KSWIN, which are of one size: the exact test depends on nothing else."""
+
+
+def _test_samples(first: Sequence[float], second: Sequence[float], method: str) -> tuple[float, float]:
+    """Return what ``scipy.stats.ks_2samp`` does for two samples of KSWIN, in a twentieth of the time."""
+    statistic = kolmogorov_smirnov(np.array(first, np.float64), np.array(second, np.float64))
+    if statistic not in _P_VALUES:
+        _P_VALUES[statistic] = float(stats.ks_2samp(first, second, method=method).pvalue)
+    return statistic, _P_VALUES[statistic]
+
+
+sys.modules[drift.KSWIN.__module__].stats = SimpleNamespace(ks_2samp=_test_samples)  # type: ignore[attr-defined]
 
 
 def _kswin(**settings: Any) -> Any:
@@ -119,7 +137,7 @@ KSWIN: Final[Mapping[str, Peer]] = MappingProxyType(
         "KSWIN on log loss": _peer("KSWIN on log loss", 0.1, 1e-12, 300_000),
     }
 )
-"""Apart from the others, since it takes 200 microseconds an event."""
+"""Apart from the others, since it takes 30 microseconds an event."""
 
 KSWIN_EVENTS: Final = 150_000
 """Length of the streams that it reads."""

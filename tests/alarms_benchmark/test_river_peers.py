@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
 import pytest
+from river import drift
+from scipy import stats
 
 from monitor.sequential.steps import Steps
 from tests.alarms_benchmark.__main__ import STEPS, parse
@@ -23,6 +26,19 @@ def test_a_large_change_is_seen_and_sooner_with_a_sensitive_setting(name: str) -
 
     assert first(peer.sensitive) < first(peer.insensitive)
     assert first(peer.sensitive) <= first(None) <= first(peer.insensitive)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_samples_of_kswin_are_tested_as_scipy_does(ties: bool) -> None:
+    rng = np.random.default_rng(5)
+    for shift in np.linspace(0.0, 3.0, 40):
+        first, second = rng.normal(0, 1, 30), rng.normal(shift, 1, 30)
+        if ties:
+            first, second = np.round(first), np.round(second)
+        peer = drift.KSWIN(alpha=0.0, window_size=60, stat_size=30, seed=1)
+        for value in (*first, *second):
+            peer.update(value)
+        assert peer.p_value == stats.ks_2samp(first[np.argsort(rng.random(30))], second).pvalue
 
 
 def test_everything_is_done_by_default(capsys: pytest.CaptureFixture[str]) -> None:

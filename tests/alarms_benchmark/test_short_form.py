@@ -280,10 +280,12 @@ def test_the_page_says_who_is_first() -> None:
         row("slope 1.3", "D1, tuned", 200, 1_000.0),
         row("slope 1.3", "D1, 1e5", 200, 10.0),
         row("slope 1.3", "CUSUM on log odds, tuned", 200, 900.0),
-        row("slope 1.3", "ADWIN on y - p, tuned", 30, 700.0, streams=3),
+        row("slope 1.3", "ADWIN on y - p, tuned", 40, 700.0, streams=4),
+        row("slope 1.3", "KSWIN on y - p, tuned", 3, 500.0, streams=3),
         row("slope 1.3", "window ECE, tuned", 2_000, 100.0),
     ]
-    line = "| 5%, slope 1.3 | D1 1,000, of 20 | **ADWIN on y - p 700, of 3** | CUSUM on log odds 900, of 20 |"
+    others = "KSWIN on y - p 500, of 3, CUSUM on log odds 900, of 20"
+    line = f"| 5%, slope 1.3 | D1 1,000, of 20 | **ADWIN on y - p 700, of 4** | {others} |"
     assert line in page.text(rows)
     line = "| 5%, slope 1.3 | **D1 1,000, of 20** | PITMonitor 1,100, of 20 |  |"
     assert line in page.text([rows[0], row("slope 1.3", "PITMonitor, tuned", 200, 1_100.0)])
