@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from monitor.page.assets import assets
 from tests.page.looks import (
@@ -122,7 +122,7 @@ def test_names_of_models_are_text(page: Page, shown: States, name: str) -> None:
 def colours(scheme: str) -> Mapping[str, str]:
     """The colours of the style sheet by name."""
     style = assets()["style.css"].decode()
-    light, dark = re.split(r"@media \(prefers-color-scheme: dark\)", style, maxsplit=1)
+    light, dark = re.split(r"@media screen and \(prefers-color-scheme: dark\)", style, maxsplit=1)
     parts = [light] if scheme == "light" else [light, dark[: dark.index("\n}")]]
     return {name: colour for part in parts for name, colour in re.findall(r"--([\w-]+): (#\w{3,6})\b", part)}
 
@@ -182,5 +182,38 @@ def test_paper_has_what_matters_in_ink(page: Page, shown: States) -> None:
     expect(page.locator(".lead")).to_be_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.querySelector('.lead')).color") == "rgb(0, 0, 0)"
-    sheets = len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))
-    assert 1 <= sheets <= 3
+    assert 1 <= sheets(page) <= 3
+
+
+def test_plots_fit_on_paper_in_ink(page: Page, shown: States) -> None:
+    """They were drawn for a wider window, in other colours."""
+    prepare(page, "dark")
+    visit(page, shown.model("churn"))
+    plots = page.locator(".uplot canvas")
+    dark, light = colours("dark")["data"], colours("light")["data"]
+    assert dark in colours_of_pixels(plots.first)
+    page.emulate_media(media="print", color_scheme="dark")
+    page.set_viewport_size({"width": 700, "height": 990})
+    settle(page)
+    assert plots.count() > 8
+    for at in range(plots.count()):
+        drawn = colours_of_pixels(plots.nth(at))
+        assert light in drawn
+        assert dark not in drawn
+        assert plots.nth(at).evaluate("(plot) => plot.getBoundingClientRect().right") <= 700
+    assert 3 <= sheets(page) <= 6
+
+
+def colours_of_pixels(canvas: Locator) -> set[str]:
+    """Those that are opaque."""
+    pixels = canvas.evaluate(
+        "(canvas) => [...new Set(new Uint32Array(canvas.getContext('2d')"
+        ".getImageData(0, 0, canvas.width, canvas.height).data.buffer))]"
+    )
+    # Little-endian: alpha, blue, green, red from the highest byte on.
+    return {f"#{pixel.to_bytes(4, 'little')[:3].hex()}" for pixel in pixels if pixel >> 24 == 255}
+
+
+def sheets(page: Page) -> int:
+    """How many sheets of paper a page takes."""
+    return len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4")))

@@ -217,11 +217,41 @@ def test_a_version_that_is_gone_leads_to_those_that_are_there(page: Page, churn:
     expect(page.locator(".lead")).to_have_text("There is no model <img src=x> that you may read.")
 
 
-def test_below_the_fold_is_asked_for_later(page: Page, churn: Site) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(urlsplit(request.url).path))
+def test_a_finger_looks_closer_and_still_scrolls(page: Page, churn: Site) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    devtools = page.context.new_cdp_session(page)
+    devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+
+    def swipe(to_x: float, to_y: float) -> None:
+        """Move a finger from a third of the plot's width, by parts of its width and by pixels downwards."""
+        box = over.bounding_box()
+        assert box is not None
+        x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 2
+        places = [{"x": x + at / 6 * to_x * box["width"], "y": y + at / 6 * to_y} for at in range(7)]
+        for at, place in enumerate(places):
+            kind = "touchMove" if at else "touchStart"
+            devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [place]})
+        devtools.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
     visit(page, churn.page)
-    assert asked.count("/v1/models/churn/history") == 1
-    assert "/v1/models/churn/segments" not in asked
-    page.get_by_role("region", name="Segments and classes").scroll_into_view_if_needed()
+    over = plot(page, "Evidence of each detector").locator(".u-over")
+    over.scroll_into_view_if_needed()
+    before = page.evaluate("scrollY")
+    swipe(0.05, -200)
+    page.wait_for_function("(before) => scrollY > before + 50", arg=before)
+    assert "from" not in query(page)
+    over.scroll_into_view_if_needed()
+    swipe(0.5, 3)
+    expect(page.get_by_role("button", name="Whole range")).to_be_visible()
+    assert START_MS < np.datetime64(query(page)["from"][:-1], "ms").astype(int) < CHANGE_MS
+
+
+def test_below_the_fold_is_asked_for_later_without_scrolling(page: Page, churn: Site) -> None:
+    """So that it is printed, and found by the browser's search."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(urlsplit(request.url).path.removeprefix("/v1/models/churn/")))
+    visit(page, churn.page)
     expect(page.locator("table.segments")).to_be_visible()
+    expect(page.get_by_role("heading", name="What happened")).to_be_visible()
+    first = max(asked.index(name) for name in ("report", "evidence", "diagrams", "history"))
+    assert first < min(asked.index("segments"), asked.index("coverage"))

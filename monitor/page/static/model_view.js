@@ -90,25 +90,27 @@ export function Controls({ view, change, model, version, window, segment, range 
     ${chosen && html`<button type="button" onClick=${() => change({ from: null, to: null })}>Whole range</button>`}
     <${Moment} label="As of" value=${timeOf(view.as_of)} onChange=${(/** @type {number | null} */ ms) => change({ as_of: ms === null ? null : iso(ms) })} />
     ${view.as_of && html`<button type="button" onClick=${() => change({ as_of: null })}>Now</button>`}
-    <small class="soft">Drag over a plot to look closer; click it to see the window that ended there.</small>
+    <small class="soft">Drag across a plot to look closer; click or tap it to see the window that ended there.</small>
   </div>`;
 }
 
-/** What is shown, and asked for, once the reader comes near. @param {{ children?: any, title: string }} props */
+const SOON_MS = 2000; // by then what stands first is drawn
+
+/**
+ * What is shown, and asked for, once the reader comes near; in any case soon, so that print and the browser's search have all of it.
+ * @param {{ children?: any, title: string }} props
+ */
 export function Later({ children, title }) {
   const place = useRef(/** @type {any} */ (null));
   const [near, setNear] = useState(false);
   useEffect(() => {
-    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && setNear(true), {
-      rootMargin: "400px",
-    });
-    observer.observe(place.current);
-    // What is printed is shown whole.
     const all = () => setNear(true);
-    addEventListener("beforeprint", all);
+    const soon = setTimeout(all, SOON_MS);
+    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && all(), { rootMargin: "400px" });
+    observer.observe(place.current);
     return () => {
+      clearTimeout(soon);
       observer.disconnect();
-      removeEventListener("beforeprint", all);
     };
   }, []);
   return html`<section class="later" aria-label=${title} ref=${place}>${near && children}</section>`;

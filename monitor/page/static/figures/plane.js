@@ -38,7 +38,7 @@ function Plane({ title, x, y, near, enough, reach, maps, quiet = false }) {
 function Heat({ map, size, near, enough, reach, quiet, x, y, told, onShow }) {
   const canvas = useRef(/** @type {any} */ (null));
   useEffect(() => {
-    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const dark = matchMedia("screen and (prefers-color-scheme: dark)");
     const draw = () => {
       const [high, low] = [colour("--data"), colour("--second")];
       const context = canvas.current.getContext("2d");

@@ -111,6 +111,34 @@ function timesOf(_, ticks) {
   });
 }
 
+/** Let a finger that moves sideways select what a mouse selects by dragging; one that moves up or down scrolls. @param {any} plot */
+function selectByTouch(plot) {
+  const { over } = plot;
+  let start = /** @type {number | null} */ (null);
+  const placeOf = (/** @type {PointerEvent} */ event) => {
+    const { left, width } = over.getBoundingClientRect();
+    return Math.max(0, Math.min(width, event.clientX - left));
+  };
+  const select = (/** @type {number} */ one, /** @type {number} */ other, ends = false) =>
+    plot.setSelect({ left: Math.min(one, other), width: Math.abs(one - other), top: 0, height: over.clientHeight }, ends);
+  over.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
+    start = event.pointerType === "touch" && event.isPrimary ? placeOf(event) : null;
+  });
+  over.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
+    if (start === null) return;
+    plot.setCursor({ left: placeOf(event), top: event.offsetY });
+    select(start, placeOf(event));
+  });
+  over.addEventListener("pointerup", (/** @type {PointerEvent} */ event) => {
+    if (start !== null) select(start, placeOf(event), true);
+    start = null;
+  });
+  over.addEventListener("pointercancel", () => {
+    if (start !== null) select(0, 0);
+    start = null;
+  });
+}
+
 /**
  * @param {{ title: string, times: number[], lines: Line[], shared: Shared, height?: number, least?: number, most?: number, whole?: boolean,
  *   written?: (value: number | null) => string, ticks?: (value: number) => string }} props
@@ -123,7 +151,7 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
   now.current = shared;
   const { range, marks, shades, at } = shared;
   useEffect(() => {
-    const dark = matchMedia("(prefers-color-scheme: dark)");
+    const dark = matchMedia("screen and (prefers-color-scheme: dark)");
     let dragged = false;
     const make = () => {
       plot.current?.destroy();
@@ -171,10 +199,13 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
         [times.map((time) => time / 1000), ...columns],
         place.current,
       );
+      selectByTouch(plot.current);
+      plot.current.over.addEventListener("pointerdown", () => {
+        dragged = false;
+      });
       plot.current.over.addEventListener("click", () => {
         const row = plot.current?.cursor.idx;
         if (!dragged && row !== null && row !== undefined) now.current.onPick?.(times[row]);
-        dragged = false;
       });
     };
     make();
