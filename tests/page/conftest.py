@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, expect, sync_playwright
 
 from tests.http.keys import Keys
+from tests.page.churn import Churn, churn_site
 from tests.page.site import Site
 from tests.patience import PATIENCE_SECONDS
 from tests.real.chromium import chromium
@@ -103,4 +104,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """The same that wants keys: ``guarded.keys("read")``, of the roles in :data:`tests.page.site.ROLES`."""
     with Site(tmp_path_factory.mktemp("guarded"), Keys()) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def churn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Churn]:
+    """A service whose model ``churn`` has a past, of the tests in one file."""
+    with churn_site(tmp_path_factory.mktemp("churn")) as made:
         yield made

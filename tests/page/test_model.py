@@ -1,103 +1,13 @@
 """The page of a model: how it is and what to do, why, since when and for whom."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from monitor.alarms.lifecycle import advance
-from monitor.clock import ManualClock
-from monitor.events.model import ALL, ModelPolicy, SeriesKey
-from monitor.http.server import ApiServer
-from monitor.measures import MEASURES
-from monitor.store import evidence_history, history
-from monitor.store.alerts import AlertStore, save
-from monitor.windows.evaluator import Evaluator
-from monitor.windows.evidence_history import EvidenceHistory
-from monitor.windows.history import History, points_of
-from monitor.windows.snapshot import ModelEvidence
-from monitor.windows.windows import Window
-from tests.http.refits import Refits
-from tests.http.service import Service
-from tests.page.site import finding_of_shape
-from tests.snapshots import NOW_MS, evidence, evidence_level
-from tests.windows.memory import HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
-
-START_MS = NOW_MS - 12 * HOUR_MS
-CHANGE_MS = START_MS + 8 * HOUR_MS
-"""Since when predictions for region=eu are too sure of themselves."""
-STEPS = 8
-SEGMENTS = {ALL: 1.5, "region=eu": 1.9, "region=us": 1.0}
-"""The slope of each since the change."""
-POLICY = ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=5 * MINUTE_MS, segments=("region",))
-
-
-class Site(NamedTuple):
-    """A service at a URL, whose model churn has an alert and a history of the windows that ended in each step."""
-
-    url: str
-    alert: str
-    points: int
-
-    @property
-    def page(self) -> str:
-        return f"{self.url}/models/churn"
-
-
-@pytest.fixture(scope="module")
-def churn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    refits = Refits(tmp_path_factory.mktemp("churn"))
-    store = refits.database.database
-    panes = MemoryPanes(POLICY)
-    firing = evidence(calibration=evidence_level(6.4, raised=True))
-    evaluator = Evaluator(
-        panes,
-        [Window("1h", HOUR_MS), Window("6h", 6 * HOUR_MS)],
-        measures={name: MEASURES[name] for name in ("tce", "smce")},
-        draws=59,
-        evidence=lambda _: {"churn": ModelEvidence({"7": firing})},
-        clock=ManualClock(NOW_MS),
-    )
-    step_ms = (NOW_MS - START_MS) // STEPS
-    for step in range(STEPS):
-        times = START_MS + step * step_ms + np.arange(2_000) * (step_ms // 2_000)
-        for at, (segment, slope) in enumerate(SEGMENTS.items()):
-            p, y = calibrated(times.size, STEPS * at + step, slope=slope if times[0] >= CHANGE_MS else 1.0)
-            panes.add(SeriesKey("churn", "7", segment), times, p, y)
-        evaluator.evaluate()
-        with store.writing() as connection:
-            history.append(connection, points_of(evaluator.latest.reports.values()))
-    levels = np.zeros(STEPS, evidence_history.POINT)
-    levels["to_ms"] = START_MS + step_ms * np.arange(1, STEPS + 1)
-    levels["log10_evidence"][:], levels["log10_line"][:] = np.nan, np.nan
-    levels["log10_evidence"][:, 0], levels["log10_line"][:, 0] = np.linspace(0.0, 6.4, STEPS), 4.0
-    levels["firing"][-2:, 0] = True
-    finding = replace(
-        finding_of_shape(), version="7", since_ms=CHANGE_MS, from_ms=CHANGE_MS - HOUR_MS, to_ms=CHANGE_MS + HOUR_MS
-    )
-    alert = advance(None, finding, NOW_MS)
-    assert alert is not None
-    with store.writing() as connection:
-        evidence_history.append(connection, store, {("churn", "7"): levels})
-        save(store, connection, [(None, alert)], NOW_MS)
-    service = Service(
-        evaluator=evaluator,  # type: ignore[arg-type]
-        refits=refits,
-        alerts=AlertStore(store),
-        history=History(store),
-        evidence_history=EvidenceHistory(store),
-        policies={"churn": POLICY},
-    )
-    server = ApiServer(service.app(), port=0)
-    server.start()
-    yield Site(server.url, alert.id, STEPS)
-    server.stop()
-    refits.close()
+from tests.page.churn import CHANGE_MS, START_MS, Churn
+from tests.snapshots import NOW_MS
 
 
 def visit(page: Page, url: str) -> None:
@@ -128,7 +38,7 @@ def drag(page: Page, over: Locator, start: float, end: float) -> None:
     page.mouse.up()
 
 
-def test_what_is_wrong_and_what_to_do_stand_first(page: Page, churn: Site) -> None:
+def test_what_is_wrong_and_what_to_do_stand_first(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     lead = page.locator(".lead")
     expect(lead).to_contain_text("too sure of themselves")
@@ -138,7 +48,7 @@ def test_what_is_wrong_and_what_to_do_stand_first(page: Page, churn: Site) -> No
     expect(page).to_have_url(f"{churn.url}/alerts/{churn.alert}")
 
 
-def test_a_part_is_looked_at_closer_and_the_link_leads_there_again(page: Page, churn: Site) -> None:
+def test_a_part_is_looked_at_closer_and_the_link_leads_there_again(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     drag(page, plot(page, "Evidence of each detector").locator(".u-over"), 0.4, 0.8)
     whole = page.get_by_role("button", name="Whole range")
@@ -159,7 +69,7 @@ def test_a_part_is_looked_at_closer_and_the_link_leads_there_again(page: Page, c
     expect(rows).to_have_count(churn.points)
 
 
-def test_a_click_shows_the_window_that_ended_there(page: Page, churn: Site) -> None:
+def test_a_click_shows_the_window_that_ended_there(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     over = plot(page, "smCE").locator(".u-over")
     over.scroll_into_view_if_needed()
@@ -171,7 +81,7 @@ def test_a_click_shows_the_window_that_ended_there(page: Page, churn: Site) -> N
     assert "as_of" not in query(page)
 
 
-def test_the_diagram_has_the_axes_that_one_wants(page: Page, churn: Site) -> None:
+def test_the_diagram_has_the_axes_that_one_wants(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     figure = plot(page, "How often predictions came true")
     expect(figure.locator("svg text", has_text=re.compile("^0.2$")).first).to_be_visible()
@@ -183,7 +93,7 @@ def test_the_diagram_has_the_axes_that_one_wants(page: Page, churn: Site) -> Non
     expect(figure.locator("figcaption")).to_contain_text("came true")
 
 
-def test_every_plot_has_a_table(page: Page, churn: Site) -> None:
+def test_every_plot_has_a_table(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     figures = page.locator("figure")
     for at in range(figures.count()):
@@ -195,7 +105,7 @@ def test_every_plot_has_a_table(page: Page, churn: Site) -> None:
     assert re.fullmatch(r"-?0\.\d+", rows.last.locator("td").nth(1).inner_text())
 
 
-def test_before_and_since_the_change_and_for_whom(page: Page, churn: Site) -> None:
+def test_before_and_since_the_change_and_for_whom(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     page.get_by_role("region", name="Before and since the change").scroll_into_view_if_needed()
     spans = page.get_by_role("row").filter(has_text="shape: slope")
@@ -210,14 +120,14 @@ def test_before_and_since_the_change_and_for_whom(page: Page, churn: Site) -> No
     expect(page.locator(".controls label", has_text="Segment").locator("select")).to_have_value("region=eu")
 
 
-def test_a_version_that_is_gone_leads_to_those_that_are_there(page: Page, churn: Site) -> None:
+def test_a_version_that_is_gone_leads_to_those_that_are_there(page: Page, churn: Churn) -> None:
     page.goto(f"{churn.page}?version=6")
     expect(page.locator(".lead")).to_contain_text("choose another")
     page.goto(f"{churn.url}/models/%3Cimg%20src=x%3E")
     expect(page.locator(".lead")).to_have_text("There is no model <img src=x> that you may read.")
 
 
-def test_a_finger_looks_closer_and_still_scrolls(page: Page, churn: Site) -> None:
+def test_a_finger_looks_closer_and_still_scrolls(page: Page, churn: Churn) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     devtools = page.context.new_cdp_session(page)
     devtools.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
@@ -246,7 +156,7 @@ def test_a_finger_looks_closer_and_still_scrolls(page: Page, churn: Site) -> Non
     assert START_MS < np.datetime64(query(page)["from"][:-1], "ms").astype(int) < CHANGE_MS
 
 
-def test_below_the_fold_is_asked_for_later_without_scrolling(page: Page, churn: Site) -> None:
+def test_below_the_fold_is_asked_for_later_without_scrolling(page: Page, churn: Churn) -> None:
     """So that it is printed, and found by the browser's search."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(urlsplit(request.url).path.removeprefix("/v1/models/churn/")))
