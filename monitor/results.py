@@ -90,7 +90,8 @@ class Measured:
     """What a report was made of, for its pictures."""
 
     options: ReportOptions
-    table: EventTable
+    table: EventTable | None
+    """None where there are only sums of rows."""
     findings: Findings
 
 
@@ -105,8 +106,10 @@ class _MeasuredResult(Result):
     def _page(self) -> bytes:
         from monitor.reports.page import report_page  # noqa: PLC0415
 
+        options, table, findings = self.measured.options, self.measured.table, self.measured.findings
         with patient_progress() as progress:
-            findings = add_picture_data(self.measured.findings, self.measured.options, self.measured.table, progress)
+            if table is not None:
+                findings = add_picture_data(findings, options, table, progress)
             progress("drawing", 0.0)
             return report_page(findings)
 

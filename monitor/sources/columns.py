@@ -33,11 +33,13 @@ EMPTY: Final = "(empty)"
 MISSING_WORDS: Final = frozenset({"", "na", "n/a", "nan", "null", "none"})
 """Spellings of a missing number or outcome, in lower case."""
 
-_OUTCOMES: Final = {
+OUTCOME_SPELLINGS: Final = {
     **dict.fromkeys(("1", "true", "t", "yes", "y"), 1),
     **dict.fromkeys(("0", "false", "f", "no", "n"), 0),
     **dict.fromkeys(MISSING_WORDS, UNLABELLED),
 }
+"""The outcome that a text spells, in lower case."""
+
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d*,\d+")
 _PERCENT: Final = re.compile(r"\d+(\.\d+)?\s*%")
 _LARGEST: Final = float(np.finfo(np.float64).max)
@@ -512,8 +514,8 @@ def _outcome(value: object) -> int:
     """1, 0, UNLABELLED, or _INVALID."""
     if isinstance(value, str):
         word = value.strip().lower()
-        if word in _OUTCOMES:
-            return _OUTCOMES[word]
+        if word in OUTCOME_SPELLINGS:
+            return OUTCOME_SPELLINGS[word]
         value = _float(word)
     return 1 if value == 1 else 0 if value == 0 else _INVALID
 
