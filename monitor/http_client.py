@@ -114,13 +114,13 @@ def send_request(http: httpx.Client, method: str, path: str, **options: Any) -> 
         raise ServiceUnavailable(f"the service at {http.base_url} does not answer: {error}") from error
     if response.status_code < 400:
         return response
-    kind, detail = _problem(response)
+    kind, detail = read_problem(response)
     if response.status_code >= 500 or response.status_code == httpx.codes.TOO_MANY_REQUESTS:
         raise ServiceUnavailable(f"the service at {http.base_url} cannot answer: {detail}")
     raise _KINDS.get(kind, InputError)(detail)
 
 
-def _problem(response: httpx.Response) -> tuple[str, str]:
+def read_problem(response: httpx.Response) -> tuple[str, str]:
     """Return type and detail of a problem document; for other bodies, such as those of a proxy, the status."""
     try:
         problem = response.json()

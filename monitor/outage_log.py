@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Hashable
-from typing import Any, Final
-
-from structlog.stdlib import BoundLogger
+from typing import TYPE_CHECKING, Any, Final
 
 from monitor.clock import Clock
+
+if TYPE_CHECKING:  # a scorer does not load it
+    from structlog.stdlib import BoundLogger
 
 _FIRST_SECONDS: Final = 10.0
 _LONGEST_SECONDS: Final = 600.0
@@ -35,7 +36,7 @@ class Outage:
         Message of the last failure; empty while there is no outage.
     """
 
-    def __init__(self, log: BoundLogger, away: str, back: str, clock: Clock) -> None:
+    def __init__(self, log: "BoundLogger", away: str, back: str, clock: Clock) -> None:
         self._log = log
         self._away = away
         self._back = back

@@ -80,6 +80,30 @@ def test_a_process_that_applies_a_map_imports_no_more_than_it_needs(tmp_path: Pa
     assert sorted({*HEAVY, *(f"monitor.{room}" for room in ROOMS)}.intersection(result["modules"])) == []
 
 
+LOG = """
+import json, sys
+from monitor.logging import File, PredictionLogger, Rest
+
+Rest("http://localhost:8000")
+with PredictionLogger("churn", to=File(sys.argv[1])) as predictions:
+    predictions.log(0.5, features=[1.0])
+print(json.dumps({"delivered": predictions.stats().delivered, "modules": sorted(sys.modules)}))
+"""
+
+
+def test_a_scorer_that_logs_imports_no_more_than_it_needs(tmp_path: Path) -> None:
+    result = run(LOG, str(tmp_path / "events.jsonl"))
+    assert result["delivered"] == 1
+    rooms = {f"monitor.{room}" for room in ROOMS if room != "events"}
+    assert sorted({*HEAVY, *rooms}.intersection(result["modules"])) == []
+
+
+def test_a_scorer_that_logs_to_kafka_compiles_nothing() -> None:
+    script = "import json, sys, monitor.logging.kafka_python_producer; print(json.dumps(sorted(sys.modules)))"
+    heavy = {*HEAVY, *(f"monitor.{room}" for room in ROOMS if room not in {"events", "sources"})}
+    assert sorted(heavy.intersection(run(script))) == ["kafka", "structlog"]
+
+
 def test_the_client_of_a_scorer_adds_nothing_but_http() -> None:
     modules = run("import json, sys, monitor.client; print(json.dumps(sorted(sys.modules)))")
     assert "httpx" in modules

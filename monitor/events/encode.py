@@ -13,6 +13,24 @@ from monitor.events.fields import Rejected, read_id
 Time = int | str
 """Milliseconds since the epoch, or RFC 3339."""
 
+
+class _Prediction(msgspec.Struct, tag_field="type", tag="prediction", omit_defaults=True):
+    model: str
+    id: str | int
+    ts: Time
+    p: Any
+    version: str | int | None = None
+    segments: Mapping[str, str] | None = None
+    features: str | None = None
+
+
+class _Outcome(msgspec.Struct, tag_field="type", tag="outcome"):
+    model: str
+    id: str | int
+    ts: Time
+    y: Any
+
+
 _encode: Final = msgspec.json.Encoder(enc_hook=lambda of_numpy: of_numpy.tolist()).encode
 
 
@@ -39,18 +57,13 @@ def encode_prediction(
     features
         Numbers, shape (k,); written as base64 of little-endian float32.
     """
-    optional = {
-        "version": version,
-        "segments": segments,
-        "features": None if features is None else encode_features(features),
-    }
-    given = {key: value for key, value in optional.items() if value is not None}
-    return _encode({"type": "prediction", "model": model, "id": identifier, "ts": ts, "p": p} | given)
+    packed = None if features is None else encode_features(features)
+    return _encode(_Prediction(model, identifier, ts, p, version, segments, packed))
 
 
 def encode_outcome(model: str, identifier: str | int, ts: Time, y: bool | int) -> bytes:
     """An outcome, as JSON: whether the prediction of this id came true, or which class did."""
-    return _encode({"type": "outcome", "model": model, "id": identifier, "ts": ts, "y": y})
+    return _encode(_Outcome(model, identifier, ts, y))
 
 
 def encode_labelled(
