@@ -17,6 +17,7 @@ from monitor.recalibration.refit_file import Trial, artifact
 from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.files import SearchReport
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
@@ -90,7 +91,7 @@ class Measured:
     """What a report was made of, for its pictures."""
 
     options: ReportOptions
-    table: EventTable
+    table: EventTable | CountedRows
     findings: Findings
 
 
