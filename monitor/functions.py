@@ -26,8 +26,9 @@ from monitor.recalibration.refit_file import Trial, choose_methods, labelled_row
 from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated
 from monitor.reports.evaluation.assess import FILE_MINIMUM, Minimum
 from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.evaluate import UNNAMED
-from monitor.reports.evaluation.files import FileReport
+from monitor.reports.evaluation.files import FileReport, model_of
 from monitor.reports.evaluation.inputs import (
     Measures,
     Times,
@@ -40,13 +41,22 @@ from monitor.reports.evaluation.inputs import (
     require_resampling,
     times_ms,
 )
-from monitor.reports.findings import Findings, ReportOptions, measure_table, read_columns
+from monitor.reports.findings import (
+    MEMORY_GB,
+    Findings,
+    ReportOptions,
+    measure_rows,
+    measure_table,
+    read_columns,
+    read_within_memory,
+)
 from monitor.reports.progress import patient_progress
 from monitor.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
-from monitor.sources.formats import MemoryTable, is_table
+from monitor.sources.data_sets import open_tables
+from monitor.sources.formats import MemoryTable, TableFile, is_table
 from monitor.sources.tables import EventTable, SegmentColumn
 
 Names = str | Sequence[str]
@@ -74,6 +84,8 @@ def evaluate(
     positive: str | None = None,
     logits: bool = False,
     skip_bad_rows: bool = False,
+    where: str | None = None,
+    memory: float = MEMORY_GB,
     measures: Measures | None = None,
     minimum: Minimum | None = None,
     draws: int | None = None,
@@ -91,7 +103,8 @@ def evaluate(
     ----------
     p
         Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K). Or a table that holds predictions and
-        outcomes: a pandas or polars DataFrame, a pyarrow Table, a structured array, or arrays by name.
+        outcomes: a pandas or polars DataFrame, a pyarrow Table, a structured array, or arrays by name. Or the path of
+        one, as ``monitor report`` takes it: a file, a folder, a pattern, a URL, or a list of these.
     y
         Outcomes, shape (n,): 0 or 1, or the class that came true; nan or masked where it is not known. None where ``p``
         is a table.
@@ -113,6 +126,10 @@ def evaluate(
     positive, logits, skip_bad_rows
         Of a table: the outcome that is 1, such as ``"bad"``; whether ``prediction`` holds log odds; whether rows that
         cannot be read are left out and counted.
+    where
+        Of files: the condition that rows must meet, as SQL has it.
+    memory
+        Of files: gigabytes up to which raw rows are measured; more rows are counted on the grid, with error bounds.
     measures
         Names of the measures, of many classes those of the top label; those of a report on a file if left out.
     minimum
@@ -155,7 +172,11 @@ def evaluate(
     if not isinstance(segment, str):
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
     with python_words(), shown_progress(progress) as report_progress:
-        data = _Data(p, y, prediction, outcome, time, weight, segments, features)
+        files = _files_of(p)
+        if where is not None and not files:
+            raise InputError("where is for files, and p is in memory: choose its rows before")
+        opened = open_tables(files, where=where, skip_bad_rows=skip_bad_rows) if files else p
+        data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
         if not data.is_table and time is None:
             data = data._replace(time=time_ms)
         options = data.options()._replace(
@@ -171,10 +192,17 @@ def evaluate(
             minimum=minimum or FILE_MINIMUM,
             seed=seed,
         )
-        table, names = _read(data, options)
-        columns = options.segment if data.is_table else tuple(table.segments)
-        options = options._replace(segment=columns, feature=names, models=(model or _model_of(table),))
-        findings = _in_python(measure_table(options, table, None, report_progress))
+        table: EventTable | CountedRows
+        if files:
+            names, columns = tuple(options.feature), options.segment
+            table = read_within_memory(options._replace(memory=memory), opened, options.prediction)
+            model = model or model_of(opened.name)
+        else:
+            table, names = _read(data, options)
+            columns = options.segment if data.is_table else tuple(table.segments)
+            model = model or _model_of(table)
+        options = options._replace(segment=columns, feature=names, models=(model,))
+        findings = _in_python(measure_rows(options, table, None, report_progress))
     measured = Measured(options, table, findings)
     if isinstance(findings.result, ClassReport):
         return DataClassReport.of(findings.result, class_names=findings.class_names, measured=measured)
@@ -419,7 +447,7 @@ class _Data(NamedTuple):
 
     @property
     def is_table(self) -> bool:
-        return is_table(self.p)
+        return isinstance(self.p, TableFile) or is_table(self.p)
 
     def options(self) -> ReportOptions:
         """Convert to the options of a report, which name the columns of a table.
@@ -573,6 +601,12 @@ def _are_names(value: Any) -> bool:
 
 def _is_column(values: Any) -> bool:
     return values is not None and not is_table(values)
+
+
+def _files_of(p: Any) -> list[str]:
+    """The paths that say where a table is; none if it is in memory."""
+    paths = [p] if isinstance(p, str | Path) else p if isinstance(p, list | tuple) else []
+    return [str(path) for path in paths] if all(isinstance(path, str | Path) for path in paths) else []
 
 
 def _listed(names: Names | None) -> tuple[str, ...]:

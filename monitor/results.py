@@ -17,6 +17,7 @@ from monitor.recalibration.refit_file import Trial, artifact
 from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.files import SearchReport
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
@@ -90,8 +91,7 @@ class Measured:
     """What a report was made of, for its pictures."""
 
     options: ReportOptions
-    table: EventTable | None
-    """None where there are only sums of rows."""
+    table: EventTable | CountedRows
     findings: Findings
 
 
@@ -108,8 +108,7 @@ class _MeasuredResult(Result):
 
         options, table, findings = self.measured.options, self.measured.table, self.measured.findings
         with patient_progress() as progress:
-            if table is not None:
-                findings = add_picture_data(findings, options, table, progress)
+            findings = add_picture_data(findings, options, table, progress)
             progress("drawing", 0.0)
             return report_page(findings)
 

@@ -95,7 +95,7 @@ def test_the_report_of_arrays_is_the_one_it_always_was() -> None:
     found = monitor.evaluate(data["score"], data["label"], draws=19, model="churn", segment="eu")
     assert isinstance(found, Report)
     plain = evaluate_arrays(data["score"], data["label"], draws=19, model="churn", segment="eu")
-    assert {**found.to_dict(), "notes": None} == {**plain.to_dict(), "notes": None}
+    assert found.to_dict() == {**plain.to_dict(), "measured_on": "rows", "notes": []}
 
 
 def test_a_table_and_the_command_line_give_the_same_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

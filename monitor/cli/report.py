@@ -25,13 +25,16 @@ from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
-from monitor.reports.findings import Findings, ReportOptions, measure_files
+from monitor.reports.findings import MEMORY_GB, Findings, ReportOptions, measure_files, measure_groups
 from monitor.reports.formatting import time_text
-from monitor.reports.page import report_page
+from monitor.reports.page import groups_page, report_page
 from monitor.reports.pictures import report_picture
 from monitor.reports.progress import bytes_progress, stages_progress
-from monitor.reports.report_view import distinguishing_columns, report_view, reports_table
+from monitor.reports.report_view import distinguishing_columns, groups_view, report_view, reports_table
 from monitor.reports.view import print_view, report_console
+from monitor.sources.data_sets import open_tables
+from monitor.sources.formats import TableFile, table_bytes
+from monitor.sources.stored_files import is_one_path
 from monitor.stream import event_results
 
 app = typer.Typer(add_completion=False)
@@ -52,12 +55,13 @@ def _file(text: str, metavar: str = "FILE") -> Any:
     "report.html`; `monitor report old.csv --compare new.csv`; `monitor report events.jsonl --json`."
 )
 def report(
-    file: Annotated[
-        Path,
+    files: Annotated[
+        list[str],
         typer.Argument(
-            metavar="FILE",
-            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .jsonl, text also .gz), or JSON lines of "
-            "events as they went through the topic.",
+            metavar="FILE...",
+            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .jsonl, text also .gz): a file, a folder, "
+            "a pattern such as 'scores/*.parquet', a URL (s3://, gs://, abfs://), or several of these. Or JSON lines "
+            "of events as they went through the topic.",
         ),
     ],
     *,
@@ -72,8 +76,30 @@ def report(
     positive: PositiveOption = None,
     logits: LogitsOption = False,
     skip_bad_rows: SkipBadRowsOption = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION", help="Read only rows that meet this, as SQL has it: \"region = 'eu' AND score < 0.9\"."
+        ),
+    ] = None,
+    memory: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            metavar="GB",
+            help="Measure raw rows, exactly, as long as this much memory has room for them; beyond, count them on the "
+            "grid, with error bounds.",
+        ),
+    ] = MEMORY_GB,
     segment: Annotated[
         list[str], _column("Report on each value or range of this column; 'region*device' crosses two. Repeatable.")
+    ] = _NONE,
+    by: Annotated[
+        list[str],
+        _column(
+            "Make a report of each value of this column, or of each hour, day, week or month of the times, instead of "
+            "one of all rows. Repeatable: `--by model --by day`."
+        ),
     ] = _NONE,
     find_segments: Annotated[
         bool, typer.Option("--find-segments", help="Find groups of one or two columns (--segment, or all) with errors.")
@@ -113,7 +139,7 @@ def report(
         ),
     ] = _NONE,
     compare: Annotated[
-        Path | None, _file("Compare with this file: another model, or another period.", metavar="OTHER")
+        str | None, _file("Compare with this file (or folder, ...): another model, or period.", metavar="OTHER")
     ] = None,
     compare_prediction: Annotated[
         str | None, _column("Column with P(y = 1) in OTHER, if it is called otherwise there.")
@@ -127,18 +153,19 @@ def report(
     ] = False,
     html: Annotated[Path | None, _file("Write a page with figures, which needs nothing else.")] = None,
     png: Annotated[Path | None, _file("Write a picture of the report.")] = None,
+    output: Annotated[
+        Path | None, _file("Write the reports of --by as a table, one row each: .csv or .parquet.")
+    ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Report on the calibration of a file.
+    """Report on the calibration of a file, or of a table in many files.
 
-    A table is measured exactly. A log of events is joined, windowed and matured with the horizon, the windows and the
-    segments of the settings, as in the service. The exit status is 3 if a condition of --fail-if holds.
+    A table is measured exactly, if it fits into memory, and on a fine grid if not. A log of events is joined, windowed
+    and matured with the horizon, the windows and the segments of the settings, as in the service. The exit status is 3
+    if a condition of --fail-if holds.
     """
-    for path in (file, compare):
-        if path is not None and not path.exists():
-            raise InputError(f"{path}: no such file; name a CSV, Parquet or JSON lines file that is there")
-        if path is not None and path.is_dir():
-            raise InputError(f"{path}: is a directory; name one file in it")
+    file = _opened(files, where, skip_bad_rows=skip_bad_rows)
+    other = None if compare is None else _opened([compare], where, skip_bad_rows=skip_bad_rows)
     options = ReportOptions(
         file,
         prediction,
@@ -150,7 +177,7 @@ def report(
         feature,
         measure,
         draws,
-        compare,
+        other,
         compare_prediction,
         positive,
         logits,
@@ -158,6 +185,8 @@ def report(
         find_segments,
         show_all,
         TOLERANCE if tolerance is None else tolerance,
+        by=by,
+        memory=memory,
     )
     options.check()
     conditions = [Condition.parse(condition) for condition in fail_if]
@@ -166,10 +195,22 @@ def report(
     _require_weighable(weight, measure)
     if diagrams and not as_json:
         raise InputError("--diagrams adds numbers to --json: add --json; --html and --png draw them")
-    targets = {option: path for option, path in (("--html", html), ("--png", png)) if path is not None}
+    paths = (("--html", html), ("--png", png), ("--output", output))
+    targets = {option: path for option, path in paths if path is not None}
     for option, path in targets.items():
         check_target(option, path)
-    if not options.is_of_table and looks_like_event_log(file):
+    if output is not None and output.suffix.lower() not in {".csv", ".parquet"}:
+        raise InputError(f"--output: the name of {output} must end in .csv or .parquet, which is what is written")
+    if by:
+        for option in (option for option, value in (("--png", png), ("--fail-if", fail_if)) if value):
+            raise InputError(
+                f"{option} is of one report, and --by makes many: leave it out, or choose one with --where"
+            )
+        _report_groups(options, targets, as_json=as_json)
+        return
+    if output is not None:
+        raise InputError("--output is for the reports of --by; write one report with --html, --png or --json")
+    if isinstance(file, Path) and not options.is_of_table and looks_like_event_log(file):
         table_options: dict[str, Any] = {
             "--measure": measure,
             "--draws": draws,
@@ -203,6 +244,30 @@ def report(
         typer.echo(f"failed: {failure}", err=True)
     if failures:
         raise typer.Exit(FAILED_CONDITION)
+
+
+def _report_groups(options: ReportOptions, targets: Mapping[str, Path], *, as_json: bool) -> None:
+    """Print and write the reports of --by."""
+    findings = measure_groups(options)
+    for option, path in targets.items():
+        content = groups_page(findings) if option == "--html" else table_bytes(findings.result.to_arrow(), path)
+        write_target(option, path, content)
+    if as_json:
+        typer.echo(json.dumps(findings.to_dict(), indent=2))
+        return
+    print_view(report_console(), groups_view(findings))
+    for path in targets.values():
+        typer.echo(f"wrote {path}")
+
+
+def _opened(names: list[str], where: str | None, *, skip_bad_rows: bool) -> Path | TableFile:
+    """Open a table; one file is a path, which may hold events."""
+    if len(names) == 1 and where is None and is_one_path(names[0]):
+        path = Path(names[0])
+        if not path.exists():
+            raise InputError(f"{path}: no such file; name a CSV, Parquet or JSON lines file that is there")
+        return path
+    return open_tables(names, where=where, skip_bad_rows=skip_bad_rows)
 
 
 def _require_weighable(weight: str | None, names: list[str]) -> None:

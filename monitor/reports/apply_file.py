@@ -21,7 +21,8 @@ from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
 from monitor.progress import StageProgress
-from monitor.sources.formats import CsvFile, MemoryTable, ParquetFile, format_of, open_bytes
+from monitor.sources.formats import CsvFile, MemoryTable, ParquetFile, format_of
+from monitor.sources.stored_files import open_bytes
 from monitor.sources.tables import EventTable, read_table
 
 _Row = TypeVar("_Row")

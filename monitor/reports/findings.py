@@ -1,8 +1,11 @@
 """Read and measure what a report is about, whatever form it is shown in."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -16,15 +19,23 @@ from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import MIN_DRAWS
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
-from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
+from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.progress import StageProgress
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.assess import FILE_MINIMUM, WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison, compare_tables
+from monitor.reports.evaluation.counting import CountedRows, GroupCounts, count_rows, report_counts
 from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.files import FileReport, model_of, outcomes_or_nan, report_table
+from monitor.reports.evaluation.groups import (
+    PERIODS,
+    Grouping,
+    GroupReports,
+    report_counted_groups,
+    report_groups,
+)
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
 from monitor.reports.evaluation.report import Report
@@ -32,10 +43,16 @@ from monitor.reports.evaluation.segments import ranges_of, segment_columns, segm
 from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
-from monitor.sources.formats import MemoryTable
-from monitor.sources.tables import EventTable, SegmentColumn, read_table
+from monitor.sources.formats import TableFile, open_table
+from monitor.sources.tables import EventTable, SegmentColumn, TableReading, open_reading
 
 _Result = TypeVar("_Result")
+
+MEMORY_GB: Final = 1.5
+"""Memory up to which a report on files measures raw rows: some 5 million of them."""
+
+_COUNTS_BYTES: Final = 256e6
+"""Memory for the counts of segments, however little there is for raw rows."""
 
 MAX_GROUPS: Final = 8
 """Segments or classes whose diagrams a page holds, some 10 kB each."""
@@ -48,7 +65,7 @@ class ReportOptions(NamedTuple):
     same file gives the same report.
     """
 
-    file: Path = Path()
+    file: Path | TableFile = Path()
     prediction: Sequence[str] = ()
     outcome: str | None = None
     time: str | None = None
@@ -58,7 +75,7 @@ class ReportOptions(NamedTuple):
     feature: Sequence[str] = ()
     measure: Sequence[str] | Mapping[str, Measure] = ()
     draws: int | None = None
-    compare: Path | None = None
+    compare: Path | TableFile | None = None
     compare_prediction: str | None = None
     positive: str | None = None
     logits: bool = False
@@ -71,11 +88,14 @@ class ReportOptions(NamedTuple):
     segment_name: str = ALL
     minimum: Minimum = FILE_MINIMUM
     seed: int | None = 0
+    by: Sequence[str] = ()
+    memory: float | None = None
+    """Gigabytes up to which raw rows are measured, and their counts on the grid beyond; any number if None."""
 
     @property
     def model(self) -> str:
         """What the report is about."""
-        return self.models[0] if self.models else model_of(self.file)
+        return self.models[0] if self.models else model_of(str(self.file))
 
     @property
     def is_of_table(self) -> bool:
@@ -113,6 +133,17 @@ class ReportOptions(NamedTuple):
                 raise InputError(f"--{option} is of use only where two files are compared; add --compare OTHER")
         if self.draws is not None and 0 < self.draws < MIN_DRAWS:
             raise InputError(f"--draws must be 0 or at least 19, got {self.draws}: with fewer, no p-value is below .05")
+        grouped = {
+            "segment": self.segment,
+            "find-segments": self.find_segments,
+            "feature": self.feature,
+            "compare": self.compare,
+        }
+        for option in (option for option, value in grouped.items() if value and self.by):
+            raise InputError(
+                f"--{option} and --by do not go together: --by makes a report of each value, also of several columns "
+                "if it is repeated"
+            )
         names = {**MEASURES, **CLASS_MEASURES}
         for name in () if isinstance(self.measure, Mapping) else self.measure:
             if name not in names:
@@ -179,6 +210,9 @@ class Findings:
         Whether people are shown every measure, or the main ones.
     other
         Of a comparison: ``scores`` of the first of the two.
+    on_grid
+        Whether rows were counted on the grid, because there are more than fit into memory: values then differ from
+        those of raw rows by at most their error bounds.
     """
 
     name: str
@@ -191,6 +225,7 @@ class Findings:
     pictures: PictureData = PictureData()
     shows_all: bool = True
     other: ScoreTable | None = None
+    on_grid: bool = False
 
     @property
     def report(self) -> Report:
@@ -212,7 +247,7 @@ class Findings:
             tree["class_names"] = list(self.class_names)
         if self.local is not None:
             tree["local"] = self.local.to_dict()
-        return {**tree, "notes": [*self.notes, *self.cautions]}
+        return {**tree, "measured_on": "grid" if self.on_grid else "rows", "notes": [*self.notes, *self.cautions]}
 
     def diagrams(self) -> dict[str, Any] | None:
         """What the diagrams of ``scores`` show, as JSON; None where no prediction has an outcome."""
@@ -227,14 +262,159 @@ def measure_files(options: ReportOptions, *, pictures: bool = False) -> Findings
     InputError
         A file cannot be read, or does not have what the options need.
     """
-    table = read_columns(options, options.file, options.prediction)
+    rows = read_within_memory(options, options.file, options.prediction)
     other = None
     if options.compare is not None:
         second = (options.compare_prediction,) if options.compare_prediction is not None else options.prediction
         other = read_columns(options, options.compare, second)
     with stages_progress() as progress:
-        findings = measure_table(options, table, other, progress)
-        return add_picture_data(findings, options, table, progress) if pictures else findings
+        findings = measure_rows(options, rows, other, progress)
+        return add_picture_data(findings, options, rows, progress) if pictures else findings
+
+
+def read_within_memory(
+    options: ReportOptions, file: Path | TableFile, prediction: Sequence[str]
+) -> EventTable | CountedRows:
+    """Read the columns that the options name: all rows, or their counts on the grid if they do not fit into memory.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, a column does not exist, or more rows than fit into memory are to be compared,
+        searched or weighed.
+    """
+    with _open_columns(options, file, prediction) as (reading, count):
+        if options.memory is None:
+            (table,) = reading.tables(count)
+            return table
+        memory = options.memory * 1e9
+        tables = reading.tables(count, max_rows=reading.max_rows(memory))
+        first = next(tables)
+        if not reading.is_large:
+            return first
+        if options.compare is not None:
+            raise InputError(
+                f"{options.file}: --compare needs all rows at once, and --memory has no room for them: choose fewer "
+                "rows with --where, or give more --memory"
+            )
+        room = max(memory / 2.0, _COUNTS_BYTES)
+        return count_rows(chain([first], tables), reading.lines, options.segment, room)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFindings:
+    """Reports by columns and spans of time.
+
+    Attributes
+    ----------
+    name
+        What the reports are about.
+    result
+        The reports.
+    notes, cautions
+        What was assumed, and what to mind.
+    on_grid
+        Whether rows were counted on the grid: see :class:`Findings`.
+    """
+
+    name: str
+    result: GroupReports
+    notes: tuple[str, ...]
+    cautions: tuple[str, ...]
+    on_grid: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reports as JSON shows them."""
+        return {
+            **self.result.to_dict(),
+            "measured_on": "grid" if self.on_grid else "rows",
+            "notes": [*self.notes, *self.cautions],
+        }
+
+
+def measure_groups(options: ReportOptions) -> GroupFindings:
+    """Read a file once, and report on each combination of values of ``options.by``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, a column does not exist, there are no times for a span of time, predictions are of many
+        classes, or there are too many combinations.
+    """
+    table = options.file if isinstance(options.file, TableFile) else open_table(options.file)
+    known = table.names()
+    columns = [name for name in options.by if name in known or name not in PERIODS]
+    grouping = Grouping(options.by, columns)
+    memory = inf if options.memory is None else options.memory * 1e9
+    counts = GroupCounts(f"--by {' and '.join(options.by)}", max(memory / 2.0, _COUNTS_BYTES))
+    evaluation = {
+        **options.evaluation,
+        "draws": WINDOW_DRAWS if options.draws is None else options.draws,
+        "measures": options.binary_measures or WINDOW_MEASURES,
+        "minimum": Minimum(),
+    }
+    del evaluation["segment"]
+    with _open_columns(options._replace(segment=columns), table, options.prediction) as (reading, count):
+        tables = reading.tables(count, max_rows=None if options.memory is None else reading.max_rows(memory))
+        rows = next(tables)
+        if rows.classes:
+            _refuse_for_classes(options)
+        if reading.is_large:
+            counts.add(rows, grouping.codes(rows))
+            for rows in tables:
+                counts.add(rows, grouping.codes(rows))
+    _refuse_class_measures(options)
+    with stages_progress() as progress:
+        if not reading.is_large:
+            reports = report_groups(rows, grouping, progress=progress, **evaluation)
+            return GroupFindings(options.model, reports, rows.notes, rows.cautions, on_grid=False)
+        reports = report_counted_groups(counts, rows, grouping, progress=progress, **evaluation)
+    notes, cautions = reading.lines()
+    return GroupFindings(options.model, reports, (*notes, _grid_note(counts.rows)), tuple(cautions), on_grid=True)
+
+
+def measure_rows(
+    options: ReportOptions, rows: EventTable | CountedRows, other: EventTable | None, progress: StageProgress
+) -> Findings:
+    """Measure raw rows, or compare them with others; or measure counted ones.
+
+    Raises
+    ------
+    InputError
+        The rows do not have what the options need.
+    """
+    if isinstance(rows, CountedRows):
+        return _measure_counts(options, rows, progress)
+    return measure_table(options, rows, other, progress)
+
+
+def _grid_note(rows: int) -> str:
+    return (
+        f"{rows:,} rows do not fit into --memory, so they were counted on the grid: a value differs from that of the "
+        "raw rows by at most its error bound"
+    )
+
+
+def _measure_counts(options: ReportOptions, rows: CountedRows, progress: StageProgress) -> Findings:
+    """Measure counted rows, with what pictures of them show."""
+    _refuse_class_measures(options)
+    report = report_counts(rows, measures=options.binary_measures or None, progress=progress, **options.evaluation)
+    worst = [segment.report.segment for segment in report.segments if segment.q_value is not None][:MAX_GROUPS]
+    groups = dict(rows.segments)
+    pictures = PictureData(
+        groups={name: groups[name].to_scores() for name in worst},
+        missing=("nothing is shown over time, which takes raw rows",) if rows.span_ms is not None else (),
+    )
+    return Findings(
+        options.model,
+        rows.whole.to_scores(),
+        report,
+        (*rows.notes, _grid_note(rows.whole.predictions)),
+        rows.cautions,
+        pictures=pictures,
+        shows_all=options.all or bool(options.measure),
+        on_grid=True,
+    )
 
 
 def measure_table(
@@ -249,8 +429,8 @@ def measure_table(
     """
     if table.classes:
         _refuse_for_classes(options)
-    elif unfit := [name for name in options.measure if name in CLASS_MEASURES]:
-        raise InputError(f"--measure {unfit[0]} is of many classes; name the column of each with --prediction")
+    else:
+        _refuse_class_measures(options)
     if other is not None:
         findings = _compare(options, table, other, progress)
     else:
@@ -260,10 +440,10 @@ def measure_table(
 
 
 def add_picture_data(
-    findings: Findings, options: ReportOptions, table: EventTable, progress: StageProgress
+    findings: Findings, options: ReportOptions, table: EventTable | CountedRows, progress: StageProgress
 ) -> Findings:
     """Measure what only pictures show: spans of time, vectors of classes, errors over two features."""
-    if isinstance(findings.result, Comparison):
+    if isinstance(findings.result, Comparison) or isinstance(table, CountedRows):
         return findings
     missing: list[str] = []
     spans = plane = None
@@ -281,7 +461,7 @@ def add_picture_data(
 
 
 def read_columns(
-    options: ReportOptions, file: Path | MemoryTable, prediction: Sequence[str], *, as_numbers: bool = False
+    options: ReportOptions, file: Path | TableFile, prediction: Sequence[str], *, as_numbers: bool = False
 ) -> EventTable:
     """Read the columns that the options name; with ``as_numbers`` features as numbers, which a map is fitted on.
 
@@ -290,8 +470,18 @@ def read_columns(
     InputError
         The file cannot be read, or a column does not exist.
     """
-    with rows_progress(f"reading {file.name}") as count:
-        return read_table(
+    with _open_columns(options, file, prediction, as_numbers=as_numbers) as (reading, count):
+        (table,) = reading.tables(count)
+        return table
+
+
+@contextmanager
+def _open_columns(
+    options: ReportOptions, file: Path | TableFile, prediction: Sequence[str], *, as_numbers: bool = False
+) -> Iterator[tuple[TableReading, Callable[[int], None]]]:
+    """Open the columns that the options name; also a function that shows the number of rows read."""
+    with rows_progress(f"reading {Path(file.name).name}") as count:
+        reading = open_reading(
             file,
             prediction=prediction,
             outcome=options.outcome,
@@ -306,12 +496,18 @@ def read_columns(
             positive=options.positive,
             logits=options.logits,
             skip_bad_rows=options.skip_bad_rows,
-            progress=count,
         )
+        yield reading, lambda rows: count(rows, reading.share)
+
+
+def _refuse_class_measures(options: ReportOptions) -> None:
+    if unfit := [name for name in options.measure if name in CLASS_MEASURES]:
+        raise InputError(f"--measure {unfit[0]} is of many classes; name the column of each with --prediction")
 
 
 def _refuse_for_classes(options: ReportOptions) -> None:
     refused = {
+        "by": options.by,
         "segment": options.segment,
         "find-segments": options.find_segments,
         "weight": options.weight,
@@ -462,7 +658,7 @@ def _names(options: ReportOptions) -> tuple[str, str]:
     """Name two files, or two columns of one."""
     if options.models:
         return options.models[0], options.models[1]
-    first, second = options.file, options.compare or options.file
+    first, second = (Path(str(file)) for file in (options.file, options.compare or options.file))
     if options.compare_prediction is not None and first.resolve() == second.resolve():
         return (options.prediction[0] if options.prediction else "first"), options.compare_prediction
     # The shortest names that differ.

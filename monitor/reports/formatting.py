@@ -41,6 +41,17 @@ def interval_text(lower: float | None, upper: float | None, unit: str) -> str:
     return f"{lower:.{places}f} to {upper:.{places}f}"
 
 
+def bound_text(value: float | None, unit: str) -> str:
+    """Format how far a value may be off, rounded up to one digit: ``0.00002``, ``0.3%``, ``<1e-6``."""
+    if value is None or math.isinf(value):
+        return "-"
+    if value < 1e-6:
+        return "0" if value <= 0.0 else "<1e-6"
+    places = max(-math.floor(math.log10(value)), 0)
+    text = f"{math.ceil(value * 10.0**places) / 10.0**places:.{places}f}"
+    return f"{text}%" if unit == "percent" else text
+
+
 def _places(value: float) -> int:
     """Decimal places: four, or six for small values that six places still tell from 0."""
     return 6 if 5e-7 <= abs(value) < 0.001 else 4

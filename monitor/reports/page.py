@@ -19,9 +19,9 @@ from monitor.reports.evaluation.diagnosis import offset_interval
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.spans import Spans
-from monitor.reports.findings import Findings, Plane
+from monitor.reports.findings import MAX_GROUPS, Findings, GroupFindings, Plane
 from monitor.reports.formatting import interval_text, plain, value_text
-from monitor.reports.report_view import judge_difference, report_view
+from monitor.reports.report_view import groups_view, judge_difference, report_view
 from monitor.reports.view import Cell, Column, Section, Table, View, row
 from monitor.scores import ClassTable, ScoreTable
 
@@ -49,6 +49,7 @@ _DIFFERENCES: Final = (
 )
 _LESS_IS_BETTER: Final = "For all of these measures, less is better."
 _LESS_IS_LESS: Final = "The two differ in prevalence, so a lower value does not say which is better calibrated."
+_OFFSET: Final = "The offset is what would have to be added to the log odds of every prediction."
 _PLANE: Final = (
     "Drawn is the mean of prediction less outcome of all events near, whatever was predicted for them. The local "
     "calibration error of the report compares only predictions of about the same size, in a wider surrounding, so its "
@@ -200,8 +201,28 @@ def _differences(compared: Comparison, findings: Findings) -> Figure:
     }
 
 
+def groups_page(findings: GroupFindings) -> bytes:
+    """Render the page of reports by columns and spans of time, with the history of the worst groups."""
+    histories = findings.result.histories
+
+    def least_q(name: str) -> float:
+        return min((segment.q_value for segment in histories[name] if segment.q_value is not None), default=2.0)
+
+    figures, missing = [], []
+    for name in sorted(histories, key=least_q)[:MAX_GROUPS]:
+        reports = [segment.report for segment in histories[name]]
+        if any(report.measures for report in reports):
+            figures.append(_history(plain(name) or "How it went over time", _OFFSET, reports))
+    if len(histories) > MAX_GROUPS:
+        missing.append(f"figures are of the {MAX_GROUPS} groups with the least q of {len(histories):,}")
+    return render_page(groups_view(findings), figures, missing)
+
+
 def _over_time(spans: Spans) -> Figure:
-    reports = spans.reports
+    return _history("How it went over time", f"{spans.sentence} {_OFFSET}", spans.reports)
+
+
+def _history(title: str, text: str, reports: Sequence[Report]) -> Figure:
     # Reports on spans have both times.
     ends = [(report.from_ms or 0, report.to_ms or 0) for report in reports]
     names = list(dict.fromkeys(name for report in reports for name in report.measures))
@@ -227,8 +248,8 @@ def _over_time(spans: Spans) -> Figure:
         plots.append({"title": "Offset of the log odds", "share": False, "lines": lines})
     return {
         "kind": "time",
-        "title": "How it went over time",
-        "text": f"{spans.sentence} The offset is what would have to be added to the log odds of every prediction.",
+        "title": title,
+        "text": text,
         "wide": True,
         "times": [(first + last) // 2 for first, last in ends],
         "range": [ends[0][0], ends[-1][1]],

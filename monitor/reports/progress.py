@@ -41,7 +41,11 @@ class ElapsedColumn(ProgressColumn):
 
 @contextmanager
 def _shown(
-    description: str, *columns: ProgressColumn, total: float | None = None, console: Console | None = None
+    description: str,
+    *columns: ProgressColumn,
+    total: float | None = None,
+    console: Console | None = None,
+    **fields: Any,
 ) -> Iterator[Callable[..., None]]:
     """Show one task until the end of the block; yields a function that updates it."""
     console = console or Console(stderr=True)
@@ -52,7 +56,7 @@ def _shown(
         transient=True,
         disable=not console.is_terminal,
     ) as progress:
-        yield partial(progress.update, progress.add_task(description, total=total))
+        yield partial(progress.update, progress.add_task(description, total=total, **fields))
 
 
 @contextmanager
@@ -63,10 +67,16 @@ def bytes_progress(description: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def rows_progress(description: str) -> Iterator[Callable[[int], None]]:
-    """Show a count of rows; yields a function of the rows done."""
-    with _shown(description, TextColumn("{task.completed:,} rows"), ElapsedColumn()) as update:
-        yield lambda rows: update(completed=rows)
+def rows_progress(description: str) -> Iterator[Callable[..., None]]:
+    """Show a count of rows; yields a function of the rows done, and of the share of all rows if that is known."""
+    columns = (BarColumn(), TextColumn("{task.fields[rows]:,} rows"), ElapsedColumn(), TimeRemainingColumn())
+    with _shown(description, *columns, rows=0) as update:
+
+        def show(rows: int, share: float | None = None) -> None:
+            # Without a total, the bar shows that something moves.
+            update(rows=rows, completed=share or 0.0, total=None if share is None else 1.0)
+
+        yield show
 
 
 @contextmanager

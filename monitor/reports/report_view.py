@@ -13,8 +13,8 @@ from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.files import FileReport, SearchReport
 from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Severity, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
-from monitor.reports.findings import Findings
-from monitor.reports.formatting import interval_text, p_text, plain, share_text, time_text, value_text
+from monitor.reports.findings import Findings, GroupFindings
+from monitor.reports.formatting import bound_text, interval_text, p_text, plain, share_text, time_text, value_text
 from monitor.reports.view import (
     WIDE,
     Cell,
@@ -47,6 +47,8 @@ _SHOWN: Final = ("tce", "kce", "smce", "intce")
 """The measures of a table with one row per report."""
 _MAX_SMALL: Final = 5
 """Segments of too little data that a terminal lists; a column of many values has dozens."""
+_MAX_GROUPS: Final = 100
+"""Reports by columns and spans of time that a terminal lists."""
 _MAX_NAMED: Final = 8
 """Columns that a sentence lists."""
 _LOGITS_WIDTH: Final = 132
@@ -64,9 +66,12 @@ _READING: Final = (
 _CHANCE: Final = "chance: what a perfectly calibrated model stays below in 95% of cases"
 _IN_PARENTHESES: Final = "in parentheses: what a perfectly calibrated model stays below in 95% of cases"
 
+_ERROR_BOUND: Final = "error bound"
+
 _MEASURE_COLUMNS: Final = (
     Column("measure", words=True),
     Column("value"),
+    Column(_ERROR_BOUND),
     Column("95% interval"),
     Column("if calibrated", min_width=WIDE),
     Column("95% of those below", narrow_heading="chance"),
@@ -235,11 +240,13 @@ def _measures(findings: Findings, report: Report) -> Table | None:
 
 
 def measures_table(results: Mapping[str, MeasureResult]) -> Table:
-    """List results by title, one row per measure."""
+    """List results by title, one row per measure; with error bounds where values are of cells, not of raw rows."""
+    on_cells = any(result.error_bound for result in results.values())
     rows = [
         row(
             title,
             value_text(result.value, result.unit),
+            *([bound_text(result.error_bound, result.unit)] if on_cells else []),
             interval_text(result.lower, result.upper, result.unit),
             value_text(result.null_mean, result.unit),
             value_text(result.null_q95, result.unit),
@@ -248,7 +255,8 @@ def measures_table(results: Mapping[str, MeasureResult]) -> Table:
         )
         for title, result in results.items()
     ]
-    return Table(_MEASURE_COLUMNS, rows, narrow_caption=_CHANCE)
+    columns = [column for column in _MEASURE_COLUMNS if on_cells or column.heading != _ERROR_BOUND]
+    return Table(columns, rows, narrow_caption=_CHANCE)
 
 
 def _leading_measure(reports: Iterable[Report]) -> str:
@@ -264,6 +272,21 @@ def _short(result: MeasureResult | None) -> tuple[str, str, str]:
     unit = result.unit
     interval = interval_text(result.lower, result.upper, unit)
     return value_text(result.value, unit), interval, value_text(result.null_q95, unit)
+
+
+def groups_view(findings: GroupFindings) -> View:
+    """Build the view of reports by columns and spans of time."""
+    reports = [report for _, report in findings.result.groups]
+    by = " and ".join(map(plain, findings.result.by))
+    table = segments_table(reports)
+    more = max(0, len(reports) - _MAX_GROUPS)
+    caption = f"and {more:,} more, which --json, --html and --output list" if more else ""
+    table = table._replace(caption=caption, max_rows=len(reports) - more)
+    lead = Lead(segments_sentence(reports) if reports else "There are no rows.")
+    section = Section(f"Reports by {by}", table=table if reports else None)
+    return View(
+        f"Calibration of {plain(findings.name)} by {by}", lead, [section], findings.notes, findings.cautions, _READING
+    )
 
 
 def segments_table(segments: Sequence[SegmentReport]) -> Table:

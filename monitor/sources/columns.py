@@ -84,6 +84,8 @@ class Faults:
         self._requirement = requirement
         self._hint = hint
         self._rows: list[NDArray[np.intp]] = []
+        self._first: int | None = None
+        self._forgotten = 0
         self._value: object = None
         self._smallest, self._largest = math.inf, -math.inf
 
@@ -92,8 +94,9 @@ class Faults:
         at = np.flatnonzero(bad)
         if not at.size:
             return
-        if not self._rows:
+        if self._first is None:
             self._value = array[int(at[0])].as_py()
+            self._first = int(at[0]) + rows_before
         self._rows.append(at + rows_before)
         if self._hint is not None:
             numbers = _floats(array.take(pa.array(at)))
@@ -101,32 +104,47 @@ class Faults:
             self._largest = max(self._largest, float(np.nanmax(numbers, initial=-math.inf)))
 
     def __bool__(self) -> bool:
-        return bool(self._rows)
+        return self._first is not None
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        """Rows with a bad value, ascending, counted from 0."""
+        """Rows with a bad value, ascending, counted from 0; but for those of pieces that were forgotten."""
         return np.concatenate(self._rows) if self._rows else np.zeros(0, np.intp)
+
+    @property
+    def count(self) -> int:
+        """How many there are, those of forgotten pieces too."""
+        return self._forgotten + self.rows.size
+
+    def forget(self) -> None:
+        """Keep no rows of the pieces so far, but their number."""
+        self._forgotten += self.rows.size
+        self._rows.clear()
+
+    @property
+    def refused(self) -> bool:
+        """Whether there are any that are not to be left out."""
+        return self._first is not None and not self.place.skip
 
     def check(self) -> None:
         """Raise InputError if there are any, unless their rows are to be left out."""
-        if not self._rows or self.place.skip:
+        if self._first is None or self.place.skip:
             return
-        where = f"{self.place.column}, {self.place.describe_row(int(self._rows[0][0]) + 1)}"
+        where = f"{self.place.column}, {self.place.describe_row(self._first + 1)}"
         # If all rows have one cause, leaving them out would be the wrong advice.
         advice = self._advice() or self.place.alternative
         raise InputError(
-            f"{where}: {self._requirement}, got {self._got()} ({_such_rows(self.rows.size)}); correct or remove them"
+            f"{where}: {self._requirement}, got {self._got()} ({_such_rows(self.count)}); correct or remove them"
             f"{advice}"
         )
 
     def summary(self) -> str:
         """How many rows are left out because of them, and where the first is."""
-        count = self.rows.size
+        count, first = self.count, self._first or 0
         column = self.place.column.partition(": ")[2]
         return (
             f"{count:,} {'row' if count == 1 else 'rows'} left out: {column}: {self._requirement}; the first is "
-            f"{self.place.describe_row(int(self._rows[0][0]) + 1)}, got {self._got()}"
+            f"{self.place.describe_row(first + 1)}, got {self._got()}"
         )
 
     def _got(self) -> str:
@@ -192,8 +210,21 @@ class Column(Builder):
         InputError
             Some are missing, or do not meet the requirement.
         """
+        self.check()
+        return self.take()
+
+    def check(self) -> None:
+        """Raise InputError if values are missing or do not meet the requirement."""
         self.faults.check()
-        return joined(self._pieces, self.dtype)
+
+    def take(self) -> Any:
+        """The values of the pieces so far, whatever they are, shape (n,), which are forgotten."""
+        pieces, self._pieces = self._pieces, []
+        return joined(pieces, self.dtype)
+
+    def drop(self) -> None:
+        """Forget the values of the pieces so far."""
+        self._pieces = []
 
 
 class NumberKind(NamedTuple):
@@ -250,12 +281,14 @@ class Outcomes(Column):
     def __init__(self, place: Place, positive: str | None = None) -> None:
         super().__init__(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)", self._hint)
         self._positive = positive
+        self._has_positives = False
         self._spellings: dict[str, int] = {}
 
     def _convert(self, array: pa.Array) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
         codes, values = encoded(array)
         # The last entry is for an empty field, whose code is -1.
         outcome = np.array([self._outcome(value) for value in values] + [UNLABELLED], np.int8)[codes]
+        self._has_positives = self._has_positives or bool((outcome == 1).any())
         return outcome, outcome < UNLABELLED
 
     def _outcome(self, value: object) -> int:
@@ -284,21 +317,14 @@ class Outcomes(Column):
             return None
         return f"outcome {self._listed((1,))} is 1, and {self._listed((0,)) or 'any other'} is 0"
 
-    def finish(self) -> NDArray[np.int8]:
-        """All of them, shape (n,): 1, 0, or -1 where there is none.
-
-        Raises
-        ------
-        InputError
-            Some are neither, or none is the positive value.
-        """
-        outcome: NDArray[np.int8] = super().finish()
-        if self._positive is not None and outcome.size and not (outcome == 1).any():
+    def check(self) -> None:
+        """Raise InputError if some are neither 1 nor 0, or none is the positive value."""
+        super().check()
+        if self._positive is not None and self._rows and not self._has_positives:
             column = self.faults.place.column
             raise InputError(
                 f"{column}: no outcome is {self._positive!r}, as --positive has it; there are {self._listed()}"
             )
-        return outcome
 
 
 class Times(Column):
@@ -307,24 +333,33 @@ class Times(Column):
     def __init__(self, place: Place) -> None:
         super().__init__(place, "time must be RFC 3339 or milliseconds since the epoch")
         self._numbers_only = True
+        self._taken = False
         self.seconds = False
-        """Whether the numbers count seconds; set by :meth:`finish`."""
+        """Whether the numbers count seconds: decided by the pieces that were taken first."""
 
     def _convert(self, array: pa.Array) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         numbers, values = _times(array)
         self._numbers_only &= numbers
         return values, np.isnan(values)
 
-    def finish(self) -> NDArray[np.int64]:
-        """All of them, shape (n,), milliseconds since the epoch; 0 for a bad one in a row that is left out.
+    def take(self) -> NDArray[np.int64]:
+        """Those of the pieces so far, shape (n,), milliseconds since the epoch; 0 for a bad one.
 
         Raises
         ------
         InputError
-            Some are missing or not times.
+            Numbers taken for seconds are followed by others.
         """
-        values: NDArray[np.float64] = np.nan_to_num(super().finish())
-        self.seconds = self._numbers_only and values.size > 0 and bool(values.max() < _OLDEST_MS)
+        values: NDArray[np.float64] = np.nan_to_num(super().take())
+        if values.size:
+            seconds = self._numbers_only and bool(values.max() < _OLDEST_MS)
+            if self._taken and self.seconds and not seconds:
+                raise InputError(
+                    f"{self.faults.place.column}: times begin as seconds since the epoch, and later ones are no such "
+                    "seconds; write all of them in one unit"
+                )
+            self.seconds = self.seconds if self._taken else seconds
+            self._taken = True
         if self.seconds:
             values *= 1000.0
         return np.floor(values).astype(np.int64)
@@ -387,8 +422,9 @@ class Codes(Builder):
         return -1 if text is None else self.texts.setdefault(text, len(self.texts))
 
     def finish(self) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-        """Code of each row, shape (n,); and the texts by code."""
-        return joined(self._pieces, np.int32), tuple(self.texts)
+        """Code of each row of the pieces so far, shape (n,), which are forgotten; and the texts by code."""
+        pieces, self._pieces = self._pieces, []
+        return joined(pieces, np.int32), tuple(self.texts)
 
 
 class Segments(Codes):

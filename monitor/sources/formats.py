@@ -1,23 +1,25 @@
 """Tables in files (CSV, Parquet, JSON lines; read piece by piece so that memory does not grow) and in memory."""
 
 import csv
-import gzip
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from monitor.errors import InputError
 from monitor.scores.arguments import require_same_index
+from monitor.sources.row_filter import RowFilter
+from monitor.sources.stored_files import RemoteFile, StoredFile, open_bytes
 
 _ROWS: Final = 1 << 16
 _MEMORY_ROWS: Final = 1 << 20
@@ -43,14 +45,21 @@ class TableFile(ABC):
     ----------
     name
         What messages call it.
+    share
+        Share of it that has been read, in [0, 1]; None where that is unknown.
     """
 
-    def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
+    share: float | None = None
+
+    def __init__(self, path: StoredFile, *, skip_bad_rows: bool = False) -> None:
         self.name = str(path)
         self._path = path
         self._skips = skip_bad_rows
         self._unread: dict[int, str] = {}
         """Row or line that is left out -> why it could not be read."""
+
+    def __str__(self) -> str:
+        return self.name
 
     @abstractmethod
     def names(self) -> list[str]:
@@ -59,6 +68,14 @@ class TableFile(ABC):
     @abstractmethod
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, piece by piece, in the types that they have."""
+
+    def filtered_pieces(self, columns: Sequence[str], where: RowFilter) -> Pieces:
+        """The rows of these columns that meet a condition, on these columns or others."""
+        names = list(dict.fromkeys((*columns, *where.columns)))
+        for arrays in self.pieces(names):
+            kept = where.keep(pa.Table.from_arrays(list(arrays), names)).combine_chunks()
+            for batch in kept.to_batches():
+                yield [batch.column(name) for name in columns]
 
     def place(self, row: int) -> str:
         """How a person finds a row, counted from 1: the line of a text file, as editors count, header included."""
@@ -78,7 +95,7 @@ def first_repeated(names: Sequence[str]) -> str | None:
 class CsvFile(TableFile):
     """Comma-separated values, or another separator that the header shows; every value is read as text."""
 
-    def __init__(self, path: Path, *, skip_bad_rows: bool = False) -> None:
+    def __init__(self, path: StoredFile, *, skip_bad_rows: bool = False) -> None:
         super().__init__(path, skip_bad_rows=skip_bad_rows)
         with open_bytes(path) as file:
             header = next((line for line in file if line.strip()), b"")
@@ -141,7 +158,7 @@ class CsvFile(TableFile):
 
     def _open(self, convert: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader:
         return pa_csv.open_csv(
-            str(self._path),
+            open_bytes(self._path) if isinstance(self._path, RemoteFile) else str(self._path),
             # One thread, because only then does Arrow say in which row a line has too many fields.
             read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
             parse_options=pa_csv.ParseOptions(
@@ -156,14 +173,32 @@ class ParquetFile(TableFile):
 
     def names(self) -> list[str]:
         """The columns of its schema."""
-        names: list[str] = pq.read_schema(self._path).names
+        with pq.ParquetFile(self._opened()) as file:
+            names: list[str] = file.schema_arrow.names
         return names
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the types that they have."""
-        with pq.ParquetFile(self._path) as file:
+        with pq.ParquetFile(self._opened()) as file:
+            done, rows = 0, max(file.metadata.num_rows, 1)
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(columns))):
+                done += len(batch)
+                self.share = done / rows
                 yield [batch.column(name) for name in columns]
+
+    def filtered_pieces(self, columns: Sequence[str], where: RowFilter) -> Pieces:
+        """The rows of these columns that meet a condition; row groups without such rows are not read."""
+        import pyarrow.dataset as pa_dataset  # noqa: PLC0415 - it loads pandas, where that is installed
+
+        file = self._path if isinstance(self._path, RemoteFile) else RemoteFile(pa_fs.LocalFileSystem(), self.name, "")
+        fragment = pa_dataset.ParquetFileFormat().make_fragment(file.path, file.filesystem)
+        condition = where.expression(fragment.physical_schema)
+        names = list(dict.fromkeys(columns))
+        for batch in fragment.to_batches(columns=names, filter=condition, batch_size=_ROWS, batch_readahead=2):
+            yield [batch.column(name) for name in columns]
+
+    def _opened(self) -> Any:
+        return self._path.open() if isinstance(self._path, RemoteFile) else self._path
 
 
 class JsonLinesFile(TableFile):
@@ -240,9 +275,6 @@ class MemoryTable(TableFile):
 
     name = "the table"
 
-    def __str__(self) -> str:
-        return self.name
-
     def names(self) -> list[str]:
         """The names of its columns, as text."""
         return list(self._by_text)
@@ -283,7 +315,14 @@ def is_table(data: object) -> bool:
     return _column_names(data) is not None
 
 
-def open_table(path: Path, *, skip_bad_rows: bool = False) -> TableFile:
+def table_bytes(table: pa.Table, path: Path) -> bytes:
+    """A table as a file: Parquet if its name ends so, CSV otherwise."""
+    target = io.BytesIO()
+    (pq.write_table if path.suffix.lower() == ".parquet" else pa_csv.write_csv)(table, target)
+    return target.getvalue()
+
+
+def open_table(path: StoredFile, *, skip_bad_rows: bool = False) -> TableFile:
     """The table in a file, whose format follows from the ending of its name.
 
     Parameters
@@ -304,7 +343,7 @@ def open_table(path: Path, *, skip_bad_rows: bool = False) -> TableFile:
     return file_class(path, skip_bad_rows=skip_bad_rows)
 
 
-def format_of(path: Path) -> Callable[..., TableFile]:
+def format_of(path: StoredFile) -> Callable[..., TableFile]:
     """The class of a file's format, by the ending of its name.
 
     Raises
@@ -320,13 +359,6 @@ def format_of(path: Path) -> Callable[..., TableFile]:
             f"{path}: files ending in {', '.join(_FORMATS)} are read (text also with .gz behind); rename or convert it"
         )
     return file_class
-
-
-def open_bytes(path: Path) -> IO[bytes]:
-    """The bytes of a file, unpacked if its name ends in .gz."""
-    if path.suffix.lower() == ".gz":
-        return gzip.open(path, "rb")  # type: ignore[return-value]  # a GzipFile reads like any file
-    return path.open("rb")
 
 
 def _arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:

@@ -29,6 +29,8 @@ from monitor.sources.columns import (
     UNLABELLED,
     WEIGHT,
     Builder,
+    Column,
+    Faults,
     Ids,
     Numbers,
     Outcomes,
@@ -37,7 +39,7 @@ from monitor.sources.columns import (
     Times,
     Values,
 )
-from monitor.sources.formats import MemoryTable, TableFile, first_repeated, open_table
+from monitor.sources.formats import TableFile, first_repeated, open_table
 
 PREDICTION_NAMES: Final = (
     *("p", "prediction", "predictions", "score", "proba", "probability", "prob", "y_prob", "y_proba", "y_score"),
@@ -49,6 +51,14 @@ TIME_NAMES: Final = ("ts", "time", "timestamp", "event_time", "prediction_time",
 
 FEW: Final = 50
 """With fewer outcomes, a report says that it is uncertain."""
+
+_PART_ROWS: Final = 300_000
+"""Rows of each table but the first, where there are several."""
+
+_PROCESS_BYTES: Final = 350e6
+_ROW_BYTES: Final = 200.0
+_COLUMN_BYTES: Final = 16.0
+"""What a report takes at its peak, as measured: the process, a row with prediction and outcome, any further column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +158,29 @@ class EventTable:
 
 
 def read_table(
-    path: str | Path | MemoryTable,
+    source: str | Path | TableFile, *, progress: Callable[[int], None] | None = None, **columns: Any
+) -> EventTable:
+    """Read all rows of a table: see :class:`TableReading`.
+
+    Parameters
+    ----------
+    source, columns
+        As of :func:`open_reading`.
+    progress
+        Called with the number of rows read so far, after every piece.
+
+    Raises
+    ------
+    InputError
+        As of :func:`open_reading`; or values are bad: names the file, the column, the first such line (of Parquet,
+        row) and its value, and how many there are.
+    """
+    (table,) = open_reading(source, **columns).tables(progress)
+    return table
+
+
+def open_reading(
+    source: str | Path | TableFile,
     *,
     prediction: str | Sequence[str] | None = None,
     outcome: str | None = None,
@@ -163,17 +195,13 @@ def read_table(
     logits: bool = False,
     skip_bad_rows: bool = False,
     labelled: bool = True,
-    progress: Callable[[int], None] | None = None,
-) -> EventTable:
-    """Read a CSV, Parquet or JSON lines file: .csv, .tsv, .parquet, .pq, .jsonl, .ndjson, .json; text also with .gz.
-
-    The file is read piece by piece: memory holds 9 bytes a row, 8 more with times and for each further number, and 4
-    more a segment column, and for a moment twice the largest of these; ids and values are held as they are.
+) -> "TableReading":
+    """Find the columns of a table: a file (.csv, .tsv, .parquet, .pq, .jsonl, .ndjson, .json; text also with .gz), etc.
 
     Parameters
     ----------
-    path
-        The file, or a table in memory.
+    source
+        The file, or a table that is open.
     prediction
         Column with P(y = 1): a number from 0 to 1 in every row. Guessed by its name if left out. For many
         classes, several columns, one a class, or one column of lists: rows must add up to 1.
@@ -203,23 +231,21 @@ def read_table(
         Whether rows with a bad value are left out, with a caution for each kind of them.
     labelled
         Whether columns of outcomes and times are guessed if not named.
-    progress
-        Called with the number of rows read so far, after every piece.
 
     Raises
     ------
     InputError
-        The file cannot be read, a column is not there, or values are bad: names the file, the column, the first such
-        line (of Parquet, row) and its value, and how many there are.
+        The file cannot be read, or a column is not there.
     """
-    file = path if isinstance(path, MemoryTable) else Path(path)
+    file = source if isinstance(source, TableFile) else Path(source)
+    title = file.name if isinstance(file, TableFile) else str(file)
     several = () if prediction is None else (prediction,) if isinstance(prediction, str) else tuple(prediction)
-    with _naming(file):
-        source = file if isinstance(file, MemoryTable) else open_table(file, skip_bad_rows=skip_bad_rows)
-        names = source.names()
+    with _naming(title):
+        table = file if isinstance(file, TableFile) else open_table(file, skip_bad_rows=skip_bad_rows)
+        names = table.names()
         segment_columns = tuple(dict.fromkeys(part for name in segments for part in crossed_columns(name, names)))
         single = [name for name in (outcome, time, weight, ids) if name]
-        header = _Header(file, names, {*several, *segment_columns, *features, *values, *single})
+        header = _Header(title, names, {*several, *segment_columns, *features, *values, *single})
         for role, columns_of_role in (("segment", segment_columns), ("feature", features), ("feature", values)):
             for name in columns_of_role:
                 header.require(role, name)
@@ -238,15 +264,15 @@ def read_table(
             others = (name for name in names if name not in with_role)
             columns = columns._replace(values=tuple(dict.fromkeys((*values, *others))))
         alternative = ", or add --skip-bad-rows" if labelled else ""
-        return _Reading(
-            source,
+        return TableReading(
+            table,
             columns,
             header.notes,
-            lambda column: Place(f"{file}: column {column!r}", source.place, skip_bad_rows, alternative),
+            lambda column: Place(f"{title}: column {column!r}", table.place, skip_bad_rows, alternative),
             positive=positive,
             logits=logits,
             time_guessed=time is None,
-        ).read(progress)
+        )
 
 
 def crossed_columns(name: str, columns: Container[str]) -> tuple[str, ...]:
@@ -275,7 +301,7 @@ class _Columns(NamedTuple):
 class _Header:
     """Finds the columns: the named ones, or those with the most specific usual names."""
 
-    def __init__(self, path: Path | MemoryTable, names: Sequence[str], used: set[str]) -> None:
+    def __init__(self, path: str, names: Sequence[str], used: set[str]) -> None:
         self._path = path
         self._names = names
         self._used = used
@@ -326,8 +352,12 @@ class _Header:
 _B = TypeVar("_B", bound=Builder)
 
 
-class _Reading:
-    """Reads the columns of one table. One column may have several roles."""
+class TableReading:
+    """Reads the columns of one table. One column may have several roles.
+
+    The table is read piece by piece: memory holds 9 bytes a row, 8 more with times and for each further number, and 4
+    more a segment column, and for a moment twice the largest of these; ids and values are held as they are.
+    """
 
     def __init__(
         self,
@@ -346,6 +376,10 @@ class _Reading:
         self._positive = positive
         self._time_guessed = time_guessed
         self._builders: list[tuple[str, Builder]] = []
+        self._taken = self._bad = 0
+        """Rows of the tables so far, and those of them with a bad value."""
+        self.is_large = False
+        """Whether there are more rows than one table may have."""
         names = columns.names()
         pieces = (dict(zip(names, arrays, strict=True)) for arrays in source.pieces(names))
         first = next(pieces, None)
@@ -380,26 +414,105 @@ class _Reading:
             self._builders.append((name, builder))
         return builder
 
-    def read(self, progress: Callable[[int], None] | None) -> EventTable:
-        """Read all rows."""
-        rows = 0
-        for piece in self._pieces:
-            for name, builder in self._builders:
-                builder.add(piece[name])
-            rows += len(next(iter(piece.values())))
-            if progress is not None:
-                progress(rows)
-        return self._table()
+    @property
+    def share(self) -> float | None:
+        """Share of the table that has been read; None where that is unknown."""
+        return self._source.share
 
-    def _table(self) -> EventTable:
+    def tables(
+        self, progress: Callable[[int], None] | None = None, *, max_rows: int | None = None
+    ) -> Iterator[EventTable]:
+        """Read all rows: as one table, or as several of some 300,000 rows if there are more than ``max_rows``.
+
+        Of several tables, the first has up to ``max_rows`` rows, codes of segments are of the same values throughout
+        (a later table may have more values), and notes and cautions are left out: :meth:`lines` has those of all.
+
+        Parameters
+        ----------
+        progress
+            Called with the number of rows read so far, after every piece.
+        max_rows
+            Rows of one table; any number if left out.
+
+        Raises
+        ------
+        InputError
+            The table cannot be read, or values are bad: names the file, the column, the first such line (of Parquet,
+            row) and its value, and how many there are. Or there are more rows, and columns of which no part can be
+            measured alone.
+        """
+        with _naming(self._source.name):
+            rows = held = 0
+            for piece in self._pieces:
+                size = len(next(iter(piece.values())))
+                if not self.is_large and max_rows is not None and rows + size > max_rows:
+                    self._require_countable(max_rows)
+                    self.is_large = True
+                    yield from self._part()
+                    held = 0
+                for name, builder in self._builders:
+                    builder.add(piece[name])
+                rows, held = rows + size, held + size
+                if progress is not None:
+                    progress(rows)
+                if self.is_large and held >= _PART_ROWS:
+                    yield from self._part()
+                    held = 0
+            if not self.is_large:
+                yield self._whole()
+                return
+            yield from self._part()
+            for builder in self._checked():
+                if isinstance(builder, Column):
+                    builder.check()
+
+    def max_rows(self, memory: float) -> int:
+        """Number of rows whose report takes so many bytes."""
+        others = len(self._columns.names()) - 2
+        return max(0, int((memory - _PROCESS_BYTES) / (_ROW_BYTES + _COLUMN_BYTES * max(others, 0))))
+
+    def lines(self) -> tuple[list[str], list[str]]:
+        """What was assumed, and how many rows were left out and why, once all tables were read.
+
+        Raises
+        ------
+        InputError
+            Every row is left out.
+        """
+        notes = [*self._notes]
+        if isinstance(self._outcomes, Outcomes) and self._outcomes.note is not None:
+            notes.append(self._outcomes.note)
+        name = self._columns.time
+        unit = ", taken as seconds since the epoch" if self._times.seconds else ""
+        if name is not None and self._leaves_times_out:
+            notes.append(f"column {name!r} holds values that are not times, so it is left out")
+        elif name is not None and (self._time_guessed or unit):
+            notes.append(f"time read from column {name!r}{unit}")
+        return notes, self._left_out()
+
+    def _whole(self) -> EventTable:
         """The table of all pieces."""
+        rows = self._rows(whole=True)
+        table = self._without_bad_rows(rows)
+        self._taken = len(rows)
+        notes, left_out = self.lines()
+        return replace(table, notes=tuple(notes), cautions=(*left_out, *cautions_of(TableSummary.of(table))))
+
+    def _rows(self, *, whole: bool) -> EventTable:
+        """The rows of the pieces since the last table, with bad values in those that are to be left out.
+
+        If they are the ``whole``, bad values that are not to be left out are refused.
+        """
         columns = self._columns
-        prediction = self._scores.finish()
+
+        def values(builder: Any) -> Any:
+            return builder.finish() if whole else builder.take()
+
+        prediction = values(self._scores)
         outcome: NDArray[np.int8] | NDArray[np.int64]
         classes: tuple[str, ...] = ()
         if isinstance(self._outcomes, Outcomes):
-            outcome = self._outcomes.finish()
-            self._notes += [] if self._outcomes.note is None else [self._outcomes.note]
+            outcome = values(self._outcomes)
         elif self._positive is not None:
             raise InputError(
                 f"{self._source.name}: --positive is for predictions P(y = 1), and these are of many classes"
@@ -411,54 +524,85 @@ class _Reading:
             classes = class_names(several) if several else tuple(str(number) for number in range(count))
         if columns.outcome is None:
             outcome = np.full(prediction.shape[0], UNLABELLED, outcome.dtype)
-        table = EventTable(
+        times = None
+        if not self._leaves_times_out:
+            times = values(self._times)
+        elif columns.time is not None:
+            self._times.drop()
+        return EventTable(
             prediction=prediction,
             outcome=outcome,
-            time_ms=self._time_ms(),
+            time_ms=times,
             segments={name: SegmentColumn(*builder.finish()) for name, builder in self._segments.items()},
-            weight=None if columns.weight is None else self._weights.finish(),
-            ids=None if columns.ids is None else self._ids.finish(),
-            features=np.column_stack([builder.finish() for builder in self._features]) if self._features else None,
-            notes=tuple(self._notes),
+            weight=None if columns.weight is None else values(self._weights),
+            ids=None if columns.ids is None else values(self._ids),
+            features=np.column_stack([values(builder) for builder in self._features]) if self._features else None,
             classes=classes,
             prediction_columns=columns.predictions,
             values={name: _value_column(builder) for name, builder in self._values.items()},
         )
-        table, skipped = self._without_bad_rows(table)
-        return replace(table, cautions=(*skipped, *_cautions(table.prediction, table.outcome)))
 
-    def _without_bad_rows(self, table: EventTable) -> tuple[EventTable, list[str]]:
-        """The table without rows that have a bad value, and a line for each kind of bad row."""
-        unread, why = self._source.unread
-        # A guessed time column with bad values has been left out.
-        times = [] if self._time_guessed else [self._times]
-        checked = (self._scores, self._outcomes, *times, self._weights, self._ids, *self._features)
-        faults = [fault for builder in checked for fault in builder.all_faults if fault]
-        if not (faults or unread):
-            return table, []
-        bad = np.unique(np.concatenate([np.zeros(0, np.intp), *(fault.rows for fault in faults)]))
+    def _part(self) -> Iterator[EventTable]:
+        """The table of the pieces since the last one; none once there is a value that is refused in the end."""
+        table = self._rows(whole=False)
+        if not any(fault.refused for fault in self._faults()):
+            yield self._without_bad_rows(table)
+        for fault in self._faults():
+            fault.forget()
+        self._taken += len(table)
+
+    def _without_bad_rows(self, table: EventTable) -> EventTable:
+        """The table without rows that have a bad value."""
+        faults = self._faults()
+        bad = np.unique(np.concatenate([np.zeros(0, np.intp), *(fault.rows for fault in faults)])) - self._taken
+        self._bad += bad.size
+        if not bad.size:
+            return table
         keep = np.ones(len(table), np.bool_)
         keep[bad] = False
-        if not keep.any():
+        return table.select(keep)
+
+    def _left_out(self) -> list[str]:
+        """A line for each kind of row that was left out."""
+        unread, why = self._source.unread
+        faults = self._faults()
+        if not (faults or unread):
+            return []
+        if self._bad == self._taken and faults:
             raise InputError(f"{self._source.name}: no row is left without a bad value: {faults[0].summary()}")
-        left_out, rows = bad.size + unread, len(table) + unread
+        left_out, rows = self._bad + unread, self._taken + unread
         lines = [f"{left_out:,} of {rows:,} rows are left out, which --skip-bad-rows asks for"]
         if unread:
             lines.append(f"{unread:,} {'row' if unread == 1 else 'rows'} left out: {why}")
-        return table.select(keep), [*lines, *(fault.summary() for fault in faults)]
+        return [*lines, *(fault.summary() for fault in faults)]
 
-    def _time_ms(self) -> NDArray[np.int64] | None:
+    def _checked(self) -> Iterator[Any]:
+        """The columns whose values must meet a requirement."""
+        # A guessed time column with bad values is left out.
+        times = [] if self._time_guessed else [self._times]
+        yield from (self._scores, self._outcomes, *times, self._weights, self._ids, *self._features)
+
+    def _faults(self) -> list[Faults]:
+        return [fault for builder in self._checked() for fault in builder.all_faults if fault]
+
+    @property
+    def _leaves_times_out(self) -> bool:
+        return self._columns.time is None or (self._time_guessed and bool(self._times.faults))
+
+    def _require_countable(self, rows: int) -> None:
+        """Raise InputError if the columns include some of which parts of the rows cannot be measured alone."""
         columns = self._columns
-        if columns.time is None:
-            return None
-        if self._time_guessed and self._times.faults:
-            self._notes.append(f"column {columns.time!r} holds values that are not times, so it is left out")
-            return None
-        time_ms = self._times.finish()
-        unit = ", taken as seconds since the epoch" if self._times.seconds else ""
-        if self._time_guessed or unit:
-            self._notes.append(f"time read from column {columns.time!r}{unit}")
-        return time_ms
+        roles = {
+            "predictions of many classes": not isinstance(self._scores, Numbers),
+            "--weight": columns.weight is not None,
+            "--id": columns.ids is not None,
+            "--feature, and the search for segments,": bool(columns.features or columns.values),
+        }
+        for role in (role for role, used in roles.items() if used):
+            raise InputError(
+                f"{self._source.name}: has more than {rows:,} rows, the most that --memory has room for, and {role} "
+                "need all rows at once: choose fewer rows with --where, or give more --memory"
+            )
 
 
 def _value_column(builder: Values) -> NDArray[np.float64] | SegmentColumn:
@@ -466,22 +610,46 @@ def _value_column(builder: Values) -> NDArray[np.float64] | SegmentColumn:
     return SegmentColumn(*column) if isinstance(column, tuple) else column
 
 
-def _cautions(prediction: NDArray[np.float64], outcome: NDArray[np.int8] | NDArray[np.int64]) -> Iterator[str]:
-    """Reasons for caution about a report of these rows."""
-    if not len(prediction):
+class TableSummary(NamedTuple):
+    """What cautions depend on."""
+
+    rows: int
+    one_prediction: str | None
+    """The prediction of all rows, in words, where there are several and all have the same."""
+    ends_only: bool
+    """Whether every prediction is 0 or 1."""
+    labelled: int
+    one_outcome: int | None
+    """The outcome that all rows with an outcome have."""
+
+    @classmethod
+    def of(cls, table: EventTable) -> "TableSummary":
+        """Summarise the rows of a table."""
+        prediction, labels = table.prediction, table.outcome[table.outcome >= 0]
+        constant = len(table) > 1 and bool((prediction == prediction[0]).all())
+        return cls(
+            len(table),
+            (f"{prediction[0]:g}" if prediction.ndim == 1 else "the same") if constant else None,
+            len(table) > 0 and bool(((prediction == 0.0) | (prediction == 1.0)).all()),
+            labels.size,
+            int(labels[0]) if labels.size and bool((labels == labels[0]).all()) else None,
+        )
+
+
+def cautions_of(rows: TableSummary) -> Iterator[str]:
+    """Yield reasons for caution about a report of these rows."""
+    if not rows.rows:
         yield "the file has columns and no rows"
         return
-    labels = outcome[outcome >= 0]
-    if 0 < labels.size < FEW:
-        have = "prediction has" if labels.size == 1 else "predictions have"
-        yield f"only {labels.size} {have} an outcome: with so few, only large errors are significant"
-    if bool((prediction == prediction[0]).all()) and len(prediction) > 1:
-        whole = f"{prediction[0]:g}" if prediction.ndim == 1 else "the same"
-        yield f"every prediction is {whole}: a report can only show whether they are right on average"
-    elif bool(((prediction == 0.0) | (prediction == 1.0)).all()):
+    if 0 < rows.labelled < FEW:
+        have = "prediction has" if rows.labelled == 1 else "predictions have"
+        yield f"only {rows.labelled} {have} an outcome: with so few, only large errors are significant"
+    if rows.one_prediction is not None:
+        yield f"every prediction is {rows.one_prediction}: a report can only show whether they are right on average"
+    elif rows.ends_only:
         yield "every prediction is 0 or 1: are these classes, not probabilities?"
-    if labels.size and bool((labels == labels[0]).all()):
-        yield f"every outcome is {labels[0]}: are outcomes of the other kind missing?"
+    if rows.one_outcome is not None:
+        yield f"every outcome is {rows.one_outcome}: are outcomes of the other kind missing?"
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -495,7 +663,7 @@ def _hint_of_missing_header(names: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def _naming(path: Path | MemoryTable) -> Iterator[None]:
+def _naming(path: str) -> Iterator[None]:
     """Name the file in errors of reading it."""
     try:
         yield

@@ -17,6 +17,7 @@ from monitor.events.model import ALL, UNVERSIONED, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.reports.evaluation.assess import DRAWS, FILE_MINIMUM, WINDOW_DRAWS, Minimum, assess, build_report
+from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.evaluate import UNNAMED
 from monitor.reports.evaluation.files import FileReport
@@ -142,7 +143,8 @@ def report(
     result = counted.report(SeriesKey(model, UNVERSIONED, ALL), options)
     notes = ("predictions are summed on the cells of the grid: measures have an error bound",)
     findings = Findings(model, counted.scores, FileReport(result), notes, counted.cautions)
-    return DataReport.of(result, measured=Measured(ReportOptions(models=(model,)), None, findings))
+    rows = CountedRows(counted.table, (), None, notes, counted.cautions)
+    return DataReport.of(result, measured=Measured(ReportOptions(models=(model,)), rows, findings))
 
 
 class Options(NamedTuple):

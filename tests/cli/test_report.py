@@ -42,7 +42,7 @@ def test_a_table_gives_the_report_of_the_library(tmp_path: Path, table: pa.Table
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     expected = evaluate(table["score"], table["label"], seed=0, model="churn").to_dict()
-    assert found == {**expected, "notes": found["notes"]}
+    assert found == {**expected, "measured_on": "rows", "notes": found["notes"]}
     assert found["measures"]["tce"]["unit"] == "percent"
     assert found["notes"][0] == "prediction read from column 'score'"
 
@@ -422,8 +422,9 @@ def test_too_little_to_say_much_is_said(tmp_path: Path) -> None:
     ]
 
 
-def test_a_directory_is_none(tmp_path: Path) -> None:
-    assert one_error_line(inside("report", ".", cwd=tmp_path)) == ".: is a directory; name one file in it"
+def test_an_empty_directory_holds_no_table(tmp_path: Path) -> None:
+    error = one_error_line(inside("report", ".", cwd=tmp_path))
+    assert error == ".: no file is there; name a file, a folder with files, or a pattern that some match"
 
 
 def test_weights_and_a_measure_that_takes_none_are_refused(tmp_path: Path) -> None:

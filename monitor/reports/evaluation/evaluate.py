@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final, TypedDict, Unpack
+from typing import Final, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +39,7 @@ from monitor.reports.evaluation.inputs import (
     times_ms,
 )
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.scores import ClassTable, ScoreTable
+from monitor.scores import ClassTable, GridTable, ScoreTable
 from monitor.scores.arguments import require_same_index
 
 UNNAMED: Final = "unnamed"
@@ -177,17 +177,103 @@ def evaluate_binary(
     table = ScoreTable.from_events(prediction[labelled], outcome[labelled], weights)
     if table.weighted:
         _require_weighable(wanted)
-    span = None if times is None or not times.size else (int(times.min()), int(times.max()) + 1)
-    report = build_report(
-        ReportKey(SeriesKey(model, version, segment), ALL),
+    return _report(
         table,
-        assess(table, measures=wanted, minimum=minimum, draws=draws, seed=seed, progress=progress),
-        from_ms=None if span is None else span[0],
-        to_ms=None if span is None else span[1],
-        n=int(np.count_nonzero(labelled)),
-        positives=int(np.count_nonzero(outcome == 1.0)),
-        predictions=int(prediction.size),
-        emptiness=None if prediction.size else "there are no predictions",
+        wanted,
+        _Events(
+            n=int(np.count_nonzero(labelled)),
+            positives=int(np.count_nonzero(outcome == 1.0)),
+            predictions=int(prediction.size),
+            span_ms=None if times is None or not times.size else (int(times.min()), int(times.max()) + 1),
+        ),
+        SeriesKey(model, version, segment),
+        minimum=minimum,
+        draws=draws,
+        seed=seed,
+        progress=progress,
+        tolerance=tolerance,
+    )
+
+
+def evaluate_cells(
+    table: GridTable,
+    *,
+    span_ms: tuple[int, int] | None = None,
+    measures: Measures = REPORT_MEASURES,
+    minimum: Minimum = FILE_MINIMUM,
+    draws: int = DRAWS,
+    seed: int | None = None,
+    progress: Progress = no_progress,
+    tolerance: float = TOLERANCE,
+    model: str = UNNAMED,
+    version: str = UNVERSIONED,
+    segment: str = ALL,
+) -> Report:
+    """Report on predictions of two classes that were counted on the grid.
+
+    Parameters
+    ----------
+    table
+        Their cells. Values differ from those of the raw predictions by at most each measure's error bound.
+    span_ms
+        From the first prediction to after the last one, milliseconds since the epoch.
+    measures, minimum, draws, seed, progress, tolerance, model, version, segment
+        See :func:`evaluate_binary`.
+
+    Raises
+    ------
+    InputError
+        An option is wrong.
+    """
+    require_resampling(draws, seed)
+    require_tolerance(tolerance)
+    scores = table.to_scores()
+    events = _Events(table.labelled, int(scores.positives.sum()), table.predictions, span_ms)
+    return _report(
+        scores,
+        measures_by_name(measures),
+        events,
+        SeriesKey(model, version, segment),
+        minimum=minimum,
+        draws=draws,
+        seed=seed,
+        progress=progress,
+        tolerance=tolerance,
+    )
+
+
+class _Events(NamedTuple):
+    """Counts of the predictions of a report: with an outcome, with outcome 1, all; and [from, to) of their times."""
+
+    n: int
+    positives: int
+    predictions: int
+    span_ms: tuple[int, int] | None
+
+
+def _report(
+    table: ScoreTable,
+    measures: Mapping[str, Measure],
+    events: _Events,
+    series: SeriesKey,
+    *,
+    minimum: Minimum,
+    draws: int,
+    seed: int | None,
+    progress: Progress,
+    tolerance: float,
+) -> Report:
+    """Measure and diagnose a table of the predictions with an outcome."""
+    report = build_report(
+        ReportKey(series, ALL),
+        table,
+        assess(table, measures=measures, minimum=minimum, draws=draws, seed=seed, progress=progress),
+        from_ms=None if events.span_ms is None else events.span_ms[0],
+        to_ms=None if events.span_ms is None else events.span_ms[1],
+        n=events.n,
+        positives=events.positives,
+        predictions=events.predictions,
+        emptiness=None if events.predictions else "there are no predictions",
     )
     return diagnosed(report, table, draws=draws, seed=seed, tolerance=tolerance)
 

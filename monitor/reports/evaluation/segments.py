@@ -10,7 +10,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from monitor.arrays import Bools, Floats
+from monitor.arrays import Bools, Floats, Ints
 from monitor.events.model import OTHER
 from monitor.reports.evaluation.report import Report
 from monitor.sources.columns import EMPTY, MISSING_WORDS
@@ -70,7 +70,7 @@ def shortest_between(below: float, up_to: float) -> float:
     return up_to
 
 
-def quantile_ranges(values: Floats, ranges: int = QUANTILE_RANGES) -> list[Range]:
+def quantile_ranges(values: Floats, ranges: int = QUANTILE_RANGES, *, counts: Ints | None = None) -> list[Range]:
     """Ranges that cover all values, with about equally many in each.
 
     Equal values stay together, so there may be fewer and larger ranges. An end is the shortest number that separates
@@ -82,17 +82,21 @@ def quantile_ranges(values: Floats, ranges: int = QUANTILE_RANGES) -> list[Range
         Shape (n,), finite.
     ranges
         Largest number of ranges.
+    counts
+        How many rows have each value, shape (n,); 1 each if left out.
     """
-    distinct, counts = np.unique(values, return_counts=True)
+    distinct, place = np.unique(values, return_inverse=True)
     if distinct.size < 2:
         return [Range()]
-    below = np.cumsum(counts)[:-1] / values.size
+    sizes = np.bincount(place, counts)
+    total = sizes.sum()
+    below = np.cumsum(sizes)[:-1] / total
     ends = set()
     for target in np.arange(1, ranges) / ranges:
         at = int(np.argmin(np.abs(below - target)))
         first, last = at, at + 1
         # A nearby end may be a shorter number; beside a value that many rows share, it stays.
-        if counts[at : at + 2].max() <= _SLACK * values.size:
+        if sizes[at : at + 2].max() <= _SLACK * total:
             first = int(np.searchsorted(below, below[at] - _SLACK))
             last = int(np.searchsorted(below, below[at] + _SLACK, side="right"))
         ends.add(shortest_between(distinct[first], distinct[last]))
@@ -107,7 +111,7 @@ _LARGEST: Final = float(np.finfo(np.float64).max)
 
 
 def segment_columns(
-    columns: Mapping[str, SegmentColumn], wanted: Sequence[str] | None = None
+    columns: Mapping[str, SegmentColumn], wanted: Sequence[str] | None = None, *, counts: Ints | None = None
 ) -> dict[str, SegmentColumn]:
     """Put the numbers of segment columns into ranges, and cross columns.
 
@@ -117,8 +121,10 @@ def segment_columns(
         As in the file.
     wanted
         A column's name, or several joined by ``*``, which are crossed. All columns, none crossed, if left out.
+    counts
+        How many rows each row stands for, shape (n,); 1 each if left out.
     """
-    ranged = {name: in_ranges(name, column) for name, column in columns.items()}
+    ranged = {name: in_ranges(name, column, counts) for name, column in columns.items()}
     result = {}
     for name in columns if wanted is None else wanted:
         parts = crossed_columns(name, columns)
@@ -126,15 +132,15 @@ def segment_columns(
     return result
 
 
-def in_ranges(name: str, column: SegmentColumn) -> SegmentColumn:
+def in_ranges(name: str, column: SegmentColumn, counts: Ints | None = None) -> SegmentColumn:
     """Cut a column of more than 20 different numbers at quantiles; return any other as it is."""
     numbers = _numbers(column.values)
     if numbers is None:
         return column
-    return ranges_of(name, numbers[column.codes])
+    return ranges_of(name, numbers[column.codes], counts)
 
 
-def ranges_of(name: str, values: Floats) -> SegmentColumn:
+def ranges_of(name: str, values: Floats, counts: Ints | None = None) -> SegmentColumn:
     """Numbers as segments: each number if there are few, or ranges; nan is ``(empty)``.
 
     Parameters
@@ -143,6 +149,8 @@ def ranges_of(name: str, values: Floats) -> SegmentColumn:
         Name of the column.
     values
         Shape (n,).
+    counts
+        How many rows each stands for, shape (n,); 1 each if left out.
     """
     missing = np.isnan(values)
     numbers = np.clip(values[~missing], -_LARGEST, _LARGEST)
@@ -153,7 +161,7 @@ def ranges_of(name: str, values: Floats) -> SegmentColumn:
         texts = [number_text(value) for value in distinct]
         titles = [f"{name}={text}" for text in texts]
     else:
-        ranges = quantile_ranges(numbers)
+        ranges = quantile_ranges(numbers, counts=None if counts is None else counts[~missing])
         codes[~missing] = np.searchsorted([part.low for part in ranges[1:]], numbers, side="right")
         whole = are_whole(numbers)
         texts = []
@@ -294,21 +302,29 @@ def severity(report: Report) -> float:
     return result.value / result.null_q95 if result.null_q95 > 0.0 else inf if result.value > 0.0 else 0.0
 
 
-def segments_of(columns: Mapping[str, SegmentColumn]) -> Sequence[tuple[str, NDArray[np.intp]]]:
-    """List the name of each segment, such as ``column=value``, and its rows, ascending."""
+def segments_of(
+    columns: Mapping[str, SegmentColumn], *, counts: Ints | None = None
+) -> Sequence[tuple[str, NDArray[np.intp]]]:
+    """List the name of each segment, such as ``column=value``, and its rows, ascending.
+
+    ``counts`` is how many rows each row stands for: 1 if left out.
+    """
     return [
         (name, rows)
         for key, column in columns.items()
-        for name, rows in _by_name(f"{key}={OTHER}", titles_of(key, column), column)
+        for name, rows in _by_name(f"{key}={OTHER}", titles_of(key, column), column, counts)
     ]
 
 
-def _by_name(other: str, names: Sequence[str], column: SegmentColumn) -> Iterator[tuple[str, NDArray[np.intp]]]:
+def _by_name(
+    other: str, names: Sequence[str], column: SegmentColumn, counts: Ints | None
+) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """Group rows by value, under the segment's name; the rarer values together as ``other``."""
     order = np.argsort(column.codes, kind="stable")
     bounds = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
     rows = {value: order[bounds[code] : bounds[code + 1]] for code, value in enumerate(names)}
-    by_size = sorted(rows, key=lambda value: (-rows[value].size, value))
+    sizes = {value: at.size if counts is None else int(counts[at].sum()) for value, at in rows.items()}
+    by_size = sorted(rows, key=lambda value: (-sizes[value], value))
     if len(by_size) <= MAX_SEGMENT_VALUES:
         yield from rows.items()
         return

@@ -1,0 +1,260 @@
+"""Reports by columns and by spans of time: one report for each combination of values, from one pass over the rows."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import Any, Final, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from monitor.arrays import Ints, grouped
+from monitor.errors import InputError
+from monitor.measures.base import Measure
+from monitor.progress import StageProgress, no_progress
+from monitor.reports.evaluation.assess import Minimum
+from monitor.reports.evaluation.counting import GroupCounts
+from monitor.reports.evaluation.evaluate import evaluate_binary, evaluate_cells
+from monitor.reports.evaluation.files import TableOptions, outcomes_or_nan
+from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.segments import SegmentReport, rank_segments
+from monitor.sources.tables import EventTable
+
+PERIODS: Final = {"hour": "h", "day": "D", "week": "W", "month": "M"}
+"""Spans of the time column that ``--by`` names, unless a column is called so -> numpy's unit."""
+
+_WEEK_SHIFT: Final = np.timedelta64(3, "D")
+"""1970 began on a Thursday, and weeks begin on a Monday."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One combination of values.
+
+    Attributes
+    ----------
+    values
+        Column or span -> value, as text.
+    span_ms
+        [from, to) of its span of time, milliseconds since the epoch; None without one.
+    """
+
+    values: Mapping[str, str]
+    span_ms: tuple[int, int] | None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What groups are sorted by: numbers by their size, before texts."""
+        names = [name for name in self.values if self.span_ms is None or name not in PERIODS]
+        return *(_sort_key(self.values[name]) for name in names), self.span_ms or ()
+
+    @property
+    def name(self) -> str:
+        """Its name as a segment: ``model=a, day=2026-11-20``."""
+        return ", ".join(f"{name}={value}" for name, value in self.values.items())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReports:
+    """Reports by columns and spans of time.
+
+    Attributes
+    ----------
+    by
+        The columns and spans.
+    groups
+        Each combination of values with its report, in order of the values, spans of time last; p-values are corrected
+        for the number of reports.
+    """
+
+    by: tuple[str, ...]
+    groups: tuple[tuple[Group, SegmentReport], ...]
+
+    @classmethod
+    def of(cls, by: tuple[str, ...], groups: Iterable[tuple[Group, Report]]) -> "GroupReports":
+        """Sort reports by their groups, and correct p-values."""
+        pairs = sorted(((group, _in_span(group, report)) for group, report in groups), key=lambda pair: pair[0].key)
+        corrected = {id(segment.report): segment for segment in rank_segments(report for _, report in pairs)}
+        return cls(by, tuple((group, corrected[id(report)]) for group, report in pairs))
+
+    @property
+    def histories(self) -> Mapping[str, tuple[SegmentReport, ...]]:
+        """Reports of each combination of the other columns, in order of time; none without a span of time."""
+        result: dict[str, list[SegmentReport]] = {}
+        for group, report in self.groups:
+            if group.span_ms is not None:
+                rest = Group({name: value for name, value in group.values.items() if name not in PERIODS}, None)
+                result.setdefault(rest.name, []).append(report)
+        return {name: tuple(reports) for name, reports in result.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        reports = [{"by": dict(group.values), **report.to_dict()} for group, report in self.groups]
+        return {"by": list(self.by), "reports": reports}
+
+    def to_arrow(self) -> pa.Table:
+        """One row for each report: values, counts, verdict, and each measure with its interval, levels and bound."""
+        return pa.Table.from_pylist([_row(group, report) for group, report in self.groups])
+
+
+def _sort_key(text: str) -> tuple[bool, float, str]:
+    try:
+        return False, float(text), text
+    except ValueError:
+        return True, 0.0, text
+
+
+def _in_span(group: Group, report: Report) -> Report:
+    return report if group.span_ms is None else replace(report, from_ms=group.span_ms[0], to_ms=group.span_ms[1])
+
+
+_COUNTS: Final = ("n", "positives", "predictions", "prevalence", "mean_prediction", "insufficient")
+_VERDICT: Final = ("verdict", "severity", "offset", "offset_error", "slope", "slope_lower", "slope_upper")
+_RESULT: Final = ("lower", "upper", "null_mean", "null_q95", "p_value", "error_bound")
+
+
+def _row(group: Group, segment: SegmentReport) -> dict[str, Any]:
+    report, diagnosis = segment.report, segment.report.diagnosis
+    times = {
+        name: None if at is None else datetime.fromtimestamp(at / 1000, UTC)
+        for name, at in (("from", report.from_ms), ("to", report.to_ms))
+    }
+    measures: dict[str, float | None] = {}
+    for name, result in report.measures.items():
+        measures |= {name: result.value, **{f"{name}_{field}": getattr(result, field) for field in _RESULT}}
+    return {
+        **group.values,
+        "model": group.values.get("model", report.model),
+        **times,
+        **{name: getattr(report, name) for name in _COUNTS},
+        **{name: None if diagnosis is None else getattr(diagnosis, name) for name in _VERDICT},
+        "p_value": segment.p_value,
+        "q_value": segment.q_value,
+        **measures,
+    }
+
+
+class Grouping:
+    """Divides rows by columns and spans of time.
+
+    Parameters
+    ----------
+    by
+        Names of columns, and of spans (hour, day, week, month) that no column is called.
+    columns
+        Columns that the rows have as segments.
+
+    Raises
+    ------
+    InputError
+        Two spans of time are named.
+    """
+
+    def __init__(self, by: Sequence[str], columns: Sequence[str]) -> None:
+        self.by = tuple(by)
+        periods = [name for name in by if name not in columns]
+        if len(periods) > 1:
+            raise InputError(f"--by names {' and '.join(periods)}: name one span of time, the shortest")
+        self._period = next(iter(periods), None)
+        self._columns = [name for name in by if name in columns]
+
+    def codes(self, table: EventTable) -> list[Ints]:
+        """The code of each row by each column, and by the span of time; shape (n,) each.
+
+        Raises
+        ------
+        InputError
+            There are no times for a span of time.
+        """
+        codes = [table.segments[name].codes.astype(np.int64) for name in self._columns]
+        if self._period is None:
+            return codes
+        if table.time_ms is None:
+            raise InputError(f"--by {self._period} needs times: name their column with --time")
+        moments = table.time_ms.astype("M8[ms]")
+        if self._period == "week":
+            moments = moments + _WEEK_SHIFT
+        return [*codes, moments.astype(f"M8[{PERIODS[self._period]}]").astype(np.int64)]
+
+    def group(self, codes: Sequence[int], table: EventTable) -> Group:
+        """The group of these codes, with the values of a table that has them all."""
+        values = {name: table.segments[name].values[code] for name, code in zip(self._columns, codes, strict=False)}
+        if self._period is None:
+            return Group(values, None)
+        unit = PERIODS[self._period]
+        ends = np.array([codes[-1], codes[-1] + 1]).astype(f"M8[{unit}]").astype("M8[ms]")
+        if self._period == "week":
+            ends = ends - _WEEK_SHIFT
+        first, end = ends.astype(np.int64).tolist()
+        text = str(ends[0].astype({"h": "M8[m]", "M": "M8[M]"}.get(unit, "M8[D]"))).replace("T", " ")
+        return Group({**values, self._period: text}, (first, end))
+
+
+class GroupOptions(TableOptions, total=False):
+    """Options of every report: see :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`."""
+
+    measures: Mapping[str, Measure]
+    minimum: Minimum
+
+
+def report_groups(
+    table: EventTable, grouping: Grouping, *, progress: StageProgress = no_progress, **options: Unpack[GroupOptions]
+) -> GroupReports:
+    """Report on each combination of values in the rows of a table.
+
+    Parameters
+    ----------
+    table
+        At least one row.
+    grouping
+        What divides the rows.
+    progress
+        Called with the current group and the share of all that is done.
+    """
+    codes = grouping.codes(table)
+    outcome = outcomes_or_nan(table)
+    order, cuts = grouped(*codes)
+
+    def groups() -> Iterator[tuple[Group, Report]]:
+        for first, end in pairwise(cuts):
+            rows = order[first:end]
+            group = grouping.group([int(code[rows[0]]) for code in codes], table)
+            weight = None if table.weight is None else table.weight[rows]
+            progress(f"measuring {group.name}", first / order.size)
+            yield (
+                group,
+                evaluate_binary(table.prediction[rows], outcome[rows], weight=weight, segment=group.name, **options),
+            )
+
+    return GroupReports.of(grouping.by, groups())
+
+
+def report_counted_groups(
+    counts: GroupCounts,
+    table: EventTable,
+    grouping: Grouping,
+    *,
+    progress: StageProgress = no_progress,
+    **options: Unpack[GroupOptions],
+) -> GroupReports:
+    """Report on each combination of values of rows that were counted on the grid.
+
+    Parameters
+    ----------
+    counts
+        The rows of each combination.
+    table
+        The last table of rows, whose columns have all values.
+    grouping, progress, options
+        See :func:`report_groups`.
+    """
+
+    def groups() -> Iterator[tuple[Group, Report]]:
+        all_codes = counts.codes().tolist()
+        for number, (codes, cells) in enumerate(zip(all_codes, counts.tables(), strict=True)):
+            group = grouping.group(codes, table)
+            progress(f"measuring {group.name}", number / len(all_codes))
+            yield group, evaluate_cells(cells, segment=group.name, **options)
+
+    return GroupReports.of(grouping.by, groups())
