@@ -106,9 +106,8 @@ class _MeasuredResult(Result):
     def _page(self) -> bytes:
         from monitor.reports.page import report_page  # noqa: PLC0415
 
-        options, table, findings = self.measured.options, self.measured.table, self.measured.findings
         with patient_progress() as progress:
-            findings = add_picture_data(findings, options, table, progress)
+            findings = add_picture_data(self.measured.findings, self.measured.options, self.measured.table, progress)
             progress("drawing", 0.0)
             return report_page(findings)
 

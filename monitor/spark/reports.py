@@ -142,7 +142,7 @@ def report(
     options = Options(tuple(wanted), minimum, draws, seed, tolerance)
     result = counted.report(SeriesKey(model, UNVERSIONED, ALL), options)
     notes = ("predictions are summed on the cells of the grid: measures have an error bound",)
-    findings = Findings(model, counted.scores, FileReport(result), notes, counted.cautions)
+    findings = Findings(model, counted.scores, FileReport(result), notes, counted.cautions, on_grid=True)
     rows = CountedRows(counted.table, (), None, notes, counted.cautions)
     return DataReport.of(result, measured=Measured(ReportOptions(models=(model,)), rows, findings))
 
