@@ -276,7 +276,7 @@ def paths_of(settings: Settings) -> dict[str, str | None]:
         "registry.ssl_certfile": registry.ssl_certfile,
         "registry.ssl_keyfile": registry.ssl_keyfile,
         "registry.cache": registry.cache,
-        "schema_file": predictions and predictions.schema_file,
+        "schema_file": None if predictions is None else predictions.schema_file,
     }
 
 
