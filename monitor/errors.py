@@ -21,6 +21,7 @@
     ├── SourceError
     │   ├── SourceUnavailable    the broker does not answer; retried with backoff
     │   ├── SourceMisconfigured  access refused, or different partition counts; retried until it is fixed
+    │   ├── SchemaUnavailable    the schema of a message cannot be had now; its partition waits, and it is retried
     │   ├── OffsetPurged         the log no longer holds the stored offset; the policy decides
     │   └── InstanceReplaced     another process joined the group under this replica's name
     ├── StoreError
@@ -115,6 +116,10 @@ class OffsetPurged(SourceError):  # noqa: N818
 
 class SourceMisconfigured(SourceError):  # noqa: N818
     """Access is refused, or topics have different numbers of partitions. Retried until it is fixed."""
+
+
+class SchemaUnavailable(SourceError):  # noqa: N818
+    """The schema that a message was written with cannot be had now. Its partition waits; retried with backoff."""
 
 
 class InstanceReplaced(SourceError):  # noqa: N818

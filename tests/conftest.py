@@ -8,6 +8,7 @@ from hypothesis import settings
 
 from tests.real.kafka import KafkaBroker
 from tests.real.postgres import PostgresServer
+from tests.real.registry import SchemaRegistryServer
 
 # The same examples in every run, and no deadline: the first call of a compiled loop loads or compiles it.
 settings.register_profile("reproducible", deadline=None, derandomize=True)
@@ -27,6 +28,13 @@ def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBrok
     """A running Kafka broker. Use topics and groups of your own; who stops it starts it again."""
     with KafkaBroker(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistryServer]:
+    """A running schema registry. Use subjects of your own; who stops it starts it again."""
+    with SchemaRegistryServer(tmp_path_factory.mktemp("registry")) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -55,7 +55,7 @@ def _plain(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
             # Names may stand in one line with commas between them, or be numbers, as those of classes.
             kept["type"] = ["array", "string", "integer"]
             kept["items"] = {"type": ["string", "number"]}
-    if node.get("type") == "object":
+    if "object" in (node.get("type", ""), *node.get("type", ())):
         kept["additionalProperties"] = False
         if "properties" in node:
             kept["properties"] = {key: _plain(each, definitions) for key, each in node["properties"].items()}

@@ -51,12 +51,12 @@ the section that they are in.
 {{- if and (not .Values.store.existingSecret) (hasPrefix "sqlite" $url) -}}true{{- end -}}
 {{- end -}}
 
-{{/* Topics that are read, as a list below `topics`: as TopicSettings.named has them. */}}
+{{/* Topics that are read, as a list below `topics`: as TopicSettings.read has them. */}}
 {{- define "monitor.topics" -}}
 {{- $named := default dict .Values.config.source.topics -}}
 {{- $topics := list -}}
 {{- range $kind := list "predictions" "outcomes" "labelled" "events" -}}
-{{- with get $named $kind }}{{ $topics = append $topics . }}{{ end -}}
+{{- with get $named $kind }}{{ $topics = append $topics (ternary . (get (ternary (dict) . (kindIs "string" .)) "name") (kindIs "string" .)) }}{{ end -}}
 {{- end -}}
 {{- toYaml (dict "topics" (default (list "calibration-events") $topics)) -}}
 {{- end -}}

@@ -14,13 +14,16 @@ from monitor.alarms.shocks import Shocks
 from monitor.alarms.watcher import Watcher
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
-from monitor.app.settings.model import KafkaSettings
+from monitor.app.settings.model import KafkaSettings, RegistrySettings
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
 from monitor.clock import Clock
 from monitor.durations import to_ms
+from monitor.errors import SettingsError
 from monitor.events.codec import Decoder
-from monitor.events.formats.base import Rules
+from monitor.events.formats import load_schema_formats
+from monitor.events.formats.base import Format, Rules
 from monitor.events.model import DeadLetter, Kind, ModelPolicy
+from monitor.events.schemas import Framed, Schema, Unframed
 from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
@@ -31,6 +34,7 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
+from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
 from monitor.store.address import expand_home
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
@@ -49,8 +53,71 @@ _SPANS: Final = 16
 
 def make_topics(settings: Settings) -> Topics:
     """The topics that are read."""
-    named = settings.source.topics.named
-    return Topics({topic: _KINDS[kind] for kind, topic in named.items() if topic is not None})
+    return Topics({topic.name: _KINDS[key] for key, topic in settings.source.topics.read.items()})
+
+
+def make_json_topics(settings: Settings) -> Topics:
+    """The topics that JSON events can be written to.
+
+    Raises
+    ------
+    SettingsError
+        There are none.
+    """
+    read = settings.source.topics.read
+    kinds = {topic.name: _KINDS[key] for key, topic in read.items() if topic.format == "json"}
+    if not kinds:
+        topics = ", ".join(f"{topic.name} ({topic.format})" for topic in read.values())
+        raise SettingsError(
+            f"events are written as JSON, and none of the topics under source.topics is of format json, got {topics}; "
+            "write with the producer's own serialiser, or read a further topic of JSON"
+        )
+    return Topics(kinds)
+
+
+def make_formats(settings: Settings, clock: Clock) -> Mapping[str, Format]:
+    """Topic -> format of its messages, of those that are not JSON. The registry is not asked yet.
+
+    Raises
+    ------
+    SettingsError
+        A schema file cannot be read, or a package is missing.
+    """
+    formats = {}
+    registry: SchemaRegistry | None = None
+    for topic in settings.source.topics.read.values():
+        if topic.format == "json":
+            continue
+        schemas: Framed | Unframed
+        if topic.schema_file is not None:
+            schemas = Unframed(Schema(topic.format.upper(), _read_schema(topic.schema_file)))
+        else:
+            registry = registry or make_registry(settings.source.registry, clock)
+            schemas = Framed(registry)
+        formats[topic.name] = load_schema_formats()[topic.format](schemas)
+    return formats
+
+
+def make_registry(registry: RegistrySettings, clock: Clock) -> SchemaRegistry:
+    """The schema registry."""
+    options: dict[str, Any] = {
+        field.name: getattr(registry, field.name)
+        for field in fields(RegistryConnection)
+        if hasattr(registry, field.name)
+    }
+    revealed = {name: value.get_secret_value() for name, value in options.items() if isinstance(value, SecretStr)}
+    return SchemaRegistry(
+        RegistryConnection(**options | revealed, timeout_seconds=registry.timeout.total_seconds()),
+        folder=None if registry.cache is None else Path(registry.cache),
+        clock=clock,
+    )
+
+
+def _read_schema(file: str) -> str:
+    try:
+        return Path(file).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"source.topics: cannot read the schema_file {file}: {error}") from error
 
 
 def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
@@ -120,7 +187,9 @@ def make_panes(settings: Settings) -> ClosedPanes:
     return ClosedPanes(make_kept_ms(settings), make_policy(settings.models))
 
 
-def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False) -> Decoder:
+def make_decoder(
+    settings: Settings, clock: Clock, *, kind_by_keys: bool = False, formats: Mapping[str, Format] | None = None
+) -> Decoder:
     """A decoder with the limits of the settings; ``kind_by_keys`` for files that hold several topics."""
     pipeline = settings.pipeline
     rules = Rules(
@@ -130,7 +199,7 @@ def make_decoder(settings: Settings, clock: Clock, *, kind_by_keys: bool = False
         kind_by_keys=kind_by_keys,
         classes={name: len(model.classes) for name, model in settings.models.declared.items() if model.classes},
     )
-    return Decoder(rules)
+    return Decoder(rules, formats)
 
 
 def make_webhooks(settings: Settings) -> list[Target]:
@@ -300,7 +369,7 @@ def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -
     return Pipeline(
         log.source,
         store,
-        make_decoder(settings, clock),
+        make_decoder(settings, clock, formats=make_formats(settings, clock)),
         partitions=make_partition_settings(settings),
         settings=PipelineSettings(
             kinds=make_topics(settings).kinds,

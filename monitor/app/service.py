@@ -32,6 +32,7 @@ from monitor.app.parts import (
     Log,
     make_decoder,
     make_evaluator,
+    make_json_topics,
     make_log,
     make_panes,
     make_pipeline,
@@ -48,7 +49,7 @@ from monitor.app.settings.values import hide_password
 from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
-from monitor.errors import MonitorError, StoreUnavailable
+from monitor.errors import MonitorError, SettingsError, StoreUnavailable
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
 from monitor.http.limits import Limits
@@ -64,6 +65,7 @@ from monitor.metrics.series import Level, LevelSwitch
 from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
+from monitor.sources.base import Topics
 from monitor.store.alerts import AlertStore
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
@@ -200,7 +202,7 @@ class Service:
                         status=lambda: self.status,
                         policy=make_policy(settings.models),
                         writer=self.log.writer,
-                        topics=make_topics(settings),
+                        topics=_writable(settings),
                         metrics=exposition.render,
                         declared=list(settings.models.declared),
                         labels={name: of.labels for name, of in settings.models.declared.items() if of.labels},
@@ -399,6 +401,14 @@ def _open_patiently(settings: Settings, clock: Clock) -> SqlStore:
         else:
             outage.over()
             return store
+
+
+def _writable(settings: Settings) -> Topics | None:
+    """The topics that POST /v1/events writes to; None if all are of other formats than JSON."""
+    try:
+        return make_json_topics(settings)
+    except SettingsError:
+        return None
 
 
 def _limits(settings: Settings) -> Limits:

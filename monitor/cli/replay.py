@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from monitor.app.parts import make_topics, make_writer
+from monitor.app.parts import make_json_topics, make_writer
 from monitor.app.replay import route
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock
@@ -43,7 +43,7 @@ def replay(
     """
     settings = read_settings(config)
     events = EventFile(file)
-    topics = make_topics(settings) if topic is None else Topics({topic: None})
+    topics = make_json_topics(settings) if topic is None else Topics({topic: None})
     writer = make_writer(settings, SystemClock())
     written: Counter[str] = Counter()
     without_id = 0

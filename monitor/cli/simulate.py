@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
-from monitor.app.parts import make_topics, make_writer
+from monitor.app.parts import make_json_topics, make_writer
 from monitor.app.replay import route
 from monitor.app.settings import Settings
 from monitor.app.upkeep import Periodic
@@ -17,6 +17,7 @@ from monitor.cli.running import ended_by_signals
 from monitor.clock import Clock, SystemClock
 from monitor.demo import DEMO_SEED, MODELS, Pace, Simulator
 from monitor.errors import SettingsError
+from monitor.events.model import Kind
 from monitor.events.times import format_time
 from monitor.sources.base import Message, Writer
 
@@ -72,14 +73,14 @@ def source_simulator(writer: Writer, settings: Settings, clock: Clock, *, speed:
     SettingsError
         There are no topics for both predictions and outcomes.
     """
-    named = settings.source.topics.named
-    if named["events"] is None and (named["predictions"] is None or named["outcomes"] is None):
-        topics_set = ", ".join(f"{kind}: {topic}" for kind, topic in named.items() if topic is not None)
+    topics = make_json_topics(settings)
+    kinds = set(topics.kinds.values())
+    if None not in kinds and not {Kind.PREDICTION, Kind.OUTCOME} <= kinds:
+        topics_set = ", ".join(f"{key}: {topic.name}" for key, topic in settings.source.topics.read.items())
         raise SettingsError(
             f"source.topics must name predictions and outcomes, or events, for the simulator to write to, got"
             f" {topics_set}"
         )
-    topics = make_topics(settings)
 
     def write(messages: Sequence[Message]) -> None:
         if len(topics.kinds) > 1:
@@ -104,7 +105,7 @@ def pace_to_now(clock: Clock, speed: float) -> Pace:
 def _print_plan(settings: Settings, simulator: Simulator, clock: Clock) -> None:
     kafka = settings.source.kind == "kafka"
     where = ", ".join(settings.source.kafka.bootstrap_servers) if kafka else settings.source.embedded.directory
-    topics = ", ".join(make_topics(settings).kinds)
+    topics = ", ".join(make_json_topics(settings).kinds)
     typer.echo(f"{len(MODELS)} models to {settings.source.kind} {where}, topics {topics}")
     typer.echo(
         f"history up to {_minute(simulator.start_ms)}, {_behind(simulator.start_ms, clock)}; then as time goes on"

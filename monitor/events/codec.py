@@ -16,7 +16,7 @@ Accepted forms of an event, beyond the plain one:
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, repeat
 from typing import Final, NamedTuple, cast
@@ -84,10 +84,13 @@ class Decoder:
     ----------
     rules
         The limits of an event.
+    formats
+        Topic -> the format of its messages. Those of the other topics are JSON, or what shows that it is not.
     """
 
-    def __init__(self, rules: Rules | None = None) -> None:
+    def __init__(self, rules: Rules | None = None, formats: Mapping[str, Format] | None = None) -> None:
         self._rules = rules or Rules()
+        self._formats = formats or {}
         self._default, *self._others = load_formats()
         self._names: WeakKeyDictionary[Strata, Names] = WeakKeyDictionary()
 
@@ -102,9 +105,14 @@ class Decoder:
             The partition's names; new ones are interned in log order.
         default_kind
             The type of events without one; None if every event must have its own.
+
+        Raises
+        ------
+        SchemaUnavailable
+            The schema of a message cannot be had now. Nothing was decoded or interned: decode the batch again later.
         """
         records = batch.records
-        events, claims = self._decode_each(records)
+        events, claims = self._decode_each(batch)
         dead: dict[int, DeadLetter] = {}
         features: dict[int, Features] = {}
 
@@ -149,9 +157,13 @@ class Decoder:
             features=[features.get(row) for row in rows] if features else (None,) * len(rows),
         )
 
-    def _decode_each(self, records: Sequence[Record]) -> tuple[list[Event | None], list[_Claim]]:
+    def _decode_each(self, batch: RecordBatch) -> tuple[list[Event | None], list[_Claim]]:
         """Decode each message by its format; also the messages that are not in the default format."""
+        records = batch.records
         messages = Messages.of(records, self._rules.max_bytes)
+        declared = self._formats.get(batch.topic)
+        if declared is not None:
+            return declared.decode(messages), [(declared, range(len(records)))]
         claims: list[_Claim] = [
             (form, rows) for form in self._others if form.matches is not None and (rows := form.matches(messages))
         ]

@@ -27,11 +27,7 @@ def examine(record: Record, rules: Rules, default_kind: Kind | None) -> Event:
     Rejected
         The message is not a valid event.
     """
-    value = record.value
-    if value is None:
-        raise Rejected(Reason.EMPTY, "the message has no value (a tombstone)")
-    if len(value) > rules.max_bytes:
-        raise Rejected(Reason.OVERSIZED, f"the message must have at most {rules.max_bytes} bytes, got {len(value)}")
+    value = value_within(record, rules.max_bytes)
     try:
         envelope = binary_envelope(record.headers)
         fields = _fields(value)
@@ -43,6 +39,24 @@ def examine(record: Record, rules: Rules, default_kind: Kind | None) -> Event:
         return _event(fields, envelope or PLAIN, record.timestamp, rules, default_kind)
     except RecursionError:
         raise Rejected(Reason.NOT_JSON, "the message is nested too deeply to be read") from None
+
+
+def value_within(record: Record, max_bytes: int) -> bytes:
+    """The value of a message; raises Rejected if it has none, or one that is too long."""
+    if record.value is None:
+        raise Rejected(Reason.EMPTY, "the message has no value (a tombstone)")
+    if len(record.value) > max_bytes:
+        raise Rejected(Reason.OVERSIZED, f"the message must have at most {max_bytes} bytes, got {len(record.value)}")
+    return record.value
+
+
+def examine_json(value: bytes, record: Record, rules: Rules, default_kind: Kind | None) -> Event:
+    """As :func:`examine`, of a message whose value was converted to this JSON; its envelope can only be in headers."""
+    try:
+        envelope = binary_envelope(record.headers) or PLAIN
+        return _event(_fields(value), envelope, record.timestamp, rules, default_kind)
+    except RecursionError:
+        raise Rejected(Reason.UNDECODABLE, "the message is nested too deeply to be read") from None
 
 
 def _event(

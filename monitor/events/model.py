@@ -50,6 +50,9 @@ class Reason(StrEnum):
     INVALID_SEGMENTS = "invalid_segments"
     INVALID_FEATURES = "invalid_features"
     INVALID_CLOUDEVENT = "invalid_cloudevent"
+    INVALID_FRAME = "invalid_frame"
+    UNKNOWN_SCHEMA = "unknown_schema"
+    UNDECODABLE = "undecodable"
     UNSUPPORTED_MULTICLASS = "unsupported_multiclass"
 
 

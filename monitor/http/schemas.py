@@ -449,9 +449,9 @@ class ModelsBody(Body):
 class PipelineBody(Body):
     """The state of reading events, of one replica."""
 
-    phase: Literal["starting", "running", "source_unavailable", "store_unavailable", "stopped", "failed"] = field(
-        "running", "running: events are read and saved; otherwise `detail` says why not"
-    )
+    phase: Literal[
+        "starting", "running", "source_unavailable", "store_unavailable", "schema_unavailable", "stopped", "failed"
+    ] = field("running", "running: events are read and saved; otherwise `detail` says why not")
     detail: str = field("", "what is wrong and what to do; empty where nothing is")
     partitions: list[int] = field([0, 1, 2, 3], "partitions of the log that this replica reads")
     records_behind: int | None = field(

@@ -43,6 +43,8 @@ class Services:
         The status of the pipeline.
     policy
         The policy of a model by name, or None where the model is not declared and has to be.
+    topics
+        The topics that events are written to; None: none of those that are read holds JSON.
     metrics
         (whether in OpenMetrics) -> body and content type of GET /metrics.
     recalibrations
@@ -88,7 +90,7 @@ class Services:
     status: Callable[[], PipelineStatus]
     policy: Callable[[str], ModelPolicy | None]
     writer: Writer
-    topics: Topics
+    topics: Topics | None
     metrics: Callable[[bool], tuple[bytes, str]]
     recalibrations: Recalibrations
     alerts: AlertStore

@@ -16,6 +16,7 @@ from monitor.clock import Clock
 from monitor.errors import (
     FencedOut,
     MonitorError,
+    SchemaUnavailable,
     SourceMisconfigured,
     SourceUnavailable,
     StoreUnavailable,
@@ -154,6 +155,9 @@ class Pipeline:
         self._read_to_ms = -1
         """How far the partition is read that is furthest behind, at the last checkpoint."""
         self._paused: frozenset[TopicPartition] = frozenset()
+        self._held: dict[TopicPartition, RecordBatch] = {}
+        """Batches that cannot be decoded before a schema can be had. Nothing is read behind them."""
+        self._held_detail = ""
         self._source_retry = Retry(clock, Outage(_log, "the source does not answer", "the source answers again", clock))
         self._claim_retry = Retry(clock, Outage(_log, "the store does not answer", "the store answers again", clock))
         self._save_retry = Retry(
@@ -220,7 +224,7 @@ class Pipeline:
             # The client may not know yet of all that were assigned to it.
             self._unregistered.update(self._source.partitions, polled.assigned)
             self._fenced_retry.over()
-        for batch in polled.batches:
+        for batch in (*self._held.values(), *polled.batches):
             self._apply(batch)
         if self._may_claim:
             self._claim(min(self._unclaimed))
@@ -233,9 +237,14 @@ class Pipeline:
         partition = self._partitions.get(batch.partition)
         if partition is None:
             return  # another process claimed it and reads these records
-        dead = partition.apply(batch, self._decoder, self._settings.kinds.get(batch.topic))
+        where = TopicPartition(batch.topic, batch.partition)
+        try:
+            dead = partition.apply(batch, self._decoder, self._settings.kinds.get(batch.topic))
+        except SchemaUnavailable as error:
+            self._held[where], self._held_detail = batch, f"{batch.topic} partition {batch.partition} waits: {error}"
+            return
+        self._held.pop(where, None)
         if batch.records:
-            where = TopicPartition(batch.topic, batch.partition)
             self._alignment.note(where, batch.records[-1].timestamp, self._clock.monotonic())
         self.status = replace(self.status, records_read=self.status.records_read + len(batch.records))
         self._block.update(messages=len(batch.records), dead=dead)
@@ -310,6 +319,7 @@ class Pipeline:
         for number in numbers:
             self._partitions.pop(number, None)
             self._alignment.forget(number)
+        self._held = {where: batch for where, batch in self._held.items() if where.partition not in numbers}
         self._paused = frozenset(paused for paused in self._paused if paused.partition not in numbers)
 
     def _checkpoint_when_due(self) -> None:
@@ -450,7 +460,7 @@ class Pipeline:
             self._send_dead_letters(checkpoint.dead_letters)
 
     def _pause_and_resume(self) -> None:
-        """Pause everything while a checkpoint cannot be saved; else topics that are ahead, and unclaimed partitions.
+        """Pause everything while a checkpoint cannot be saved; else what is ahead, unclaimed, or waits for a schema.
 
         A partition that is claimed again is read from its saved offsets.
         """
@@ -458,7 +468,7 @@ class Pipeline:
             wanted = self._topic_partitions(self._partitions.keys() | self._unclaimed)
         else:
             ahead = self._alignment.ahead(self._lag(), self._clock.monotonic())
-            wanted = ahead | self._topic_partitions(self._unclaimed)
+            wanted = ahead | self._held.keys() | self._topic_partitions(self._unclaimed)
         if wanted - self._paused:
             self._source.pause(wanted - self._paused)
         if self._paused - wanted:
@@ -482,6 +492,8 @@ class Pipeline:
             return Phase.STORE_UNAVAILABLE, self._save_retry.detail
         if self._unclaimed and self._claim_retry.detail:
             return Phase.STORE_UNAVAILABLE, self._claim_retry.detail
+        if self._held:
+            return Phase.SCHEMA_UNAVAILABLE, self._held_detail
         # At a start, windows are incomplete until all partitions are restored; later it stays ready while more come.
         if self._partitions and (self.status.ready or not self._unclaimed):
             return Phase.RUNNING, ""
@@ -505,7 +517,7 @@ class Pipeline:
             pending=sum(partition.join.predictions for partition in partitions),
             unanswered=sum(partition.join.unanswered for partition in partitions),
             early_outcomes=sum(partition.join.early_outcomes for partition in partitions),
-            lag=self._lag() if phase is Phase.RUNNING else {},
+            lag=self._lag() if phase in {Phase.RUNNING, Phase.SCHEMA_UNAVAILABLE} else {},
             purged_offsets=self._source.purged_offsets_skipped,
             state_bytes={
                 "join": sum(partition.join.nbytes for partition in partitions),

@@ -17,6 +17,7 @@ class Phase(StrEnum):
     RUNNING = "running"
     SOURCE_UNAVAILABLE = "source_unavailable"
     STORE_UNAVAILABLE = "store_unavailable"
+    SCHEMA_UNAVAILABLE = "schema_unavailable"
     STOPPED = "stopped"
     FAILED = "failed"
 

@@ -93,7 +93,7 @@ def test_numbers_and_names_reach_the_service_as_they_were_written(tmp_path: Path
     settings = load_settings(*_as_mounted(of_file("hostile"), tmp_path))
     written = yaml.safe_load((CHART / "ci" / "hostile-values.yaml").read_text(encoding="utf-8"))["config"]
     assert settings.source.embedded.retention_bytes == 5_000_000_000_000
-    assert settings.source.topics.events == "1e3"
+    assert settings.source.topics.read["events"].name == "1e3"
     assert settings.dead_letters.topic == "0x1F"
     assert set(settings.models.declared) == set(written["models"]["declared"])
     assert settings.models.declared["quo'te \"d"].segments == ("region", "device")

@@ -79,10 +79,9 @@ def test_the_log_leaves_the_state_half_of_the_volume(tmp_path: Path) -> None:
     assert claim["spec"]["resources"]["requests"]["storage"] == "10Gi"
     (tmp_path / "monitor.yaml").write_text(settings_of(objects), encoding="utf-8")
     source = load_settings(tmp_path / "monitor.yaml", {}).source
-    topics = [topic for topic in source.topics.named.values() if topic]
     assert source.embedded.retention_bytes is not None
     # A segment of 64 MiB beyond the bound.
-    most = (source.embedded.retention_bytes + 64 * 1024**2) * source.embedded.partitions * len(topics)
+    most = (source.embedded.retention_bytes + 64 * 1024**2) * source.embedded.partitions * len(source.topics.read)
     assert 2 * most < 10 * GIB
 
 

@@ -126,7 +126,7 @@ def test_the_settings_fit_the_topics_and_the_simulator(services: dict[str, dict[
     settings = load_settings(DEPLOY / "monitor.yaml", variables)
     made = re.search(r"for topic in (.*); do", services["topics"]["command"][0])
     assert made is not None
-    assert made.group(1).split() == [topic for topic in settings.source.topics.named.values() if topic]
+    assert made.group(1).split() == [topic.name for topic in settings.source.topics.read.values()]
     # One number for all topics.
     assert services["topics"]["command"][0].count("--partitions") == 1
     listener = services["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"].split(",")[0]

@@ -115,7 +115,8 @@ def test_every_dependency_is_pinned_to_a_version_that_fits() -> None:
     assert REQUIREMENTS.read_text(encoding="utf-8").splitlines()[1:] == sorted(
         f"{name}=={version}" for name, version in versions.items()
     )
-    for text in [*project["dependencies"], *project["optional-dependencies"]["postgres"]]:
+    extras = project["optional-dependencies"]
+    for text in [*project["dependencies"], *extras["postgres"], *extras["avro"]]:
         wanted = Requirement(text)
         assert wanted.name.lower() in versions, f"{REQUIREMENTS} lacks {wanted.name}"
         assert versions[wanted.name.lower()] in wanted.specifier

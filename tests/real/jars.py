@@ -1,8 +1,9 @@
-"""Fetches Apache Kafka from Maven Central, once a checkout, each file checked against its pinned SHA-256."""
+"""Fetches Apache Kafka and Apicurio Registry from Maven Central, once a checkout, checked against pinned SHA-256."""
 
 import hashlib
 import os
 import shutil
+import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -18,6 +19,8 @@ REPOSITORY = os.environ.get("MAVEN_REPOSITORY_URL", "https://repo1.maven.org/mav
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _CACHE = Path(os.environ.get("KAFKA_JARS_DIRECTORY", _CHECKOUT / ".cache" / "kafka-jars"))
 _PINNED = Path(__file__).with_name("kafka_jars.txt")
+_REGISTRY = "io/apicurio/apicurio-registry-app/3.3.3/apicurio-registry-app-3.3.3-all.tar.gz"
+_REGISTRY_SHA256 = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
 _ATTEMPTS = 5
 _TIMEOUT_SECONDS = 60
 
@@ -33,6 +36,22 @@ def kafka_jars() -> list[Path]:
         # list() brings the first failure to the caller.
         list(pool.map(_fetch, pinned.keys(), pinned.values(), jars))
     return jars
+
+
+def registry_folder() -> Path:
+    """Folder of Apicurio Registry, fetching it if it is not here yet (159 MB)."""
+    folder = _CACHE / _REGISTRY.rsplit("/", 1)[-1].removesuffix(".tar.gz")
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with one_at_a_time(_CACHE / ".lock"):
+        if not folder.exists():
+            packed, partial = folder.with_suffix(".tar.gz"), folder.with_suffix(".unpacking")
+            _fetch(_REGISTRY, _REGISTRY_SHA256, packed)
+            shutil.rmtree(partial, ignore_errors=True)
+            with tarfile.open(packed) as archive:
+                archive.extractall(partial, filter="data")
+            partial.rename(folder)
+            packed.unlink()
+    return folder
 
 
 def _read_pinned() -> Iterator[tuple[str, str]]:
@@ -64,5 +83,5 @@ def _fetch(path: str, sha256: str, jar: Path) -> None:
         failures.append(f"SHA-256 is {got}, expected {sha256}")
     raise RuntimeError(
         f"cannot fetch {url} after {_ATTEMPTS} attempts ({'; '.join(failures)}); the tests run against a real Kafka "
-        "broker and need Maven Central, or a mirror of it named by MAVEN_REPOSITORY_URL"
+        "broker and schema registry, and need Maven Central, or a mirror of it named by MAVEN_REPOSITORY_URL"
     )

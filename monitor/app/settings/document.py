@@ -36,9 +36,10 @@ def effective(settings: Settings) -> str:
 def default_file() -> str:
     """monitor.yaml: every setting with its meaning and its default. It loads, and says what the defaults say."""
     lines = [f"# {line}" for line in _HEAD.splitlines()]
+    described: set[type[Section]] = set()
     for name, field in Settings.model_fields.items():
         lines.append("")
-        lines.extend(_entry((name,), field))
+        lines.extend(_entry((name,), field, described))
     return "\n".join(lines) + "\n"
 
 
@@ -67,7 +68,7 @@ def reference() -> str:
         "An unknown key or variable, or a wrong value, is refused with one line that names the place, the key, the",
         "value and what is allowed.",
     ]
-    for path, section in _sections(Settings, ()):
+    for path, section in _sections(Settings, (), set()):
         lines.extend(["", f"## {path}" if path else "## Top level", ""])
         if section is not Settings:
             lines.extend([_prose(inspect.getdoc(section) or ""), ""])
@@ -81,26 +82,33 @@ def reference() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _sections(section: type[Section], path: tuple[str, ...]) -> Iterator[tuple[str, type[Section]]]:
-    own = any(fields.section_in(field.annotation) is None for field in section.model_fields.values())
+def _sections(
+    section: type[Section], path: tuple[str, ...], described: set[type[Section]]
+) -> Iterator[tuple[str, type[Section]]]:
+    """The sections with their paths; of an optional one that stands in several places, the first."""
+    own = any(fields.subsection(field) is None for field in section.model_fields.values())
     if own or section is Settings:
         yield fields.dotted(path), section
     for name, field in section.model_fields.items():
         inner = fields.section_in(field.annotation)
-        if inner is not None:
+        if inner is not None and not (fields.is_optional(field.annotation) and inner in described):
+            described.add(inner)
             keyed, listed = fields.is_keyed(field.annotation), fields.is_listed(field.annotation)
-            yield from _sections(inner, (*path, name + (".<name>" if keyed else "[]" if listed else "")))
+            yield from _sections(inner, (*path, name + (".<name>" if keyed else "[]" if listed else "")), described)
 
 
-def _entry(path: tuple[str, ...], field: FieldInfo) -> list[str]:
+def _entry(path: tuple[str, ...], field: FieldInfo, described: set[type[Section]]) -> list[str]:
     indent = "  " * (len(path) - 1)
     section = fields.subsection(field)
     if section is not None:
         lines = [*_comment(inspect.getdoc(section) or "", indent), f"{indent}{path[-1]}:"]
-        return lines + [line for name, inner in section.model_fields.items() for line in _entry((*path, name), inner)]
+        return lines + [
+            line for name, inner in section.model_fields.items() for line in _entry((*path, name), inner, described)
+        ]
     lines = _comment(_meaning(field), indent)
     section = fields.section_in(field.annotation)
-    if section is not None:
+    if section is not None and section not in described:
+        described.add(section)
         lines.append(f"{indent}# Keys of each:")
         for name, inner in section.model_fields.items():
             lines.extend(_comment(f"{name}: {_description(name, inner)}", indent, "#   ", "#     "))
@@ -112,7 +120,7 @@ def _entry(path: tuple[str, ...], field: FieldInfo) -> list[str]:
 
 def _meaning(field: FieldInfo) -> str:
     allowed = _allowed(field)
-    obvious = not allowed or allowed.startswith(("text", "true", "list", "sections", "values"))
+    obvious = not allowed or allowed.startswith(("text", "true", "list", "section", "values"))
     return f"{_prose(field.description or '')}{'' if obvious else f' [{allowed}]'}".replace("`", "")
 
 
@@ -121,6 +129,8 @@ def _allowed(field: FieldInfo) -> str:
     optional = " or null" if fields.mentions(field.annotation, type(None)) else ""
     if choices:
         return f"{', '.join(choices)}{optional}"
+    if fields.is_optional(field.annotation) and fields.section_in(field.annotation) is not None:
+        return "section or null"
     if fields.section_in(field.annotation) is not None:
         return "list of sections" if fields.is_listed(field.annotation) else "sections by name"
     bounds = [f"{words} {_inline(_plain(bound))}" for words, bound in fields.bounds(field).items()]

@@ -39,14 +39,20 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 
 def subsection(field: FieldInfo) -> type[Section] | None:
-    """The one section that a field holds; None for values, and for lists and mappings of sections."""
-    many = is_keyed(field.annotation) or is_listed(field.annotation)
-    return None if many else section_in(field.annotation)
+    """The one section that a field always holds; None for values, and for lists, mappings and optional sections."""
+    annotation = field.annotation
+    apart = is_keyed(annotation) or is_listed(annotation) or is_optional(annotation)
+    return None if apart else section_in(annotation)
 
 
 def is_keyed(annotation: Any) -> bool:
     """Whether the type is a mapping with keys that the user chooses, or may be one."""
     return get_origin(annotation) is dict or any(get_origin(part) is dict for part in get_args(annotation))
+
+
+def is_optional(annotation: Any) -> bool:
+    """Whether the type is one value, which may be null."""
+    return type(None) in get_args(annotation) and not is_keyed(annotation)
 
 
 def is_listed(annotation: Any) -> bool:

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 
 from monitor.app.settings import fields
 from monitor.app.settings.model import Settings
-from monitor.app.settings.values import hide_password
+from monitor.app.settings.values import Section, hide_password
 from monitor.durations import format_duration
 from monitor.errors import SettingsError
 
@@ -132,22 +132,24 @@ def _put(tree: dict[str, Any], path: fields.Path, value: Any) -> None:
     tree[str(path[-1])] = value
 
 
-def _resolve_paths(tree: dict[str, Any], folder: FilePath, *, defaults: bool) -> None:
+def _resolve_paths(
+    tree: dict[str, Any], folder: FilePath, *, defaults: bool, section: type[Section] = Settings
+) -> None:
     """Make relative paths begin in a folder; with ``defaults``, also those that are not set.
 
     Values that are not text are left for the validation to refuse.
     """
-    for leaf in fields.leaves():
-        anchor = fields.anchor_of(leaf.field)
-        if anchor is None:
-            continue
-        section: Any = tree
-        for part in leaf.path[:-1]:
-            section = section.setdefault(part, {}) if isinstance(section, dict) else None
-        if isinstance(section, dict):
-            value = section.get(leaf.path[-1], leaf.field.default if defaults else None)
+    for name, field in section.model_fields.items():
+        anchor, inner = fields.anchor_of(field), fields.section_in(field.annotation)
+        if anchor is not None:
+            value = tree.get(name, field.default if defaults else None)
             if isinstance(value, str) and value:
-                section[leaf.path[-1]] = anchor.resolve(value, folder)
+                tree[name] = anchor.resolve(value, folder)
+        elif inner is not None:
+            # An optional section, unlike others, is not there by default.
+            values = tree.setdefault(name, {}) if fields.subsection(field) else tree.get(name)
+            if isinstance(values, dict) and not fields.is_keyed(field.annotation):
+                _resolve_paths(values, folder, defaults=defaults, section=inner)
 
 
 def _line(detail: ErrorDetails, places: Mapping[fields.Path, str]) -> str:

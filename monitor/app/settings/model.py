@@ -1,9 +1,20 @@
 """Every setting with its default, its unit and what it means. monitor.yaml and docs/settings.md are made from this."""
 
 from datetime import timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
+import httpx
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
 
 from monitor.access.oidc import is_loopback
 from monitor.app.settings.access import AccessSettings
@@ -81,38 +92,119 @@ class ApiSettings(Section):
         return self
 
 
-Topic = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
+_TOPIC: Final = r"^[a-zA-Z0-9._-]{1,249}$"
+Topic = Annotated[str, StringConstraints(pattern=_TOPIC)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
+
+
+class ReadTopic(Section):
+    """A topic and how its messages are written, for each key of source.topics. A name alone is a topic of JSON."""
+
+    model_config = ConfigDict(json_schema_extra={"type": ["object", "string"], "pattern": _TOPIC})
+
+    name: Topic
+    """The topic's name."""
+    format: Literal["json", "avro"] = "json"
+    """How its messages are written. `json`: JSON or CloudEvents. `avro`: Avro, with the schema that each message names,
+    from source.registry, or with that of schema_file; it needs the extra `avro`."""
+    schema_file: FilePath | None = None
+    """File with the one schema of all messages, which then have no prefix: Avro JSON (.avsc)."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _fits(self) -> "ReadTopic":
+        if self.schema_file is not None and self.format == "json":
+            raise ValueError("schema_file must be left out where format is json")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _shortest(self, dump: SerializerFunctionWrapHandler) -> Any:
+        return self.name if self == ReadTopic(name=self.name) else dump(self)
 
 
 class TopicSettings(Section):
     """Topics that are read, on a broker and in the embedded log alike. All must have the same number of partitions.
 
-    Key predictions and outcomes by the prediction's id, so that both stand in the partition of the same number.
+    Each is a topic's name, or a section that also says how its messages are written. Key predictions and outcomes by
+    the prediction's id, so that both stand in the partition of the same number.
     """
 
-    predictions: Topic | None = None
-    """Topic of predictions; events there need no type."""
-    outcomes: Topic | None = None
+    predictions: ReadTopic | None = None
+    """Topic of predictions; events there need no type. For example: {name: scores, format: avro}"""
+    outcomes: ReadTopic | None = None
     """Topic of outcomes; events there need no type."""
-    labelled: Topic | None = None
+    labelled: ReadTopic | None = None
     """Topic of predictions that carry their outcome; events there need no type."""
-    events: Topic | None = None
+    events: ReadTopic | None = None
     """Topic of events of any type. Where no topic is named at all, this one is calibration-events."""
 
     @model_validator(mode="after")
     def _distinct(self) -> "TopicSettings":
-        named = [topic for topic in self.named.values() if topic]
+        named = [topic.name for topic in self.read.values()]
         if len(set(named)) < len(named):
             raise ValueError(f"must name a different topic for each type of event, or one topic as events: {named}")
         return self
 
     @property
-    def named(self) -> dict[str, str | None]:
-        """The topics in force: key -> topic, or None."""
-        topics = {"predictions": self.predictions, "outcomes": self.outcomes, "labelled": self.labelled}
-        events = self.events if self.events or any(topics.values()) else "calibration-events"
-        return {**topics, "events": events}
+    def read(self) -> dict[str, ReadTopic]:
+        """The topics in force by key."""
+        topics = {
+            "predictions": self.predictions,
+            "outcomes": self.outcomes,
+            "labelled": self.labelled,
+            "events": self.events,
+        }
+        named = {key: topic for key, topic in topics.items() if topic is not None}
+        return named or {"events": ReadTopic(name="calibration-events")}
+
+
+def _check_registry(text: str) -> str:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("must be an http or https URL, such as http://registry:8081")
+    if url.userinfo:
+        raise ValueError("must have no user in it: set username and password instead")
+    return text
+
+
+class RegistrySettings(Section):
+    """The schema registry: Confluent's, or one with the same REST interface."""
+
+    url: Annotated[str, AfterValidator(_check_registry)] | None = None
+    """Its address; Apicurio's ends in /apis/ccompat/v7."""
+    username: Text | None = None
+    """User of basic authentication; of Confluent Cloud, the API key."""
+    password: SecretStr | None = None
+    """Password of basic authentication; of Confluent Cloud, the API secret."""
+    token: SecretStr | None = None
+    """Token of bearer authentication."""
+    ssl_cafile: FilePath | None = None
+    """File with the certificates to trust, PEM; null trusts those of the system."""
+    ssl_certfile: FilePath | None = None
+    """File with this client's certificate, PEM."""
+    ssl_keyfile: FilePath | None = None
+    """File with this client's key, PEM."""
+    ssl_password: SecretStr | None = None
+    """Password of the key file."""
+    timeout: Span = timedelta(seconds=5)
+    """How long to wait for an answer. Nothing is read meanwhile."""
+    cache: FilePath | None = "monitor-data/schemas"
+    """Folder that keeps the schemas that were read, for starts while the registry is away. Null keeps none."""
+
+    @model_validator(mode="after")
+    def _one_log_in(self) -> "RegistrySettings":
+        if self.token is not None and self.username is not None:
+            raise ValueError("must have a token, or a username and password, and not both")
+        if (self.username is None) != (self.password is None):
+            raise ValueError("username and password must be set together")
+        return self
 
 
 class EmbeddedSettings(Section):
@@ -200,8 +292,19 @@ class SourceSettings(Section):
     from the earliest record that is left, knowing that events are missing. The same where a topic was deleted and made
     anew: stop, or read the new one."""
     topics: TopicSettings = TopicSettings()
+    registry: RegistrySettings = RegistrySettings()
     embedded: EmbeddedSettings = EmbeddedSettings()
     kafka: KafkaSettings = KafkaSettings()
+
+    @model_validator(mode="after")
+    def _have_schemas(self) -> "SourceSettings":
+        for key, topic in self.topics.read.items():
+            if topic.format != "json" and topic.schema_file is None and self.registry.url is None:
+                raise ValueError(
+                    f"must have registry.url, or topics.{key}.schema_file: messages of topic {topic.name} "
+                    f"({topic.format}) cannot be read without their schemas"
+                )
+        return self
 
 
 class StoreSettings(Section):

@@ -47,6 +47,8 @@ class Messages(NamedTuple):
     """The value of each record; b"" for a record that has none or a value that is too long."""
     joined: bytes
     """All values, back to back: one search here costs less than one in each value."""
+    have_headers: bool
+    """Whether any of the records has headers."""
 
     @classmethod
     def of(cls, records: Sequence[Record], max_bytes: int) -> "Messages":
@@ -55,12 +57,12 @@ class Messages(NamedTuple):
         joined = b"".join(values)
         if len(joined) > max_bytes:
             values = [value if len(value) <= max_bytes else b"" for value in values]
-        return cls(records, values, joined)
+        return cls(records, values, joined, any(record.headers for record in records))
 
     def at(self, rows: Iterable[int]) -> "Messages":
         """The messages in these rows."""
         values = [self.values[row] for row in rows]
-        return Messages([self.records[row] for row in rows], values, b"".join(values))
+        return Messages([self.records[row] for row in rows], values, b"".join(values), self.have_headers)
 
 
 class Format(NamedTuple):

@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.errors import Forbidden, SourceUnavailable
+from monitor.errors import Conflict, Forbidden, SourceUnavailable
 from monitor.events.cloudevents import event_fields
 from monitor.events.encode import partition_key
 from monitor.events.fields import text_of
@@ -93,7 +93,7 @@ _JSON_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
     description=_DESCRIPTION,
     response_model=TakenBody,
     response_description="At least one event was accepted",
-    responses=problems(*BODY_PROBLEMS),
+    responses=problems(409, *BODY_PROBLEMS),
     openapi_extra={
         "requestBody": {
             "required": True,
@@ -124,8 +124,13 @@ async def events(request: Request, services: ServicesOf) -> Response:
 
 def _write(services: Services, body: bytes, media: str, headers: Headers, may_write: Callable[[str], bool]) -> bytes:
     """Check and write the events of a body; the JSON of the answer."""
+    if services.topics is None:
+        raise Conflict(
+            "events are written as JSON, and the service reads no topic of JSON; send them to its topics with the "
+            "producer's own serialiser"
+        )
     records = _records(body, media, headers, services.clock.now_ms())
-    messages, errors = _check(services, records, may_write)
+    messages, errors = _check(services, services.topics, records, may_write)
     shown = errors[:_SHOWN_ERRORS]
     if not messages:
         first = f"the first: {errors[0]['detail']} (index {errors[0]['index']})"
@@ -200,7 +205,7 @@ def _binary_headers(headers: Headers) -> list[tuple[str, bytes]]:
 
 
 def _check(
-    services: Services, records: Sequence[_Posted], may_write: Callable[[str], bool]
+    services: Services, topics: Topics, records: Sequence[_Posted], may_write: Callable[[str], bool]
 ) -> tuple[list[Message], list[dict[str, Any]]]:
     """The valid events as messages, and what is wrong with the others, by index."""
     # New names go into a temporary object, so that names that a caller invents do not stay in memory.
@@ -219,7 +224,7 @@ def _check(
         if model == REFUSED:
             errors.append({"index": record.offset} | _refused(_model_of(record), may_write))
             continue
-        topic = _topic_of(Kind(kind), services.topics)
+        topic = _topic_of(Kind(kind), topics)
         messages.append(Message(topic, record.value, partition_key(record.value), record.headers))
     errors.sort(key=lambda error: error["index"])
     return messages, errors

@@ -23,6 +23,7 @@ _NOT_READY: Final = {
     Phase.STARTING: "partitions are being assigned and their state is being restored; wait",
     Phase.SOURCE_UNAVAILABLE: "the log of events cannot be read, and is retried",
     Phase.STORE_UNAVAILABLE: "events cannot be saved, which is retried; no more are read until then",
+    Phase.SCHEMA_UNAVAILABLE: "a partition waits for the schema of its messages, which is retried; the others are read",
     Phase.STOPPED: "the service is shutting down",
     Phase.FAILED: "consumption has stopped for good; fix the cause and restart",
 }

@@ -113,7 +113,7 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
         ("windows: []", "monitor.yaml:1: windows must have at least one window, such as [{length: 24h}]"),
         (
             "source: {topics: {events: 'a b'}}",
-            "monitor.yaml:1: source.topics.events must be 1 to 249 letters, digits, '.', '_' or '-', got 'a b'",
+            "monitor.yaml:1: source.topics.events.name must be 1 to 249 letters, digits, '.', '_' or '-', got 'a b'",
         ),
         (
             "source: {topics: {predictions: x, outcomes: x}}",
@@ -256,11 +256,12 @@ def test_an_empty_file_means_the_defaults(tmp_path: Path) -> None:
 )
 def test_topics_that_are_not_named_are_not_read(named: dict[str, str], in_force: dict[str, str]) -> None:
     settings = Settings.model_validate({"source": {"topics": named}})
-    assert {kind: topic for kind, topic in settings.source.topics.named.items() if topic} == in_force
+    assert {key: topic.name for key, topic in settings.source.topics.read.items()} == in_force
 
 
 def paths_of(settings: Settings) -> dict[str, str | None]:
     kafka, api, access = settings.source.kafka, settings.api, settings.access
+    registry, predictions = settings.source.registry, settings.source.topics.predictions
     return {
         "directory": settings.source.embedded.directory,
         "url": settings.store.url,
@@ -271,6 +272,11 @@ def paths_of(settings: Settings) -> dict[str, str | None]:
         "tls_keyfile": api.tls_keyfile,
         "keys_file": access.keys_file,
         "cafile": access.oidc.cafile,
+        "registry.ssl_cafile": registry.ssl_cafile,
+        "registry.ssl_certfile": registry.ssl_certfile,
+        "registry.ssl_keyfile": registry.ssl_keyfile,
+        "registry.cache": registry.cache,
+        "schema_file": None if predictions is None else predictions.schema_file,
     }
 
 
@@ -278,6 +284,8 @@ ALL_PATHS = """
 source:
   embedded: {directory: data/log}
   kafka: {ssl_cafile: ca.pem, ssl_certfile: me.pem, ssl_keyfile: me.key}
+  registry: {ssl_cafile: registry.pem, ssl_certfile: me.pem, ssl_keyfile: me.key, cache: schemas}
+  topics: {predictions: {name: scores, format: avro, schema_file: scores.avsc}}
 store: {url: "sqlite:///data/state.db?timeout=5"}
 api: {tls_certfile: tls.crt, tls_keyfile: tls.key}
 access: {keys_file: keys.yaml, oidc: {cafile: idp.pem}}
@@ -301,16 +309,23 @@ def test_relative_paths_of_a_file_begin_in_its_folder(tmp_path: Path, monkeypatc
             "tls_keyfile": f"{etc}/tls.key",
             "keys_file": f"{etc}/keys.yaml",
             "cafile": f"{etc}/idp.pem",
+            "registry.ssl_cafile": f"{etc}/registry.pem",
+            "registry.ssl_certfile": f"{etc}/me.pem",
+            "registry.ssl_keyfile": f"{etc}/me.key",
+            "registry.cache": f"{etc}/schemas",
+            "schema_file": f"{etc}/scores.avsc",
         }
 
 
 def test_every_setting_whose_name_is_that_of_a_path_is_one() -> None:
     named = [leaf for leaf in leaves() if leaf.path[-1].endswith(("file", "directory", "url"))]
     assert [leaf.path for leaf in named if anchor_of(leaf.field) is None] == [
+        ("source", "registry", "url"),
         ("alerts", "external_url"),
         ("access", "oidc", "jwks_url"),
     ]
-    assert len(named) == len(paths_of(Settings())) + 2
+    # Three are no paths; the folder of the cache is called otherwise, and a topic's file is not there by default.
+    assert len(named) == len(paths_of(Settings())) + 3 - 2
 
 
 def test_relative_paths_of_the_environment_and_of_the_defaults_begin_in_the_working_directory(

@@ -1,0 +1,161 @@
+"""Formats whose messages are read with a schema: decoded by columns where possible, else one by one."""
+
+import base64
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final, Protocol
+
+from monitor.events.arrow_events import KEYS, columns_of, read_events
+from monitor.events.cloudevents import Mode, mode_of
+from monitor.events.examine import examine_json, value_within
+from monitor.events.fields import Rejected, shown
+from monitor.events.formats.base import Format, Messages, Rules
+from monitor.events.model import Kind, Reason, Record
+from monitor.events.schemas import Framed, Payloads, Schema, Unframed
+from monitor.events.wire import Event
+
+Document = Mapping[str, Any]
+"""A decoded message: keys to plain values, lists and mappings, dates and decimals."""
+
+_MAX_SCHEMAS: Final = 10_000
+
+
+class Codec(Protocol):
+    """Decodes payloads of one schema."""
+
+    def columns(self, payloads: Sequence[bytes]) -> Mapping[str, Any] | None:
+        """Arrow columns of all payloads; None if this schema, or one of the payloads, cannot be decoded so."""
+        ...
+
+    def document(self, payload: bytes) -> Document:
+        """One payload, decoded.
+
+        Raises
+        ------
+        ValueError
+            It was not written with this schema. Says why.
+        """
+        ...
+
+
+class SchemaFormat:
+    """Messages that are decoded with a schema.
+
+    Parameters
+    ----------
+    name
+        What messages call the format.
+    schemas
+        How a message's schema is found.
+    compile_schema
+        Makes the codec of a schema. Raises ValueError if the schema is not of this format; says why.
+    """
+
+    def __init__(self, name: str, schemas: Framed | Unframed, compile_schema: Callable[[Schema], Codec]) -> None:
+        self._name = name
+        self._schemas = schemas
+        self._compile = compile_schema
+        self._codecs: dict[bytes, Codec] = {}
+
+    @property
+    def format(self) -> Format:
+        """What the decoder needs."""
+        return Format(self.decode, self.examine)
+
+    def decode(self, messages: Messages) -> list[Event | None]:
+        """The event of each message; None where it has to be examined.
+
+        Raises
+        ------
+        SchemaUnavailable
+            A schema cannot be had now.
+        """
+        events: list[Event | None] = [None] * len(messages.values)
+        for prefix, payloads in self._schemas.group(messages).items():
+            try:
+                codec = self._codec(prefix)
+            except Rejected:
+                continue
+            for row, event in zip(payloads.rows, _decode(codec, payloads), strict=True):
+                events[row] = event
+        if messages.have_headers:
+            for row, record in enumerate(messages.records):
+                if mode_of(record.headers) is Mode.BINARY:
+                    events[row] = None  # a CloudEvent: its headers may complete the event
+        return events
+
+    def examine(self, record: Record, rules: Rules, default_kind: Kind | None) -> Event:
+        """The event of one message.
+
+        Raises
+        ------
+        Rejected
+            The message is not a valid event.
+        SchemaUnavailable
+            Its schema cannot be had now.
+        """
+        value = value_within(record, rules.max_bytes)
+        if not value:
+            raise Rejected(Reason.EMPTY, "the message is empty")
+        prefix, payload = self._schemas.split(record, value)
+        try:
+            document = self._codec(prefix).document(payload)
+        except ValueError as error:
+            raise Rejected(
+                Reason.UNDECODABLE, f"the message is not {self._name} of its schema: {shown(str(error))}"
+            ) from None
+        return examine_json(encode_document(document), record, rules, default_kind)
+
+    def _codec(self, prefix: bytes) -> Codec:
+        codec = self._codecs.get(prefix)
+        if codec is None:
+            schema = self._schemas.schema(prefix)
+            try:
+                codec = self._compile(schema)
+            except ValueError as error:
+                raise Rejected(
+                    Reason.UNDECODABLE, f"the message's schema is not {self._name}: {shown(str(error))}"
+                ) from None
+            if len(self._codecs) >= _MAX_SCHEMAS:
+                self._codecs.clear()
+            self._codecs[prefix] = codec
+        return codec
+
+
+def _decode(codec: Codec, payloads: Payloads) -> list[Event | None]:
+    columns = codec.columns(payloads.values)
+    if columns is not None:
+        return read_events(columns, len(payloads.values))
+    documents: dict[int, Document] = {}
+    for at, payload in enumerate(payloads.values):
+        try:
+            documents[at] = codec.document(payload)
+        except ValueError:
+            continue
+    events: list[Event | None] = [None] * len(payloads.values)
+    columns = columns_of(list(documents.values()))
+    if documents and columns is not None:
+        for at, event in zip(documents, read_events(columns, len(documents)), strict=True):
+            events[at] = event
+    return events
+
+
+def encode_document(document: Document) -> bytes:
+    """The keys of an event in a document, as JSON.
+
+    A number that is not finite becomes NaN or Infinity, which is no JSON: the check of JSON says so, and of which key.
+    """
+    return json.dumps({key: document[key] for key in KEYS if key in document}, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON lacks, as events write it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return str(value)

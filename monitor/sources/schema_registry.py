@@ -1,0 +1,314 @@
+"""A schema registry over its Confluent-compatible REST interface, which Apicurio and Karapace have, too.
+
+Schemas never change under their id, so each is asked for once, kept in memory, and written to disk for starts while
+the registry is away.
+
+Three answers are kept apart:
+
+- *The registry is away*, refuses us, or its address is wrong: :class:`~monitor.errors.SchemaUnavailable`, retried with
+  backoff for as long as it takes. No event becomes a dead letter for it.
+- *It has no such id* (404 with the error code 40403): a follower of the registry may be behind, so this counts only
+  once it has lasted for ``unknown_seconds``. Then nobody can read the message: it becomes a dead letter, to be replayed
+  once the schema is there.
+- *It has the schema*: decoded.
+
+Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.html
+"""
+
+import hashlib
+import os
+import ssl
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx
+import msgspec
+import structlog
+
+from monitor.clock import Clock, SystemClock
+from monitor.errors import SchemaUnavailable, SettingsError
+from monitor.events.schemas import Reference, Schema, SchemaId
+from monitor.outage_log import Outage, Retry
+
+_NO_SCHEMA: Final = 40403
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LATER_PAUSE_SECONDS: Final = 60.0
+"""How long an id that does not exist is not asked for again: at first, and once that is certain."""
+_MAX_UNKNOWN: Final = 10_000
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryConnection:
+    """How a registry is reached.
+
+    Attributes
+    ----------
+    url
+        Its address, with the path of the interface: Apicurio's ends in ``/apis/ccompat/v7``.
+    username, password
+        Basic authentication.
+    token
+        Bearer authentication.
+    ssl_cafile, ssl_certfile, ssl_keyfile, ssl_password
+        The authorities to trust (the system's by default), and a certificate of our own for mutual TLS.
+    timeout_seconds
+        How long to wait for an answer.
+
+    Raises
+    ------
+    SettingsError
+        A file does not exist or holds no certificate.
+    """
+
+    url: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    ssl_cafile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_password: str | None = field(default=None, repr=False)
+    timeout_seconds: float = 5.0
+
+    def client(self) -> httpx.Client:
+        """An HTTP client of this registry."""
+        headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if self.token is not None:
+            headers["authorization"] = f"Bearer {self.token}"
+        return httpx.Client(
+            base_url=self.url.rstrip("/") + "/",
+            auth=None if self.username is None else (self.username, self.password or ""),
+            headers=headers,
+            verify=self._tls(),
+            timeout=self.timeout_seconds,
+            follow_redirects=True,
+        )
+
+    def _tls(self) -> ssl.SSLContext:
+        try:
+            context = ssl.create_default_context(cafile=self.ssl_cafile)
+            if self.ssl_certfile is not None:
+                # An empty password instead of none, for which OpenSSL would ask at the terminal.
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, self.ssl_password or "")
+        except OSError as error:
+            raise SettingsError(
+                f"source.registry: ssl_cafile {self.ssl_cafile}, ssl_certfile {self.ssl_certfile} and ssl_keyfile "
+                f"{self.ssl_keyfile} must be readable PEM that fits together: {error}"
+            ) from error
+        return context
+
+
+@dataclass(slots=True)
+class _Unknown:
+    """An id that the registry does not have."""
+
+    since: float
+    ask_at: float
+    certain: bool = False
+
+
+class _Named(msgspec.Struct):
+    """A reference of a schema to a version of another."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class _Answer(msgspec.Struct):
+    """What the registry answers about a schema."""
+
+    schema: str
+    schemaType: str = "AVRO"  # noqa: N815 - the registry's name
+    references: list[_Named] | None = None
+
+
+class _Failure(Exception):  # noqa: N818 - becomes SchemaUnavailable
+    """The registry did not give what it was asked for; says why."""
+
+
+class SchemaRegistry:
+    """Schemas by id. Used from one thread at a time.
+
+    Parameters
+    ----------
+    connection
+        How the registry is reached.
+    folder
+        Where schemas are kept for starts without the registry; None keeps none.
+    unknown_seconds
+        How long an id must be unknown to the registry before that counts.
+    clock
+        Measures pauses.
+    """
+
+    def __init__(
+        self,
+        connection: RegistryConnection,
+        *,
+        folder: Path | None = None,
+        unknown_seconds: float = 10.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self._url = connection.url
+        self._http = connection.client()
+        # The ids of another registry name other schemas.
+        self._folder = None if folder is None else folder / hashlib.sha256(connection.url.encode()).hexdigest()[:16]
+        self._unknown_seconds = unknown_seconds
+        self._clock = clock or SystemClock()
+        self._retry = Retry(
+            self._clock,
+            Outage(_log, "the schema registry gives no schemas", "the schema registry gives schemas", self._clock),
+        )
+        self._schemas: dict[SchemaId, Schema] = {}
+        self._unknown: dict[SchemaId, _Unknown] = {}
+
+    def schema(self, identifier: SchemaId) -> Schema | None:
+        """The schema of this id; None if the registry has had none for ``unknown_seconds``.
+
+        Raises
+        ------
+        SchemaUnavailable
+            It cannot be had now: ask again later. While a pause lasts, this raises without a request.
+        """
+        schema = self._schemas.get(identifier)
+        if schema is not None:
+            return schema
+        unknown = self._unknown.get(identifier)
+        if unknown is not None and self._clock.monotonic() < unknown.ask_at:
+            self._check_certain(identifier, unknown)
+            return None
+        schema = self._fetch(identifier) or self._load(identifier)
+        if schema is None:
+            self._check_certain(identifier, self._note_unknown(identifier))
+            return None
+        self._unknown.pop(identifier, None)
+        self._schemas[identifier] = schema
+        return schema
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    # ------------------------------------------------------------------ what the registry does not have
+
+    def _note_unknown(self, identifier: SchemaId) -> _Unknown:
+        now = self._clock.monotonic()
+        if len(self._unknown) >= _MAX_UNKNOWN:
+            self._unknown.clear()
+        unknown = self._unknown.setdefault(identifier, _Unknown(now, now))
+        if not unknown.certain and now - unknown.since >= self._unknown_seconds:
+            unknown.certain = True
+            _log.warning("the schema registry has no schema of this id", id=str(identifier), registry=self._url)
+        unknown.ask_at = now + (_LATER_PAUSE_SECONDS if unknown.certain else _FIRST_PAUSE_SECONDS)
+        return unknown
+
+    def _check_certain(self, identifier: SchemaId, unknown: _Unknown) -> None:
+        if not unknown.certain:
+            raise SchemaUnavailable(
+                f"the schema registry at {self._url} has no schema of id {identifier} yet; after "
+                f"{self._unknown_seconds:g} s its messages become dead letters"
+            )
+
+    # ------------------------------------------------------------------ asking
+
+    def _fetch(self, identifier: SchemaId) -> Schema | None:
+        """The schema from the registry, or from disk if that is away; None if the registry has none."""
+        if not self._retry.due:
+            return self._load_or_raise(identifier, self._retry.detail)
+        guid = isinstance(identifier, UUID)
+        try:
+            answer = self._get(f"schemas/{'guids' if guid else 'ids'}/{identifier}", may_be_unknown=True)
+            schema = None if answer is None else self._read(answer)
+        except _Failure as failure:
+            self._retry.failed(failure)
+            return self._load_or_raise(identifier, str(failure))
+        self._retry.over()
+        if schema is not None:
+            self._keep(identifier, schema)
+        return schema
+
+    def _get(self, path: str, *, may_be_unknown: bool = False) -> _Answer | None:
+        """The answer at a path; None if the registry has no schema of that id, where that may be."""
+        where = f"the schema registry at {self._url}"
+        try:
+            response = self._http.get(path)
+        except httpx.TimeoutException as error:
+            raise _Failure(f"{where} did not answer in time (source.registry.timeout)") from error
+        except httpx.HTTPError as error:
+            raise _Failure(f"{where} does not answer: {error}") from error
+        status = response.status_code
+        if status in {httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN}:
+            raise _Failure(
+                f"{where} refuses us ({status}); correct source.registry.username and password, or token, or grant "
+                "read access to its schemas"
+            )
+        if status == httpx.codes.OK:
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+                return msgspec.json.decode(response.content, type=_Answer)
+        elif may_be_unknown and status == httpx.codes.NOT_FOUND and _error_code(response) == _NO_SCHEMA:
+            return None
+        raise _Failure(
+            f"{where} answers {path} with {status} and no schema; is source.registry.url that of its "
+            "Confluent-compatible interface, such as http://apicurio:8080/apis/ccompat/v7?"
+        )
+
+    def _read(self, answer: _Answer) -> Schema:
+        references: dict[str, Reference] = {}
+        self._read_references(answer, references, set())
+        return Schema(answer.schemaType, answer.schema, tuple(references.values()))
+
+    def _read_references(self, answer: _Answer, read: dict[str, Reference], asked: set[str]) -> None:
+        for reference in answer.references or ():
+            if reference.name in asked:
+                continue
+            asked.add(reference.name)
+            inner = self._get(f"subjects/{quote(reference.subject, safe='')}/versions/{reference.version}")
+            if inner is not None:
+                self._read_references(inner, read, asked)
+                read[reference.name] = Reference(reference.name, inner.schema)
+
+    # ------------------------------------------------------------------ on disk
+
+    def _load_or_raise(self, identifier: SchemaId, why: str) -> Schema:
+        schema = self._load(identifier)
+        if schema is None:
+            raise SchemaUnavailable(f"no schema of id {identifier}: {why}")
+        return schema
+
+    def _load(self, identifier: SchemaId) -> Schema | None:
+        if self._folder is None:
+            return None
+        try:
+            return msgspec.json.decode((self._folder / f"{identifier}.json").read_bytes(), type=Schema)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None  # not kept, or cut off: then it has to be fetched
+
+    def _keep(self, identifier: SchemaId, schema: Schema) -> None:
+        if self._folder is None:
+            return
+        file = self._folder / f"{identifier}.json"
+        partial = file.with_suffix(f".{os.getpid()}")
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(msgspec.json.encode(schema))
+            partial.replace(file)
+        except OSError as error:
+            _log.warning(
+                "a schema cannot be kept on disk; a start without the schema registry will not have it",
+                file=str(file), error=str(error),
+            )  # fmt: skip
+
+
+def _error_code(response: httpx.Response) -> int | None:
+    try:
+        code = response.json()["error_code"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    return code if isinstance(code, int) else None
