@@ -113,6 +113,7 @@ def places(states: States) -> Iterator[tuple[str, str]]:
     yield "model", states.model("churn")
     yield "alert", states.alert
     yield "refit", states.refit
+    yield "report", f"{states.url}/reports/churn?window=24h"
 
 
 def hard_cases(states: States) -> dict[str, str]:
