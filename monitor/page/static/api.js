@@ -66,7 +66,8 @@ const early = new Map();
 export function askEarly(...paths) {
   for (const path of paths) {
     const answer = request(path, null);
-    answer.catch(() => {}); // who asks for it meets the failure
+    // Such as before the log-in: it is asked for again.
+    answer.catch(() => early.delete(path));
     early.set(path, answer);
   }
 }
