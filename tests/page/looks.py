@@ -96,15 +96,15 @@ def visit(page: Page, url: str) -> None:
     while page.evaluate(
         "() => { scrollBy(0, innerHeight); return scrollY + innerHeight < document.body.scrollHeight; }"
     ):
-        settle(page)
+        settle(page, frames=2)
     settle(page)
     page.evaluate("scrollTo(0, 0)")
     settle(page)
 
 
-def settle(page: Page) -> None:
+def settle(page: Page, *, frames: int = 12) -> None:
     """Wait until no request is under way and nothing has changed for some frames."""
-    page.evaluate(_QUIET_FRAMES, 12)
+    page.evaluate(_QUIET_FRAMES, frames)
 
 
 def places(states: States) -> Iterator[tuple[str, str]]:
@@ -113,6 +113,7 @@ def places(states: States) -> Iterator[tuple[str, str]]:
     yield "model", states.model("churn")
     yield "alert", states.alert
     yield "refit", states.refit
+    yield "report", f"{states.url}/reports/churn?window=24h"
 
 
 def hard_cases(states: States) -> dict[str, str]:

@@ -44,10 +44,10 @@ RIGHT_TO_LEFT: Final = "نموذج مخاطر الائتمان"
 _MODELS: Final[dict[str, Any]] = {
     "defaults": {"horizon": "6h", "allowed_lateness": "1h"},
     "declared": {
-        "churn": {"segments": ["region"], "recalibration": {"method": "platt"}},
+        "churn": {"segments": ["region"], "labels": {"team": "growth"}, "recalibration": {"method": "platt"}},
         "digits": {"classes": 10},
         "ranking": {"segments": ["shop"]},
-        "uplift": {"recalibration": {"method": "platt"}},
+        "uplift": {"labels": {"team": "growth"}, "recalibration": {"method": "platt"}},
     },
 }
 _TREE: Final[dict[str, Any]] = {

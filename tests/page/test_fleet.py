@@ -147,14 +147,18 @@ def test_names_of_hostile_producers_are_text(site: Site, page: Page, width: int)
     assert {unquote(path) for path in paths} >= {f"/models/{name}" for name in HOSTILE}
 
 
-def test_of_a_thousand_models_each_is_found(site: Site, page: Page) -> None:
-    site.service.show(fleet(*(f"model-{at:04d}" for at in range(1000))))
+def test_of_thousands_of_models_each_is_found_and_the_worst_is_first(site: Site, page: Page) -> None:
+    """The service answers a thousand at a time, in the order of their names."""
+    last = {("zebra", "1"): evidence(calibration=evidence_level(7.0, raised=True))}
+    site.service.show(with_evidence(fleet(*(f"model-{at:04d}" for at in range(2100)), "zebra"), last))
     page.goto(f"{site.url}/")
-    expect(rows(page).first).to_contain_text("churn")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("of 2,107 model versions")
+    expect(rows(page).first).to_contain_text("zebra")
+    expect(rows(page).nth(1)).to_contain_text("churn")
     assert rows(page).count() < 500
-    page.get_by_role("searchbox").fill("0987")
+    page.get_by_role("searchbox").fill("2087")
     expect(rows(page)).to_have_count(1)
-    expect(rows(page)).to_contain_text("model-0987")
+    expect(rows(page)).to_contain_text("model-2087")
     page.get_by_role("searchbox").fill("")
     for _ in range(150):
         page.keyboard.press("Escape")

@@ -1,5 +1,6 @@
 """The page of a model: how it is and what to do, why, since when and for whom."""
 
+import json
 import re
 from urllib.parse import parse_qs, urlsplit
 
@@ -118,6 +119,18 @@ def test_before_and_since_the_change_and_for_whom(page: Page, churn: Churn) -> N
     europe.get_by_role("button", name="region=eu").click()
     assert query(page)["segment"] == "region=eu"
     expect(page.locator(".controls label", has_text="Segment").locator("select")).to_have_value("region=eu")
+
+
+def test_the_report_of_the_window_is_a_page_and_its_json_one_click_away(page: Page, churn: Churn) -> None:
+    visit(page, churn.page)
+    page.get_by_role("link", name="This window's report").click()
+    expect(page).to_have_url(re.compile(f"^{churn.url}/reports/churn\\?"))
+    expect(page.get_by_role("heading", name="The measures")).to_be_visible()
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="JSON", exact=True).click()
+    report = json.loads(opened.value.inner_text("body"))
+    assert (report["model"], report["version"], report["window"]) == ("churn", "7", "6h")
+    assert set(report["measures"]) == {"tce", "smce"}
 
 
 def test_a_version_that_is_gone_leads_to_those_that_are_there(page: Page, churn: Churn) -> None:

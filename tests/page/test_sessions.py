@@ -32,6 +32,10 @@ def look_again(page: Page) -> None:
 def test_somebody_logs_in_sees_models_and_logs_out(page: Page, context: BrowserContext, guarded: Site) -> None:
     key = guarded.keys("write", "promote:churn")
     log_in(page, f"{guarded.url}/", key)
+    # What was refused before the log-in is not shown after it.
+    refused = page.get_by_role("alert")
+    expect(page.locator("table.fleet").or_(refused).first).to_be_visible()
+    assert refused.count() == 0
     expect(page.locator("main")).to_contain_text("fraud")
     expect(page.locator(".who")).to_contain_text("key:write promote:churn")
     (cookie,) = context.cookies()

@@ -1,8 +1,9 @@
 """The pages for people, which fill themselves from the API; their files; and /docs."""
 
 import gzip
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
@@ -18,6 +19,7 @@ from monitor.page.assets import assets, media_type, service_page, version
 router: Final = APIRouter(tags=["pages"])
 
 _PAGE: Final[dict[int | str, dict[str, Any]]] = text_response(HTML, "HTML", "<!doctype html>...")
+_Endpoint = TypeVar("_Endpoint", bound=Callable[..., Awaitable[Response]])
 _FOR_GOOD: Final = {"cache-control": "public, max-age=31536000, immutable", "vary": "Accept-Encoding"}
 
 
@@ -32,78 +34,51 @@ def _answer(request: Request, name: str) -> Response:
     return Response(page, headers=headers, media_type=HTML)
 
 
-@router.get(
-    "/", dependencies=[public()], summary="The fleet, for people", response_class=Response, responses=_PAGE | problems()
-)
+def _page_route(path: str, summary: str, *dependencies: Any) -> Callable[[_Endpoint], _Endpoint]:
+    """A page at a path; what it is about the page reads from its own URL."""
+    return router.get(
+        path,
+        summary=f"{summary}, for people",
+        response_class=Response,
+        responses=_PAGE | problems(*([] if path == "/" else [422])),
+        dependencies=[public(), *dependencies],
+    )
+
+
+@_page_route("/", "The fleet")
 async def fleet(request: Request) -> Response:
     return _answer(request, "fleet")
 
 
-@router.get(
-    "/models/{model:path}",
-    summary="A model, for people",
-    response_class=Response,
-    responses=_PAGE | problems(422),
-    dependencies=[public()],
-)
+@_page_route("/models/{model:path}", "A model")
 async def model(request: Request, model: str) -> Response:
-    del model  # the page reads it from its own URL
+    del model
     return _answer(request, "model")
 
 
-@router.get(
-    "/reports/{model:path}",
-    summary="The report of a model in a window, for people",
-    response_class=Response,
-    responses=_PAGE | problems(422),
-    dependencies=[public()],
-)
+@_page_route("/reports/{model:path}", "The report of a model in a window")
 async def report(request: Request, model: str) -> Response:
     del model
     return _answer(request, "window")
 
 
-@router.get(
-    "/alerts",
-    summary="Alerts, for people",
-    response_class=Response,
-    responses=_PAGE | problems(422),
-    dependencies=[public()],
-)
+@_page_route("/alerts", "Alerts")
 async def alerts(request: Request) -> Response:
     return _answer(request, "alerts")
 
 
-@router.get(
-    "/alerts/{id}",
-    summary="An alert, for people",
-    response_class=Response,
-    responses=_PAGE | problems(422),
-    dependencies=[public(), NO_PARAMETERS],
-)
+@_page_route("/alerts/{id}", "An alert", NO_PARAMETERS)
 async def alert(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
     del id
     return _answer(request, "alert")
 
 
-@router.get(
-    "/recalibrations",
-    summary="Refits, for people",
-    response_class=Response,
-    responses=_PAGE | problems(422),
-    dependencies=[public(), NO_PARAMETERS],
-)
+@_page_route("/recalibrations", "Refits", NO_PARAMETERS)
 async def refits(request: Request) -> Response:
     return _answer(request, "refits")
 
 
-@router.get(
-    "/recalibrations/{id}",
-    summary="A refit, for people",
-    response_class=Response,
-    responses=_PAGE | problems(422),
-    dependencies=[public(), NO_PARAMETERS],
-)
+@_page_route("/recalibrations/{id}", "A refit", NO_PARAMETERS)
 async def refit(request: Request, id: str) -> Response:  # noqa: A002 - the name in the path
     del id
     return _answer(request, "refit")

@@ -42,6 +42,23 @@ export function ask(path, tag, options) {
   return begun ?? request(path, tag, options);
 }
 
+/**
+ * Asks for a list that the service answers in parts; all of it. There is no tag of several parts.
+ * @param {string} path @param {string | null} tag @param {string} name of the list in the answer
+ * @returns {ReturnType<typeof ask>}
+ */
+export async function askAll(path, tag, name) {
+  const first = await ask(path, tag);
+  if (!first.body?.next_cursor) return first;
+  const items = [...first.body[name]];
+  for (let cursor = first.body.next_cursor; cursor; ) {
+    const { body } = await request(`${path}&cursor=${encodeURIComponent(cursor)}`, null);
+    items.push(...body[name]);
+    cursor = body.next_cursor;
+  }
+  return { tag: null, body: { ...first.body, [name]: items, next_cursor: null } };
+}
+
 /** @type {Map<string, ReturnType<typeof ask>>} */
 const early = new Map();
 
@@ -49,7 +66,8 @@ const early = new Map();
 export function askEarly(...paths) {
   for (const path of paths) {
     const answer = request(path, null);
-    answer.catch(() => {}); // who asks for it meets the failure
+    // Such as before the log-in: it is asked for again.
+    answer.catch(() => early.delete(path));
     early.set(path, answer);
   }
 }

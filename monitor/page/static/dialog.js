@@ -35,7 +35,7 @@ function Question({ title, what, note, label, act, onClose }) {
     <form onSubmit=${submit}>
       <h2 id="asked">${title}</h2>
       <div>${what}</div>
-      ${note && html`<label>${note}<br /><textarea ref=${text} rows="2" cols="48" maxlength="1000"></textarea></label>`}
+      ${note && html`<label>${note}<textarea ref=${text} rows="2" maxlength="1000"></textarea></label>`}
       ${wrong && html`<p class="banner" role="alert">${wrong}</p>`}
       <div class="bar"><button class="main" disabled=${busy}>${label}</button>
         <button type="button" onClick=${() => dialog.current.close()}>Cancel</button></div>

@@ -232,9 +232,9 @@ const Headline = ({ firing, all }) =>
   html`<h1 class=${firing ? "wrong" : ""}>${firing ? html`${count(firing)} of ${plural(all, "model version")} ${firing === 1 ? "is" : "are"} firing` : html`None of ${plural(all, "model version")} is firing`}</h1>`;
 
 function Fleet() {
-  const { data, failure } = useAnswer(MODELS, 5);
+  const { data, failure } = useAnswer(MODELS, 5, "models");
   const evidence = useAnswer("v1/evidence", 60).data;
-  const alerts = useAnswer(ALERTS).data;
+  const alerts = useAnswer(ALERTS, 10, "alerts").data;
   const [view, setView] = useState(readView);
   const [drawn, setDrawn] = useState(STEP);
   const search = useRef(/** @type {any} */ (null));
@@ -271,7 +271,6 @@ function Fleet() {
       ${labels.length > 0 && html`<select aria-label="Label" onChange=${(/** @type {any} */ event) => change({ label: event.target.value })}><option value="">All labels</option>${labels.map((label) => html`<option value=${label} selected=${label === view.label}>${label}</option>`)}</select>`}
       ${STATES.filter((state) => counted[state] || state === view.state).map((state) => html`<button type="button" aria-pressed=${view.state === state} onClick=${() => change({ state: view.state === state ? "" : state })}><${State} state=${state} /> ${counted[state] ?? 0}</button>`)}
     </div>
-    ${data.next_cursor && html`<p class="banner calm">There are more than 1,000 models: these are the first by name. <a href="${ROOT}v1/models?limit=1000&cursor=${data.next_cursor}">The next, over REST</a>.</p>`}
     ${
       all.length === 0 &&
       html`<p class="lead">No model has sent events yet. <a href="${ROOT}docs">Send one over REST</a>, or start <code>monitor simulate</code>.</p>`

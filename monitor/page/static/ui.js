@@ -1,6 +1,6 @@
 /* What all pages of the service have in common: the frame, questions to the service, failures, the log-in. */
 
-import { ask, Failure, ROOT, SESSION, send, sendJson } from "page/api.js";
+import { ask, askAll, Failure, ROOT, SESSION, send, sendJson } from "page/api.js";
 import { isLive, listen, newsOf } from "page/live.js";
 import { Time, watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
@@ -13,9 +13,10 @@ export { Numbers, Power, State, Time, toneOf } from "page/parts.js";
  * seconds after the last time; that often where it does not say. The same answer draws nothing; the last one stays until there is another,
  * also of another path.
  * @param {string | null} path null: nothing is asked for @param {number} [seconds]
+ * @param {string} [list] the name of a list that is answered in parts, of which all are wanted
  * @returns {{ data: any, failure: Failure | null, again: () => void }}
  */
-export function useAnswer(path, seconds = 10) {
+export function useAnswer(path, seconds = 10, list) {
   const [data, setData] = useState(/** @type {any} */ (null));
   const [failure, setFailure] = useState(/** @type {Failure | null} */ (null));
   const [round, setRound] = useState(0);
@@ -43,7 +44,7 @@ export function useAnswer(path, seconds = 10) {
       busy = true;
       asked = performance.now();
       try {
-        const answer = await ask(path, tag);
+        const answer = await (list ? askAll(path, tag, list) : ask(path, tag));
         if (left) return;
         if (tag === null || answer.tag !== tag) setData(answer.body);
         tag = answer.tag;
@@ -71,7 +72,7 @@ export function useAnswer(path, seconds = 10) {
       clearTimeout(timer);
       end();
     };
-  }, [path, seconds, round]);
+  }, [path, seconds, list, round]);
   return { data, failure, again: () => setRound(round + 1) };
 }
 

@@ -77,18 +77,7 @@ def plane_figure(
     Below, how the local errors spread in the best and in the worst bin of the first map's predictions, for all maps
     over the same events.
 
-    Parameters
-    ----------
-    predictions
-        What each map is called -> P(Y = 1) or confidence, shape (n,). The first is what was before.
-    outcome
-        The same -> shape (n,): 0 or 1; of many classes whether the class of the largest probability came true.
-    plane
-        Shape (n, 2): coordinates.
-    weight
-        Shape (n,): how many events of the stream each stands for; 1 if left out.
-    gamma
-        Bandwidth, in standard deviations of the coordinates.
+    Parameters are those of :func:`~monitor.reports.diagrams.plane.plane_errors`.
 
     Raises
     ------

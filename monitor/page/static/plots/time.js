@@ -9,6 +9,7 @@ const SYNC = "time";
 const HEIGHT = 190;
 const DAY_S = 86_400;
 const MOST_LABELS = 10; // marks beyond which there are lines alone
+const MOST_LETTERS = 24; // of a label: as many as a phone has room for
 // Lines differ by their strokes as well as by their colours.
 const COLOURS = ["--data", "--second", "--third", "--fourth"];
 const DASHES = [[], [9, 3], [2, 3], [9, 3, 2, 3]];
@@ -47,7 +48,11 @@ function drawMarks(plot, marks) {
   const ratio = devicePixelRatio || 1;
   const right = bbox.left + bbox.width;
   const inside = marks
-    .map((mark) => ({ ...mark, x: placeOf(plot, mark.at) }))
+    .map(({ text, ...mark }) => ({
+      ...mark,
+      text: text.length > MOST_LETTERS ? `${text.slice(0, MOST_LETTERS - 1)}…` : text,
+      x: placeOf(plot, mark.at),
+    }))
     .filter(({ x }) => x >= bbox.left && x <= right)
     .toSorted((one, other) => one.x - other.x);
   ctx.save();
