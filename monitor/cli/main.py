@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "alerts": "List alerts about models of a running service, show one, and acknowledge it.",
     "keys": "Make, list and revoke the API keys of the service. They take effect without a restart.",
     "check": "Check the settings and all that they lead to: log, store, clocks, disks, access, port.",
+    "backfill": "Write past predictions into the store, so that windows, history and evidence begin with them.",
     "backup": "Back up the store to one file, also beside a running service.",
     "restore": "Restore a backup into the configured store: all of it, or nothing. Stop the service first.",
     "config": "Print the settings in force, as YAML, with secrets hidden.",

@@ -67,6 +67,10 @@ Each such row holds the number of classes, and the class that came true (-1 for 
 """
 
 
+BACKFILL: Final = -1
+"""Number of the partition that holds closings of past predictions: see :mod:`monitor.store.backfill`."""
+
+
 class Bucket(NamedTuple):
     """The unit in which the journal is dropped: the rows of one model whose prediction time falls into it."""
 

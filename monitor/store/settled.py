@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
-from monitor.store.base import ModelClock, PartitionClock
+from monitor.store.base import BACKFILL, ModelClock, PartitionClock
 
 _NEVER: Final = -1
 _SAVED_WITHIN_MS: Final = 60_000
@@ -94,7 +94,8 @@ def settled_edge(
     """The settled edge of a model.
 
     It is the smallest time up to which a partition has closed the model. A partition that has not met the model holds
-    it back by how far it is read, less the wait: its events may be among what is left to read.
+    it back by how far it is read, less the wait: its events may be among what is left to read. What was backfilled is
+    settled, whatever the partitions have read: they take earlier predictions for late.
 
     Parameters
     ----------
@@ -110,13 +111,14 @@ def settled_edge(
         Wall-clock time, for the reason only.
     """
     wait_ms = policy.wait_ms(max((clock.awaits_outcomes for clock in clocks.values()), default=1))
-    closed = [(clock.closed_to_ms, number) for number, clock in clocks.items()]
+    backfilled_ms = clocks[BACKFILL].closed_to_ms if BACKFILL in clocks else _NEVER
+    closed = [(clock.closed_to_ms, number) for number, clock in clocks.items() if number != BACKFILL]
     for number in partitions.keys() - clocks.keys():
         read_ms = partitions[number].read_to_ms - wait_ms
         closed.append((max(read_ms - read_ms % pane_ms, _NEVER), number))
     if not closed:
-        return SettledEdge(_NEVER)
-    edge_ms, first = min(closed)
+        return SettledEdge(backfilled_ms)
+    edge_ms, first = max(min(closed), (backfilled_ms, BACKFILL))
     newest_ms = max((clock.prediction_watermark_ms for clock in clocks.values()), default=_NEVER)
     # Where it is idle or was not met, a partition may be behind by the lateness.
     if edge_ms + pane_ms + policy.lateness_ms + _TOLERANCE_MS >= newest_ms - wait_ms:

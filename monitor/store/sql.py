@@ -13,6 +13,7 @@ from monitor.events.model import DeadLetter, Reason, Stratum
 from monitor.store import audit, closings, evidence, journal, samples
 from monitor.store.address import connect
 from monitor.store.base import (
+    BACKFILL,
     CandidateBatch,
     Checkpoint,
     JournalBatch,
@@ -40,6 +41,7 @@ from monitor.store.schema import (
 )
 
 _TOPIC_ID: Final = "topic_id/"
+_IS_READ: Final = PARTITIONS.c.partition != BACKFILL
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 _headers_from_bytes: Final = msgspec.msgpack.Decoder(tuple[tuple[str, bytes], ...])
 
@@ -127,7 +129,7 @@ class SqlStore:
         statement = self._database.insert(PARTITIONS).on_conflict_do_nothing(index_elements=["partition"])
         new = {"epoch": 0, "next_sequence": 0, "dead_letters_pruned": 0, "saved_ms": self._database.clock.now_ms()}
         with self._database.writing() as connection:
-            read_to_ms = connection.execute(sa.select(sa.func.min(PARTITIONS.c.read_to_ms))).scalar()
+            read_to_ms = connection.execute(sa.select(sa.func.min(PARTITIONS.c.read_to_ms)).where(_IS_READ)).scalar()
             new["read_to_ms"] = -1 if read_to_ms is None else read_to_ms
             connection.execute(statement, [{"partition": partition, **new} for partition in sorted(partitions)])
 
@@ -283,7 +285,7 @@ class SqlStore:
             self._unconfirmed.pop(checkpoint.partition, None)
 
     def model_clocks(self) -> Mapping[str, ModelClock]:
-        """How far each model is over all partitions, by what they have saved. Any thread.
+        """How far each model is over all partitions of the log, by what they have saved. Any thread.
 
         Raises
         ------
@@ -297,8 +299,15 @@ class SqlStore:
             sa.func.max(MODELS.c.awaits_outcomes),
         )
         with self._database.reading() as connection:
-            rows = connection.execute(sa.select(MODELS.c.name, *columns).group_by(MODELS.c.name))
+            of_log = sa.select(MODELS.c.name, *columns).where(MODELS.c.partition != BACKFILL)
+            rows = connection.execute(of_log.group_by(MODELS.c.name))
             return {model: ModelClock(*clock) for model, *clock in rows}
+
+    def backfilled_ms(self) -> Mapping[str, int]:
+        """Model -> time up to which past predictions were backfilled. Any thread; raises as :meth:`model_clocks`."""
+        rows = sa.select(MODELS.c.name, MODELS.c.closed_to_ms).where(MODELS.c.partition == BACKFILL)
+        with self._database.reading() as connection:
+            return {model: to_ms for model, to_ms in connection.execute(rows)}  # noqa: C416 - a row is no pair to the type checker
 
     def evidence_ms(self) -> Mapping[str, int]:
         """Model -> time up to which its evidence has read panes. Any thread; raises as :meth:`model_clocks`."""
@@ -323,7 +332,7 @@ class SqlStore:
         return clocks
 
     def partition_clocks(self) -> Mapping[int, PartitionClock]:
-        """Partition -> how far it is read, of all that were ever assigned. Any thread.
+        """Partition -> how far it is read, of all of the log that were ever assigned. Any thread.
 
         Read it before :meth:`clocks`: a model that a partition meets in between is then among its clocks.
 
@@ -334,7 +343,8 @@ class SqlStore:
         """
         columns = (PARTITIONS.c.partition, PARTITIONS.c.read_to_ms, PARTITIONS.c.saved_ms)
         with self._database.reading() as connection:
-            return {partition: PartitionClock(*clock) for partition, *clock in connection.execute(sa.select(*columns))}
+            rows = connection.execute(sa.select(*columns).where(_IS_READ))
+            return {partition: PartitionClock(*clock) for partition, *clock in rows}
 
     def read_closings(self, model: str, after_ms: Mapping[int, int]) -> Mapping[int, Sequence[Closing]]:
         """Partition -> its closings of a model that end after a time of that partition, in order. Any thread.

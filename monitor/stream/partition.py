@@ -101,6 +101,8 @@ class Partition:
         self.join = Join(self._strata, self._met_from_ms)
         self.elsewhere: Mapping[str, ModelClock] = {}
         """How far each model is over all partitions."""
+        self.backfilled_ms: Mapping[str, int] = {}
+        """Model -> time up to which its past predictions are in the store: earlier ones are late."""
         self.outcomes_at_end: AtEnd[NDArray[np.int64]] = AtEnd()
         """Newest prediction of each model when its logs of outcomes were at their ends."""
         self.all_at_end: AtEnd[Ends] = AtEnd()
@@ -245,11 +247,12 @@ class Partition:
         return max(self._read_to_ms, own_ms, -1 if silence is None else silence.newest_ms)
 
     def _met_from_ms(self, model: str) -> int:
-        """The time up to which a model that is met for the first time may be settled in all other partitions."""
+        """The time up to which a model that is met for the first time is settled elsewhere, as far as it may be."""
         clock, policy = self.elsewhere.get(model), self._settings.policy(model)
-        if clock is None or policy is None:
-            return -1
-        settled_ms = min(clock.closed_to_ms, self._read_to_ms - policy.wait_ms(clock.awaits_outcomes))
+        settled_ms = -1
+        if clock is not None and policy is not None:
+            settled_ms = min(clock.closed_to_ms, self._read_to_ms - policy.wait_ms(clock.awaits_outcomes))
+        settled_ms = max(settled_ms, self.backfilled_ms.get(model, -1))
         return max(settled_ms - settled_ms % self._settings.pane_ms, -1)
 
     def _settled_ms(self, silence: Silence | None) -> NDArray[np.int64]:

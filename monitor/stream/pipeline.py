@@ -278,7 +278,7 @@ class Pipeline:
                 self._unregistered.clear()
             epoch = self._store.claim(number, self._source.still_assigned)
             partition = Partition(number, epoch, self._partition_settings, self._store.load(number))
-            partition.elsewhere = self._clocks
+            partition.elsewhere, partition.backfilled_ms = self._clocks, self._store.backfilled_ms()
         except StoreUnavailable as error:
             self._claim_retry.failed(error, partition=number)
             return

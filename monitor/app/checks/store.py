@@ -15,6 +15,7 @@ from monitor.errors import NoStore, SettingsError, SourceError
 from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
 from monitor.store.address import connect_existing, sqlite_path
+from monitor.store.base import BACKFILL
 from monitor.store.database import Database
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.migrate import (
@@ -82,7 +83,8 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
             check_grid(database.shown, grid_version_of(connection))
             newest = newest_revision()
             schema = f"schema {revision}" + ("" if revision == newest else f", which the next start brings to {newest}")
-            partitions = connection.execute(sa.select(sa.func.count()).select_from(PARTITIONS)).scalar_one()
+            of_log = sa.select(sa.func.count()).select_from(PARTITIONS).where(PARTITIONS.c.partition != BACKFILL)
+            partitions = connection.execute(of_log).scalar_one()
             size = _size(path) if path is not None else server["size"]
             yield ok(
                 "store",

@@ -1,0 +1,74 @@
+"""Past predictions of tables that Spark reads."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
+
+from monitor.app.backfill import PastPredictions, declared_policy, of_tables, settled_to_ms
+from monitor.app.parts import make_kept_ms
+from monitor.app.settings import Settings
+from monitor.errors import InputError, NotEnoughData
+from monitor.spark.panes import TIME, pane_tables, with_times
+from monitor.spark.tables import REASON, REJECTED
+
+
+def read_by_spark(
+    settings: Settings,
+    model: str,
+    path: str,
+    columns: Mapping[str, str],
+    *,
+    version: str,
+    to_ms: int | None,
+    positive: str | None,
+    skip_bad_rows: bool,
+) -> PastPredictions:
+    """Sum the rows of Parquet files on the cluster; the driver gets the sums by series, pane and cell.
+
+    Parameters
+    ----------
+    path
+        What Spark reads as Parquet: a file, a folder or a pattern.
+    columns
+        Names of the columns ``prediction``, ``outcome`` and ``time``.
+    version, to_ms
+        As of :func:`monitor.app.backfill.past_predictions`.
+    positive, skip_bad_rows
+        The outcome that is 1; whether rows that cannot be counted are left out.
+
+    Raises
+    ------
+    InputError
+        A column does not exist, or there are rows that cannot be counted.
+    NotEnoughData
+        No row is from before the end.
+    """
+    spark = SparkSession.builder.getOrCreate()
+    timed = with_times(spark.read.parquet(path), columns["time"])
+    newest_ms, rows, with_time = timed.agg(F.max(TIME), F.count("*"), F.count(TIME)).collect()[0]
+    if newest_ms is None:
+        raise NotEnoughData("there are no predictions with a time")
+    if with_time < rows and not skip_bad_rows:
+        raise InputError(f"{rows - with_time:,} rows have no time; correct or remove them, or add --skip-bad-rows")
+    pane_ms = min(make_kept_ms(settings))
+    end_ms = settled_to_ms(settings, model, newest_ms) if to_ms is None else to_ms - to_ms % pane_ms
+    tables = pane_tables(
+        timed,
+        version=version,
+        segments=declared_policy(settings, model).segments,
+        pane_ms=pane_ms,
+        to_ms=end_ms,
+        prediction=columns["prediction"],
+        outcome=columns["outcome"],
+        positive=positive,
+    ).toArrow()
+    refused = tables.filter(tables[REASON].is_valid())
+    if refused.num_rows and not skip_bad_rows:
+        reason, count = refused[REASON][0].as_py(), sum(refused[REJECTED].to_pylist())
+        raise InputError(
+            f"{count:,} rows cannot be counted, the first for the reason {reason}; correct or remove them, or add "
+            "--skip-bad-rows"
+        )
+    later = timed.where(F.col(TIME) >= end_ms).count()
+    return of_tables(settings, model, tables.filter(tables[REASON].is_null()), to_ms=end_ms, not_settled=later)
