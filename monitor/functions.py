@@ -85,6 +85,7 @@ def evaluate(
     logits: bool = False,
     skip_bad_rows: bool = False,
     where: str | None = None,
+    query: str | None = None,
     memory: float = MEMORY_GB,
     measures: Measures | None = None,
     minimum: Minimum | None = None,
@@ -104,7 +105,8 @@ def evaluate(
     p
         Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K). Or a table that holds predictions and
         outcomes: a pandas or polars DataFrame, a pyarrow Table, a structured array, or arrays by name. Or the path of
-        one, as ``monitor report`` takes it: a file, a folder, a pattern, a URL, or a list of these.
+        one, as ``monitor report`` takes it: a file, a folder, a pattern, a URL, or a list of these; a Delta or Iceberg
+        table; the URL of a database.
     y
         Outcomes, shape (n,): 0 or 1, or the class that came true; nan or masked where it is not known. None where ``p``
         is a table.
@@ -128,6 +130,8 @@ def evaluate(
         cannot be read are left out and counted.
     where
         Of files: the condition that rows must meet, as SQL has it.
+    query
+        Of a database: the SELECT whose rows are meant.
     memory
         Of files: gigabytes up to which raw rows are measured; more rows are counted on the grid, with error bounds.
     measures
@@ -173,9 +177,10 @@ def evaluate(
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
     with python_words(), shown_progress(progress) as report_progress:
         files = _files_of(p)
-        if where is not None and not files:
-            raise InputError("where is for files, and p is in memory: choose its rows before")
-        opened = open_tables(files, where=where, skip_bad_rows=skip_bad_rows) if files else p
+        if (where or query) is not None and not files:
+            name = "query" if where is None else "where"
+            raise InputError(f"{name} is for files and databases, and p is in memory: choose its rows before")
+        opened = open_tables(files, where=where, query=query, skip_bad_rows=skip_bad_rows) if files else p
         data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
         if not data.is_table and time is None:
             data = data._replace(time=time_ms)

@@ -80,7 +80,7 @@ def test_python_takes_what_the_command_takes(folder: Path) -> None:
         assert "<html" in report.to_html()
     several = monitor.evaluate([folder / "scores.parquet", str(folder / "scores")], draws=0)
     assert several.n == 2 * ROWS
-    with pytest.raises(InputError, match=r"^where is for files, and p is in memory"):
+    with pytest.raises(InputError, match=r"^where is for files and databases, and p is in memory"):
         monitor.evaluate([0.5, 0.5], [0, 1], where="p > 0.2")
 
 
