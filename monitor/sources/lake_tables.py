@@ -13,10 +13,9 @@ import pyarrow.fs as pa_fs
 from monitor.errors import InputError
 from monitor.sources.formats import Pieces, TableFile
 from monitor.sources.row_filter import RowFilter
-from monitor.sources.stored_files import DELTA_LOG, METADATA_ENDING, METADATA_FOLDER, describe, locate
+from monitor.sources.stored_files import CATALOG, DELTA_LOG, METADATA_ENDING, METADATA_FOLDER, describe, locate
 
 _BATCH_ROWS: Final = 1 << 16
-_CATALOG: Final = "iceberg://"
 _VERSION: Final = re.compile(r"v?(\d+)")
 
 
@@ -83,8 +82,8 @@ class IcebergTable(TableFile):
             from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - an extra
             from pyiceberg.table import StaticTable  # noqa: PLC0415
 
-            if location.startswith(_CATALOG):
-                catalog, _, table = location.removeprefix(_CATALOG).partition("/")
+            if location.startswith(CATALOG):
+                catalog, _, table = location.removeprefix(CATALOG).partition("/")
                 self._table: Any = load_catalog(catalog).load_table(table)
             else:
                 self._table = StaticTable.from_metadata(location)
@@ -145,7 +144,7 @@ def open_lake_table(name: str) -> TableFile | None:
     InputError
         Its library is not installed, the table cannot be read, or it is not certain which metadata are the newest.
     """
-    if name.startswith(_CATALOG) or name.endswith(METADATA_ENDING):
+    if name.startswith(CATALOG) or name.endswith(METADATA_ENDING):
         return IcebergTable(name)
     try:
         filesystem, path = locate(name)

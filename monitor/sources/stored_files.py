@@ -18,6 +18,9 @@ _WILDCARD: Final = re.compile(r"[*?\[]")
 DELTA_LOG: Final = "_delta_log"
 """The folder of a Delta table that says which files are its own."""
 
+CATALOG: Final = "iceberg://"
+"""What the name of an Iceberg table in a catalog begins with."""
+
 METADATA_FOLDER: Final = "metadata"
 METADATA_ENDING: Final = ".metadata.json"
 """Where an Iceberg table says the same, and how such files end."""

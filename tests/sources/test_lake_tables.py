@@ -134,7 +134,8 @@ def test_an_iceberg_table_is_named_by_metadata_or_catalog(table: pa.Table, tmp_p
         PYICEBERG_CATALOG__HOUSE__TYPE="sql",
     )
     assert done.stderr == ""
-    assert json.loads(done.stdout)["predictions"] == 20
+    found = json.loads(done.stdout)
+    assert (found["model"], found["predictions"]) == ("churn", 20)
     folder = tmp_path / "lake" / "scores" / "churn"
     newest = folder / "metadata" / Path(lake.metadata_location).name
     newest.with_name(newest.name.replace(".metadata", "-other.metadata")).write_bytes(newest.read_bytes())
