@@ -7,7 +7,7 @@ from monitor.version import VERSION
 
 if TYPE_CHECKING:
     from monitor.alarm_functions import simulate_alarms
-    from monitor.functions import apply, compare, evaluate, recalibrate, refit
+    from monitor.functions import apply, compare, evaluate, evaluate_by, recalibrate, refit
     from monitor.reports.evaluation.local import evaluate_local
     from monitor.scores import ScoreTable
 
@@ -19,6 +19,7 @@ __all__ = [
     "apply",
     "compare",
     "evaluate",
+    "evaluate_by",
     "evaluate_local",
     "recalibrate",
     "refit",
@@ -30,6 +31,7 @@ _MODULES: Final = {
     "apply": "monitor.functions",
     "compare": "monitor.functions",
     "evaluate": "monitor.functions",
+    "evaluate_by": "monitor.functions",
     "evaluate_local": "monitor.reports.evaluation.local",
     "recalibrate": "monitor.functions",
     "refit": "monitor.functions",

@@ -44,14 +44,16 @@ from monitor.reports.evaluation.inputs import (
 from monitor.reports.findings import (
     MEMORY_GB,
     Findings,
+    GroupFindings,
     ReportOptions,
+    measure_groups,
     measure_rows,
     measure_table,
     read_columns,
     read_within_memory,
 )
 from monitor.reports.progress import patient_progress
-from monitor.results import DataClassReport, DataComparison, DataReport, Measured, Recalibration
+from monitor.results import DataClassReport, DataComparison, DataGroups, DataReport, Measured, Recalibration
 from monitor.scores.arguments import require_same_index
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
@@ -63,7 +65,7 @@ Names = str | Sequence[str]
 Shown = bool | Callable[[float], None]
 """Whether to show progress, or what to call with the share of the present stage that is done."""
 
-_Lines = TypeVar("_Lines", Findings, Trial)
+_Lines = TypeVar("_Lines", Findings, GroupFindings, Trial)
 
 _OPTION: Final = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 _PLURAL: Final = frozenset({"segment", "feature", "method", "option"})
@@ -85,6 +87,7 @@ def evaluate(
     logits: bool = False,
     skip_bad_rows: bool = False,
     where: str | None = None,
+    query: str | None = None,
     memory: float = MEMORY_GB,
     measures: Measures | None = None,
     minimum: Minimum | None = None,
@@ -104,7 +107,8 @@ def evaluate(
     p
         Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K). Or a table that holds predictions and
         outcomes: a pandas or polars DataFrame, a pyarrow Table, a structured array, or arrays by name. Or the path of
-        one, as ``monitor report`` takes it: a file, a folder, a pattern, a URL, or a list of these.
+        one, as ``monitor report`` takes it: a file, a folder, a pattern, a URL, or a list of these; a Delta or Iceberg
+        table; the URL of a database.
     y
         Outcomes, shape (n,): 0 or 1, or the class that came true; nan or masked where it is not known. None where ``p``
         is a table.
@@ -128,6 +132,8 @@ def evaluate(
         cannot be read are left out and counted.
     where
         Of files: the condition that rows must meet, as SQL has it.
+    query
+        Of a database: the SELECT whose rows are meant.
     memory
         Of files: gigabytes up to which raw rows are measured; more rows are counted on the grid, with error bounds.
     measures
@@ -173,9 +179,8 @@ def evaluate(
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
     with python_words(), shown_progress(progress) as report_progress:
         files = _files_of(p)
-        if where is not None and not files:
-            raise InputError("where is for files, and p is in memory: choose its rows before")
-        opened = open_tables(files, where=where, skip_bad_rows=skip_bad_rows) if files else p
+        _refuse_of_memory(files, where, query)
+        opened = open_tables(files, where=where, query=query, skip_bad_rows=skip_bad_rows) if files else p
         data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
         if not data.is_table and time is None:
             data = data._replace(time=time_ms)
@@ -208,6 +213,86 @@ def evaluate(
         return DataClassReport.of(findings.result, class_names=findings.class_names, measured=measured)
     report = cast("FileReport", findings.result)
     return DataReport.of(report.whole, segments=report.segments, search=report.search, measured=measured)
+
+
+def evaluate_by(
+    table: Any,
+    by: Names,
+    *,
+    prediction: Names | None = None,
+    outcome: str | None = None,
+    time: str | None = None,
+    weight: str | None = None,
+    positive: str | None = None,
+    logits: bool = False,
+    skip_bad_rows: bool = False,
+    where: str | None = None,
+    query: str | None = None,
+    memory: float = MEMORY_GB,
+    measures: Measures | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    tolerance: float = TOLERANCE,
+    progress: Shown = True,
+    model: str | None = None,
+) -> DataGroups:
+    """Report on each combination of values of some columns, and of each span of time, as ``monitor report --by`` does.
+
+    Parameters
+    ----------
+    table
+        A table in memory, or the path of one, as of :func:`evaluate`.
+    by
+        Names of columns; ``hour``, ``day``, ``week`` and ``month`` are spans of the times unless a column is called so.
+    prediction, outcome, time, weight, positive, logits, skip_bad_rows, where, query, memory
+        As of :func:`evaluate`.
+    measures
+        Names of the measures; those of a window if left out.
+    draws
+        Resamples for intervals and levels, at least 19; 0 leaves both out. 199 if left out.
+    seed, tolerance, progress, model
+        As of :func:`evaluate`.
+
+    Returns
+    -------
+    DataGroups
+        ``to_arrow()`` has a row for each report, ``to_html(path)`` writes the page with the history of each group.
+
+    Raises
+    ------
+    InputError
+        As of :func:`evaluate`; or there are no times for a span of time.
+
+    Examples
+    --------
+    >>> table = {"p": [0.2, 0.8] * 100, "y": [0, 1] * 100, "model": ["a"] * 100 + ["b"] * 100}
+    >>> evaluate_by(table, "model", draws=0).to_arrow().select(["model", "n", "prevalence"]).to_pylist()[1]
+    {'model': 'b', 'n': 100, 'prevalence': 0.5}
+    """
+    with python_words(), shown_progress(progress) as report_progress:
+        files = _files_of(table)
+        _refuse_of_memory(files, where, query)
+        opened = (
+            open_tables(files, where=where, query=query, skip_bad_rows=skip_bad_rows) if files else MemoryTable(table)
+        )
+        options = ReportOptions(
+            file=opened,
+            by=_listed(by),
+            prediction=_listed(prediction),
+            outcome=outcome,
+            time=time,
+            weight=weight,
+            measure=() if measures is None else measures_by_name(measures),
+            draws=draws,
+            positive=positive,
+            logits=logits,
+            skip_bad_rows=skip_bad_rows,
+            tolerance=tolerance,
+            models=(model or (model_of(opened.name) if files else UNNAMED),),
+            seed=seed,
+            memory=memory if files else None,
+        )
+        return DataGroups(_in_python(measure_groups(options, report_progress)))
 
 
 def compare(
@@ -601,6 +686,12 @@ def _are_names(value: Any) -> bool:
 
 def _is_column(values: Any) -> bool:
     return values is not None and not is_table(values)
+
+
+def _refuse_of_memory(files: Sequence[str], where: str | None, query: str | None) -> None:
+    for name, value in (("where", where), ("query", query)):
+        if value is not None and not files:
+            raise InputError(f"{name} is for files and databases, and the data are in memory: choose their rows before")
 
 
 def _files_of(p: Any) -> list[str]:

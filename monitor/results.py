@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
+import pyarrow as pa
 from rich.console import Console
 
 from monitor.clock import SystemClock
@@ -19,12 +20,19 @@ from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Comparison
 from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.files import SearchReport
+from monitor.reports.evaluation.groups import Group
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import SegmentReport
-from monitor.reports.findings import Findings, ReportOptions, add_picture_data
+from monitor.reports.findings import Findings, GroupFindings, ReportOptions, add_picture_data
 from monitor.reports.progress import patient_progress
-from monitor.reports.report_view import comparison_sentence, report_view, search_sentences, segments_sentence
+from monitor.reports.report_view import (
+    comparison_sentence,
+    groups_view,
+    report_view,
+    search_sentences,
+    segments_sentence,
+)
 from monitor.reports.view import View
 from monitor.sources.tables import EventTable
 
@@ -206,6 +214,46 @@ class DataClassReport(_ReportResult, ClassReport):
 
     def __repr__(self) -> str:
         return self._repr(ClassReport.__repr__(self))
+
+
+@dataclass(frozen=True, repr=False)
+class DataGroups:
+    """Reports on data at hand by columns and spans of time.
+
+    Attributes
+    ----------
+    findings
+        The reports, with what was assumed about the data.
+    """
+
+    findings: GroupFindings
+
+    @property
+    def reports(self) -> tuple[tuple[Group, SegmentReport], ...]:
+        """Each combination of values with its report, in order of the values, spans of time last."""
+        return self.findings.result.groups
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reports as ``monitor report --by --json`` prints them."""
+        return self.findings.to_dict()
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with a row for each report, as ``--output`` writes it: ``to_pandas()`` makes a DataFrame."""
+        return self.findings.result.to_arrow()
+
+    def to_html(self, path: str | Path) -> None:
+        """Write the page of ``monitor report --by --html``: the table, and how each group went over time."""
+        from monitor.reports.page import groups_page  # noqa: PLC0415 - most results are never drawn
+
+        Path(path).write_bytes(groups_page(self.findings))
+
+    def __repr__(self) -> str:
+        return groups_view(self.findings).lead.sentence
+
+    def _repr_html_(self) -> str:
+        from monitor.reports.page import render_notebook  # noqa: PLC0415
+
+        return render_notebook(groups_view(self.findings))
 
 
 @dataclass(frozen=True, repr=False)

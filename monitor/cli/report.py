@@ -60,8 +60,9 @@ def report(
         typer.Argument(
             metavar="FILE...",
             help="A table of predictions and outcomes (.csv, .tsv, .parquet, .jsonl, text also .gz): a file, a folder, "
-            "a pattern such as 'scores/*.parquet', a URL (s3://, gs://, abfs://), or several of these. Or JSON lines "
-            "of events as they went through the topic.",
+            "a pattern such as 'scores/*.parquet', a URL (s3://, gs://, abfs://), or several of these; a Delta or "
+            "Iceberg table; with --query, the URL of a database. Or JSON lines of events as they went "
+            "through the topic.",
         ),
     ],
     *,
@@ -81,6 +82,10 @@ def report(
         typer.Option(
             metavar="CONDITION", help="Read only rows that meet this, as SQL has it: \"region = 'eu' AND score < 0.9\"."
         ),
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(metavar="SELECT", help="Report on the rows of this query to the database whose URL FILE is."),
     ] = None,
     memory: Annotated[
         float,
@@ -164,8 +169,8 @@ def report(
     and matured with the horizon, the windows and the segments of the settings, as in the service. The exit status is 3
     if a condition of --fail-if holds.
     """
-    file = _opened(files, where, skip_bad_rows=skip_bad_rows)
-    other = None if compare is None else _opened([compare], where, skip_bad_rows=skip_bad_rows)
+    file = _opened(files, where, query, skip_bad_rows=skip_bad_rows)
+    other = None if compare is None else _opened([compare], where, None, skip_bad_rows=skip_bad_rows)
     options = ReportOptions(
         file,
         prediction,
@@ -260,14 +265,14 @@ def _report_groups(options: ReportOptions, targets: Mapping[str, Path], *, as_js
         typer.echo(f"wrote {path}")
 
 
-def _opened(names: list[str], where: str | None, *, skip_bad_rows: bool) -> Path | TableFile:
+def _opened(names: list[str], where: str | None, query: str | None, *, skip_bad_rows: bool) -> Path | TableFile:
     """Open a table; one file is a path, which may hold events."""
-    if len(names) == 1 and where is None and is_one_path(names[0]):
+    if len(names) == 1 and where is None and query is None and is_one_path(names[0]):
         path = Path(names[0])
         if not path.exists():
             raise InputError(f"{path}: no such file; name a CSV, Parquet or JSON lines file that is there")
         return path
-    return open_tables(names, where=where, skip_bad_rows=skip_bad_rows)
+    return open_tables(names, where=where, query=query, skip_bad_rows=skip_bad_rows)
 
 
 def _require_weighable(weight: str | None, names: list[str]) -> None:

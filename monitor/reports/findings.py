@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from math import inf
@@ -332,8 +332,8 @@ class GroupFindings:
         }
 
 
-def measure_groups(options: ReportOptions) -> GroupFindings:
-    """Read a file once, and report on each combination of values of ``options.by``.
+def measure_groups(options: ReportOptions, progress: StageProgress | None = None) -> GroupFindings:
+    """Read a file once, and report on each combination of values of ``options.by``; show a bar without ``progress``.
 
     Raises
     ------
@@ -364,11 +364,11 @@ def measure_groups(options: ReportOptions) -> GroupFindings:
             for rows in tables:
                 counts.add(rows, grouping.codes(rows))
     _refuse_class_measures(options)
-    with stages_progress() as progress:
+    with stages_progress() if progress is None else nullcontext(progress) as shown:
         if not reading.is_large:
-            reports = report_groups(rows, grouping, progress=progress, **evaluation)
+            reports = report_groups(rows, grouping, progress=shown, **evaluation)
             return GroupFindings(options.model, reports, rows.notes, rows.cautions, on_grid=False)
-        reports = report_counted_groups(counts, rows, grouping, progress=progress, **evaluation)
+        reports = report_counted_groups(counts, rows, grouping, progress=shown, **evaluation)
     notes, cautions = reading.lines()
     return GroupFindings(options.model, reports, (*notes, _grid_note(counts.rows)), tuple(cautions), on_grid=True)
 

@@ -35,7 +35,8 @@ def count_events(
     first_cell
         int32, shape (B + 1,): cell of the prediction b / B.
     rows
-        int32, shape (groups, cells): row of ``values`` for a cell of a group, -1 if it has none; filled in.
+        int32, shape (groups, cells): one more than the row of ``values`` for a cell of a group, 0 if it has none;
+        filled in.
     values
         int64, shape (m, 6), m at least ``used`` + n: the columns of a grid table; added to.
     used
@@ -53,11 +54,11 @@ def count_events(
                 low = middle
             else:
                 high = middle
-        row = rows[group[i], low]
+        row = rows[group[i], low] - 1
         if row < 0:
             row = used
-            rows[group[i], low] = row
             used += 1
+            rows[group[i], low] = used
         column = 2 if outcome[i] < 0 else 1 - outcome[i]
         values[row, column] += 1
         values[row, column + 3] += np.int64(np.rint(p * UNITS)) - anchors[low]

@@ -51,16 +51,15 @@ class GridCounts:
         groups
             Number of groups, at least as before.
         """
+        cells = self._rows.shape[1]
         if groups > self.groups:
-            more = np.full((groups - self.groups, self._rows.shape[1]), -1, np.int32)
-            self._rows = np.concatenate([self._rows, more])
+            # In place: while an array is copied, there are two of it.
+            self._rows.resize((groups, cells), refcheck=False)
         for start in range(0, prediction.size, _BATCH):
             part = slice(start, start + _BATCH)
-            needed = min(self._used + _BATCH, self.groups * self._rows.shape[1])
+            needed = min(self._used + _BATCH, groups * cells)
             if needed > self._values.shape[0]:
-                grown = np.zeros((needed + needed // 4, COLUMNS), np.int64)
-                grown[: self._used] = self._values[: self._used]
-                self._values = grown
+                self._values.resize((needed + needed // 4, COLUMNS), refcheck=False)
             self._used = count_events(
                 prediction[part],
                 outcome[part],
@@ -78,8 +77,8 @@ class GridCounts:
         return GridTable.sum(self._table(group) for group in groups)
 
     def _table(self, group: int) -> GridTable:
-        cell = np.flatnonzero(self._rows[group] >= 0)
-        return GridTable(cell, self._values[self._rows[group, cell]])
+        cell = np.flatnonzero(self._rows[group])
+        return GridTable(cell, self._values[self._rows[group, cell] - 1])
 
 
 @cache

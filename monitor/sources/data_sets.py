@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from monitor.errors import InputError
 from monitor.sources.formats import Pieces, TableFile, open_table
+from monitor.sources.lake_tables import open_lake_table
 from monitor.sources.row_filter import RowFilter
 from monitor.sources.stored_files import Part, describe, is_one_path, parts_of
 
@@ -152,15 +153,20 @@ class FilteredTable(TableFile):
         return self._table.unread
 
 
-def open_tables(names: Sequence[str], *, where: str | None = None, skip_bad_rows: bool = False) -> TableFile:
-    """Open one table of files: paths, folders, patterns or URLs.
+def open_tables(
+    names: Sequence[str], *, where: str | None = None, query: str | None = None, skip_bad_rows: bool = False
+) -> TableFile:
+    """Open one table: of files (paths, folders, patterns or URLs), a Delta or Iceberg table, or a query to a database.
 
     Parameters
     ----------
     names
-        At least one: see :func:`~monitor.sources.stored_files.list_parts`.
+        At least one: see :func:`~monitor.sources.stored_files.list_parts`. Or the one Delta or Iceberg table, or the
+        URL of the database.
     where
         The condition that rows must meet: see :class:`~monitor.sources.row_filter.RowFilter`.
+    query
+        The query, of a database.
     skip_bad_rows
         Whether rows that cannot be read are left out.
 
@@ -170,8 +176,20 @@ def open_tables(names: Sequence[str], *, where: str | None = None, skip_bad_rows
         Nothing is there, a file is of no known format, or the condition cannot be read.
     """
     condition = None if where is None else RowFilter(where)
-    if len(names) == 1 and is_one_path(names[0]):
-        table = open_table(Path(names[0]), skip_bad_rows=skip_bad_rows)
-    else:
-        table = DataSet(describe(names), list(parts_of(names)), skip_bad_rows=skip_bad_rows)
+    table = _open(names, query, skip_bad_rows=skip_bad_rows)
     return table if condition is None else FilteredTable(table, condition)
+
+
+def _open(names: Sequence[str], query: str | None, *, skip_bad_rows: bool) -> TableFile:
+    if query is not None:
+        if len(names) > 1:
+            raise InputError(f"--query goes to one database, got {len(names)} names")
+        from monitor.sources.sql_query import SqlQuery  # noqa: PLC0415 - SQLAlchemy takes a while to load
+
+        return SqlQuery(names[0], query)
+    if len(names) == 1 and is_one_path(names[0]):
+        return open_table(Path(names[0]), skip_bad_rows=skip_bad_rows)
+    lake_table = open_lake_table(names[0]) if len(names) == 1 else None
+    if lake_table is not None:
+        return lake_table
+    return DataSet(describe(names), list(parts_of(names)), skip_bad_rows=skip_bad_rows)

@@ -73,9 +73,7 @@ class TableFile(ABC):
         """The rows of these columns that meet a condition, on these columns or others."""
         names = list(dict.fromkeys((*columns, *where.columns)))
         for arrays in self.pieces(names):
-            kept = where.keep(pa.Table.from_arrays(list(arrays), names)).combine_chunks()
-            for batch in kept.to_batches():
-                yield [batch.column(name) for name in columns]
+            yield from where.select(names, arrays, columns)
 
     def place(self, row: int) -> str:
         """How a person finds a row, counted from 1: the line of a text file, as editors count, header included."""
@@ -212,7 +210,7 @@ class JsonLinesFile(TableFile):
         """The rows of these columns, in the types that they have."""
         rows = self._rows()
         while piece := list(islice(rows, _ROWS)):
-            yield [_array_of([row.get(name) for row in piece]) for name in columns]
+            yield [array_of([row.get(name) for row in piece]) for name in columns]
 
     def place(self, row: int) -> str:
         """The line of a row; empty lines do not count."""
@@ -372,7 +370,7 @@ def _arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
     try:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return _array_of(list(values))
+        return array_of(list(values))
 
 
 def _column_names(data: Any) -> list[Any] | None:
@@ -391,7 +389,7 @@ def _column_names(data: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
-def _array_of(values: list[Any]) -> pa.Array:
+def array_of(values: list[Any]) -> pa.Array:
     """Values as one array; as text if they have several types."""
     try:
         return pa.array(values)

@@ -136,6 +136,25 @@ class RowFilter:
         except pa.ArrowInvalid as error:
             self._refuse(f"a value cannot be compared: {error}")
 
+    def select(
+        self, names: Sequence[str], arrays: Sequence[pa.Array], columns: Sequence[str]
+    ) -> Iterator[list[pa.Array]]:
+        """Yield the arrays of ``columns`` in the rows that meet the condition, of arrays of these names."""
+        kept = self.keep(pa.Table.from_arrays(list(arrays), list(names))).combine_chunks()
+        for batch in kept.to_batches():
+            yield [batch.column(name) for name in columns]
+
+    def bounds(self) -> Iterator[tuple[str, str, float | str]]:
+        """Yield (column, sign, constant) that every row must meet: for readers that skip files by them."""
+        signs = {ast.Eq: "=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
+        for node in self._conjuncts(self._tree):
+            if not (isinstance(node, ast.Compare) and isinstance(node.left, ast.Name)):
+                continue
+            constant, sign = node.comparators[0], signs.get(type(node.ops[0]))
+            value = constant.value if isinstance(constant, ast.Constant) else None
+            if sign is not None and isinstance(value, int | float | str) and not isinstance(value, bool):
+                yield self._names[node.left.id], sign, value
+
     def _refuse(self, reason: str) -> NoReturn:
         raise InputError(f"--where {self._text!r}: {reason}")
 

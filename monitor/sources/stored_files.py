@@ -15,7 +15,16 @@ from monitor.errors import InputError
 
 _URL: Final = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _WILDCARD: Final = re.compile(r"[*?\[]")
-_DELTA_LOG: Final = "_delta_log"
+DELTA_LOG: Final = "_delta_log"
+"""The folder of a Delta table that says which files are its own."""
+
+CATALOG: Final = "iceberg://"
+"""What the name of an Iceberg table in a catalog begins with."""
+
+METADATA_FOLDER: Final = "metadata"
+METADATA_ENDING: Final = ".metadata.json"
+"""Where an Iceberg table says the same, and how such files end."""
+
 _CREDENTIALS: Final = re.compile(r"//[^/@]*@")
 _NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """How Hive and Spark spell a missing value in the name of a folder."""
@@ -108,8 +117,8 @@ def is_url(name: str) -> bool:
 
 
 def is_one_path(name: str) -> bool:
-    """Whether a name is the path of one local file, which need not exist."""
-    if is_url(name):
+    """Whether a name is the path of one local file of rows, which need not exist."""
+    if is_url(name) or name.endswith(METADATA_ENDING):
         return False
     path = Path(name)
     return path.is_file() or not (path.is_dir() or _WILDCARD.search(name))
@@ -133,7 +142,7 @@ def list_parts(name: str) -> list[Part]:
         Nothing is there, or the store cannot be read.
     """
     try:
-        filesystem, path = _filesystem(name)
+        filesystem, path = locate(name)
         infos = _files(filesystem, path)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{describe([name])}: cannot be read: {str(error).splitlines()[0]}") from error
@@ -148,8 +157,16 @@ def list_parts(name: str) -> list[Part]:
     ]
 
 
-def _filesystem(name: str) -> tuple[pa_fs.FileSystem, str]:
-    """The store of a name, and the path in it, pattern included."""
+def locate(name: str) -> tuple[pa_fs.FileSystem, str]:
+    """The store of a name, and the path in it, pattern included.
+
+    Raises
+    ------
+    ValueError
+        There is no such kind of store.
+    OSError
+        It does not answer.
+    """
     if not is_url(name):
         return pa_fs.LocalFileSystem(), name.rstrip("/") or "/"
     # Arrow knows no patterns; behind "?" stand options of the store, such as its region.
@@ -178,8 +195,9 @@ def _files(filesystem: pa_fs.FileSystem, path: str) -> list[pa_fs.FileInfo]:
         wanted = re.compile(_pattern(path))
         # A pattern may name folders, whose files are meant then.
         infos = [info for info in infos if wanted.match(_plain(info.path, base))]
-    if any(_DELTA_LOG in info.path.split("/") for info in infos):
-        raise ValueError(f"is a Delta table: its files hold rows that were deleted, which {_DELTA_LOG} tells apart")
+    for info in infos:
+        if DELTA_LOG in info.path.split("/") or info.path.endswith(METADATA_ENDING):
+            raise ValueError("holds a Delta or Iceberg table, whose files may hold deleted rows: name that table alone")
     return [info for info in infos if not _is_hidden(_plain(info.path, base)[len(base) :])]
 
 

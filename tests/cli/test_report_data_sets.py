@@ -80,7 +80,7 @@ def test_python_takes_what_the_command_takes(folder: Path) -> None:
         assert "<html" in report.to_html()
     several = monitor.evaluate([folder / "scores.parquet", str(folder / "scores")], draws=0)
     assert several.n == 2 * ROWS
-    with pytest.raises(InputError, match=r"^where is for files, and p is in memory"):
+    with pytest.raises(InputError, match=r"^where is for files and databases, and the data are in memory"):
         monitor.evaluate([0.5, 0.5], [0, 1], where="p > 0.2")
 
 
@@ -130,6 +130,24 @@ def test_by_writes_one_table_of_all_reports_and_their_history(folder: Path) -> N
     measured = [report["measures"].get("smce", {"value": None})["value"] for report in days]
     plot = next(plot for plot in history["plots"] if plot["title"] == "smCE")
     assert plot["lines"][0]["values"] == pytest.approx(measured, abs=1e-5)
+
+
+def test_python_reports_by_columns_as_the_command_does(folder: Path) -> None:
+    for memory in ("0", "1.5"):
+        command = ("report", "scores", "--by", "region", "--by", "month", "--draws", "19", "--memory", memory)
+        expected = json.loads(inside(*command, "--json", cwd=folder).stdout)
+        by = ["region", "month"]
+        found = monitor.evaluate_by(folder / "scores", by, draws=19, seed=0, memory=float(memory), progress=False)
+        notes = [note.replace("--memory", "memory") for note in expected["notes"]]
+        assert json.loads(json.dumps(found.to_dict())) == {**expected, "notes": notes}
+    found.to_html(folder / "python.html")
+    assert sorted(titles(folder / "python.html")) == ["region=eu", "region=us"]
+    assert "region=eu, month=2026-02" in found._repr_html_()
+    in_memory = monitor.evaluate_by(pq.read_table(folder / "scores"), by, draws=19, seed=0, model="scores")
+    assert in_memory.to_arrow().equals(found.to_arrow())
+    assert [group.values for group, _ in in_memory.reports] == [report["by"] for report in expected["reports"]]
+    with pytest.raises(InputError, match=r"^by week needs times: name their column with time"):
+        monitor.evaluate_by({"p": [0.5], "y": [1]}, "week")
 
 
 @pytest.mark.parametrize(

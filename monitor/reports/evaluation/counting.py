@@ -81,9 +81,9 @@ class GroupCounts:
         """The values of each combination, int64, shape (combinations, columns)."""
         return np.array(list(self._numbers), np.int64)
 
-    def tables(self) -> list[GridTable]:
-        """The table of each combination."""
-        return [self._counts.table(number) for number in range(len(self._numbers))]
+    def tables(self) -> Iterator[GridTable]:
+        """Yield the table of each combination."""
+        return (self._counts.table(number) for number in range(len(self._numbers)))
 
 
 class CountedRows(NamedTuple):
@@ -166,7 +166,7 @@ class Counting:
 
     def _segments_of(self, name: str, counts: GroupCounts) -> Iterator[tuple[str, GridTable]]:
         """Put numbers into ranges and sum rare values, as of raw rows: each combination is a row of so many rows."""
-        tables, codes = counts.tables(), counts.codes()
+        tables, codes = list(counts.tables()), counts.codes()
         sizes = np.array([table.predictions for table in tables], np.int64)
         parts = crossed_columns(name, self._columns)
         columns = {

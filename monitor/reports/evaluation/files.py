@@ -28,7 +28,7 @@ from monitor.reports.evaluation.segments import (
     segment_columns,
     segments_of,
 )
-from monitor.sources.stored_files import open_bytes
+from monitor.sources.stored_files import CATALOG, open_bytes
 from monitor.sources.tables import EventTable, SegmentColumn
 
 _MAX_INSPECTED_LINES: Final = 100
@@ -95,7 +95,9 @@ class SearchReport:
 
 
 def model_of(path: str | Path) -> str:
-    """Return the default name of a file's model: the file name without its ending; of a pattern, its last folder."""
+    """Return the default name of a model: its file's without the ending; of a pattern, that of its last folder."""
+    if str(path).startswith(CATALOG):
+        return str(path).rpartition(".")[2]
     name = Path(path).name
     if not Path(path).exists():
         parts = [part for part in Path(path).parts if not set("*?[") & set(part)]
