@@ -177,7 +177,7 @@ class JsonLinesFile(TableFile):
         """The rows of these columns, in the types that they have."""
         rows = self._rows()
         while piece := list(islice(rows, _ROWS)):
-            yield [_array_of([row.get(name) for row in piece]) for name in columns]
+            yield [array_of([row.get(name) for row in piece]) for name in columns]
 
     def place(self, row: int) -> str:
         """The line of a row; empty lines do not count."""
@@ -340,7 +340,7 @@ def _arrow_array(values: Any) -> pa.Array | pa.ChunkedArray:
     try:
         return pa.array(values, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        return _array_of(list(values))
+        return array_of(list(values))
 
 
 def _column_names(data: Any) -> list[Any] | None:
@@ -359,7 +359,7 @@ def _column_names(data: Any) -> list[Any] | None:
     return None if names is None else list(names)
 
 
-def _array_of(values: list[Any]) -> pa.Array:
+def array_of(values: list[Any]) -> pa.Array:
     """Values as one array; as text if they have several types."""
     try:
         return pa.array(values)
