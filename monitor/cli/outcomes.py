@@ -77,7 +77,8 @@ def outcomes(
     read before change nothing.
     """
     settings = read_settings(config)
-    if make_policy(settings.models)(model) is None:
+    policy = make_policy(settings.models)(model)
+    if policy is None:
         raise InputError(f"--model: {model} is not declared; declare it under models.declared")
     cursors = Cursors(cursor_file)
     since = None if cursor is None else cursors.read(model, cursor)
@@ -102,7 +103,8 @@ def outcomes(
                 # The database has left out the old rows.
                 columns._replace(cursor=None) if isinstance(table, SqlTable) else columns,
                 model,
-                classes=run.classes(model),
+                classes=policy.classes,
+                lateness_ms=policy.lateness_ms,
                 since=since,
                 now_ms=run.clock.now_ms(),
             )
@@ -123,19 +125,14 @@ class _Run:
     def __init__(self, settings: Settings, table: Table, *, dry_run: bool) -> None:
         self.clock = SystemClock()
         self.counts: Counter[str] = Counter()
-        self._declared = settings.models.declared
         self._table = table
         self._topics = make_topics(settings)
         self._decoder = make_decoder(settings, self.clock)
         self._policy = make_policy(settings.models)
         self._writer = None if dry_run else make_writer(settings, self.clock)
         self._written: Counter[str] = Counter()
+        self._late = 0
         self._began = time.monotonic()
-
-    def classes(self, model: str) -> tuple[str, ...]:
-        """Names of the classes of a model; empty for one of two outcomes."""
-        declared = self._declared.get(model)
-        return tuple(declared.classes or ()) if declared is not None else ()
 
     @property
     def rows(self) -> int:
@@ -159,6 +156,7 @@ class _Run:
         self.counts["sent"] += len(messages)
         self.counts["unknown"] += piece.unknown
         self.counts["old"] += piece.old
+        self._late += piece.late
 
     def _refused(self, events: dict[int, bytes]) -> list[BadRow]:
         """The events that the service would refuse, by its own rules."""
@@ -185,3 +183,9 @@ class _Run:
         ):
             if self.counts[what]:
                 typer.echo(f"{self.counts[what]:,} {meaning}", err=what == "bad")
+        if self._late:
+            typer.echo(
+                f"{self._late:,} outcomes are older than earlier rows by more than the allowed lateness of the model, "
+                "and the service may drop them as late; sort the rows by time",
+                err=True,
+            )

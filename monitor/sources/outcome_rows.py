@@ -72,6 +72,8 @@ class OutcomePiece:
         Rows whose outcome is not known yet.
     old
         Rows before the cursor.
+    late
+        Outcomes that are older than earlier rows by more than the model's allowed lateness.
     largest
         The largest value of the cursor's column.
     """
@@ -80,6 +82,7 @@ class OutcomePiece:
     bad: list[BadRow] = field(default_factory=list)
     unknown: int = 0
     old: int = 0
+    late: int = 0
     largest: Any = None
 
 
@@ -125,7 +128,14 @@ def choose_columns(
 
 
 def read_outcomes(
-    table: Table, columns: OutcomeColumns, model: str, *, classes: Sequence[str], since: Any, now_ms: int
+    table: Table,
+    columns: OutcomeColumns,
+    model: str,
+    *,
+    classes: Sequence[str],
+    lateness_ms: int,
+    since: Any,
+    now_ms: int,
 ) -> Iterator[OutcomePiece]:
     """Read the outcomes.
 
@@ -139,13 +149,15 @@ def read_outcomes(
         Whose outcomes.
     classes
         Names of the classes of a model of several; empty for outcomes 0 and 1.
+    lateness_ms
+        How far out of order outcomes of the model may be.
     since
         Rows with a smaller value of the cursor are left out; None for none.
     now_ms
         The time of outcomes without one.
     """
     names = list(dict.fromkeys(name for name in columns if name is not None))
-    rows = 0
+    rows = newest_ms = 0
     for arrays in table.pieces(names):
         by_name = dict(zip(names, map(decoded, arrays), strict=True))
         length = len(arrays[0])
@@ -174,6 +186,8 @@ def read_outcomes(
             elif at in untimed:
                 piece.bad.append(BadRow(row, untimed[at]))
             else:
+                piece.late += times[at] < newest_ms - lateness_ms
+                newest_ms = max(newest_ms, times[at])
                 piece.events[row] = encode_outcome(model, identifiers[at] or "", times[at], outcomes[at])
         rows += length
         yield piece

@@ -209,3 +209,13 @@ def test_a_model_that_is_not_declared_is_refused_where_all_must_be(folder: Path)
     (folder / "labels.csv").write_text("id,y\na,1\n")
     done = inside("outcomes", "labels.csv", "--model", "churn", cwd=folder)
     assert one_error_line(done) == "--model: churn is not declared; declare it under models.declared"
+
+
+def test_rows_out_of_order_are_warned_of(folder: Path) -> None:
+    times = ["2026-11-20T12:00:00Z", "2026-11-20T11:00:01Z", "2026-11-20T10:59:59Z", "2026-11-20T12:00:01Z"]
+    (folder / "labels.csv").write_text("id,y,ts\n" + "".join(f"{at},1,{time}\n" for at, time in enumerate(times)))
+    (folder / "monitor.yaml").write_text(SETTINGS + "  defaults: {allowed_lateness: 1h}\n", encoding="utf-8")
+    done = inside("outcomes", "labels.csv", "--model", "churn", cwd=folder)
+    assert done.returncode == 0
+    assert done.stderr.startswith("1 outcomes are older than earlier rows by more than the allowed lateness")
+    assert len(sent(folder)) == 4
