@@ -46,6 +46,7 @@ from monitor.app.parts import (
 from monitor.app.recalibration import Recalibration, make_known, make_plan
 from monitor.app.settings import Settings
 from monitor.app.settings.values import hide_password
+from monitor.app.telemetry import make_telemetry
 from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
@@ -189,6 +190,7 @@ class Service:
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
+            self._telemetry = make_telemetry(os.environ, exposition.render)
             api, certificate = settings.api, None
             if api.tls_certfile is not None and api.tls_keyfile is not None:
                 certificate = Certificate(api.tls_certfile, api.tls_keyfile)
@@ -285,6 +287,8 @@ class Service:
             topics=list(make_topics(self._settings).kinds),
             store=hide_password(self._settings.store.url),
         )
+        if self._telemetry is not None:
+            self._telemetry.start()
         self._pipeline_thread.start()
         if "evaluate" in self._settings.roles:
             self._evaluation_thread.start()
@@ -329,6 +333,8 @@ class Service:
         if self._evaluation_thread.ident is not None:
             self._evaluation_thread.join(_GRACE_SECONDS)
         leaving.join(_GRACE_SECONDS)
+        if self._telemetry is not None:
+            self._telemetry.stop(_GRACE_SECONDS)
         for task in self._upkeep:
             task.stop(_GRACE_SECONDS)
         self.log.writer.close()

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "report": "Report on the calibration of a file.",
     "apply": "Recalibrate the predictions of a file by a map.",
     "replay": "Write the events of a file into the configured source: the embedded log or Kafka.",
+    "outcomes": "Send the outcomes in a table or a query to the configured source: the embedded log or Kafka.",
     "simulate": "Write the events of the demo's models into the configured source: the embedded log or Kafka.",
     "simulate-alarms": "Simulate false alarms and the delay of alarms, to choose a tolerance and a budget before an "
     "incident.",

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from monitor.clock import Clock, SystemClock
 from monitor.outage_log import OncePerMinute
+from monitor.tracing import span
 
 HEADER: Final = "x-request-id"
 
@@ -139,7 +140,8 @@ class RequestLog:
 
         began = self._clock.monotonic()
         # The id, and the caller once authorization has bound them, are in every log line of the request.
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
+        traced = span("request", Headers(scope=scope), request_id=request_id)
+        with structlog.contextvars.bound_contextvars(request_id=request_id), traced as current:
             try:
                 await self._app(scope, receive, send_with_id)
             finally:
@@ -149,6 +151,8 @@ class RequestLog:
                 route = getattr(scope.get("route"), "path_format", OTHER)
                 seconds = self._clock.monotonic() - began
                 self._traffic.count(scope["method"], route, status, seconds)
+                current.update_name(f"{scope['method']} {route}")
+                current.set_attribute("http.response.status_code", status)
                 # The handler of an unexpected error has logged it.
                 if status != HTTPStatus.INTERNAL_SERVER_ERROR:
                     entry = {

@@ -36,6 +36,7 @@ from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerProcess, describe_signal
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, ReadSample, StoredMap
+from monitor.tracing import span
 
 MAX_EVENTS: Final = 100_000
 """Maximum number of events of a refit: fits are quick, and more events would hardly change the map."""
@@ -151,7 +152,8 @@ class Runner:
         log = _log.bind(refit=job.id, model=job.model, version=job.version, method=job.method)
         log.info("refit started", attempt=job.attempts)
         try:
-            ended = self._attempt(job, owner, log)
+            with span("refit", refit=job.id, model=job.model, version=job.version, method=job.method):
+                ended = self._attempt(job, owner, log)
         except StoreUnavailable as error:
             log.warning("refit interrupted; it starts again when its lease has expired", detail=str(error))
             return

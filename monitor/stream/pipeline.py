@@ -34,6 +34,7 @@ from monitor.stream.join import Silence
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.stream.topic_progress import GRACE_SECONDS, Alignment
+from monitor.tracing import span
 
 _log = structlog.get_logger(__name__)
 
@@ -331,8 +332,9 @@ class Pipeline:
         rows = sum(partition.unsaved_rows for partition in self._partitions.values())
         if waited >= max(self._settings.checkpoint_seconds, self._pause_seconds) or rows >= _ROWS_BETWEEN_CHECKPOINTS:
             began = self._clock.monotonic()
-            self._begin_checkpoint()
-            self._save()
+            with span("checkpoint", rows=rows):
+                self._begin_checkpoint()
+                self._save()
             self._last_checkpoint = self._clock.monotonic()
             self._pause_seconds = min(_READING_SHARE * (self._last_checkpoint - began), _LONGEST_SECONDS)
 

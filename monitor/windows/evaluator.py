@@ -29,6 +29,7 @@ from monitor.reports.evaluation.assess import (
 from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
+from monitor.tracing import span
 from monitor.windows.contents import (
     Contents,
     moment_of,
@@ -214,7 +215,7 @@ class Evaluator:
             Its duration is that of the values. How many intervals and levels it renews depends on the time left; all
             of them where the clock does not move, as in a replay.
         """
-        with self._one_at_a_time:
+        with self._one_at_a_time, span("evaluation"):
             self.evaluations_total += 1
             started = self._clock.monotonic()
             self._refresh()
