@@ -88,10 +88,11 @@ def make_formats(settings: Settings, clock: Clock) -> Mapping[str, Format]:
     for topic in settings.source.topics.read.values():
         if topic.format == "json":
             continue
-        schemas: Framed | Unframed
+        schemas: Framed | Unframed | None = None
         if topic.schema_file is not None:
-            schemas = Unframed(Schema(topic.format.upper(), _read_schema(topic.schema_file)))
-        else:
+            text = _read_schema(topic.schema_file)
+            schemas = Unframed(Schema(topic.format.upper(), text, message=topic.message))
+        elif topic.has_schemas:
             registry = registry or make_registry(settings.source.registry, clock)
             schemas = Framed(registry)
         formats[topic.name] = load_schema_formats()[topic.format](schemas)

@@ -22,6 +22,7 @@ KEYS: Final = ("model", "id", "ts", "type", "p", "y", "version", "segments", "fe
 
 _ID_LENGTHS: Final = range(1, MAX_ID_CHARACTERS + 1)
 _NAMES: Final = {str, int, type(None)}
+_INNER_TYPES: Final = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 _UNITS_PER_MS: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _WORDS: Final = {*TYPES, None}
 
@@ -64,9 +65,18 @@ def read_events(columns: Mapping[str, Any], count: int) -> list[Event | None]:
 def columns_of(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Arrow columns of the keys of events in documents; None if the values of a key differ in type."""
     try:
-        return {key: pa.array([document.get(key) for document in documents]) for key in KEYS}
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return {key: _column([document.get(key) for document in documents]) for key in KEYS}
+    except (pa.ArrowException, AttributeError, LookupError, OverflowError, RecursionError, TypeError, ValueError):
         return None
+
+
+def _column(values: list[Any]) -> Any:
+    if any(isinstance(value, dict) for value in values):
+        # Arrow would make a struct of all keys that occur: of keys that are all different, rows times rows of them.
+        inner = next((type(item) for value in values if value for item in value.values()), str)
+        pairs = [None if value is None else list(value.items()) for value in values]
+        return pa.array(pairs, pa.map_(pa.string(), _INNER_TYPES[inner]))
+    return pa.array(values)
 
 
 def _values(column: Any, count: int) -> list[Any]:

@@ -7,6 +7,9 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
+import msgspec
+
+from monitor.errors import SettingsError
 from monitor.events.arrow_events import KEYS, columns_of, read_events
 from monitor.events.cloudevents import Mode, mode_of
 from monitor.events.examine import examine_json, value_within
@@ -20,6 +23,7 @@ Document = Mapping[str, Any]
 """A decoded message: keys to plain values, lists and mappings, dates and decimals."""
 
 _MAX_SCHEMAS: Final = 10_000
+_MAX_SHOWN: Final = 300
 
 
 class Codec(Protocol):
@@ -40,6 +44,29 @@ class Codec(Protocol):
         ...
 
 
+class DocumentCodec:
+    """Decodes messages one by one, without a schema.
+
+    Parameters
+    ----------
+    decode
+        Decodes one message; raises an error of msgspec if it cannot be decoded to a mapping.
+    """
+
+    def __init__(self, decode: Callable[[bytes], Document]) -> None:
+        self._decode = decode
+
+    def columns(self, payloads: Sequence[bytes]) -> None:
+        """Documents only."""
+
+    def document(self, payload: bytes) -> Document:
+        """One message, decoded."""
+        try:
+            return self._decode(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+            raise ValueError(str(error)) from None
+
+
 class SchemaFormat:
     """Messages that are decoded with a schema.
 
@@ -51,6 +78,11 @@ class SchemaFormat:
         How a message's schema is found.
     compile_schema
         Makes the codec of a schema. Raises ValueError if the schema is not of this format; says why.
+
+    Raises
+    ------
+    SettingsError
+        The one schema of all messages is not of this format.
     """
 
     def __init__(self, name: str, schemas: Framed | Unframed, compile_schema: Callable[[Schema], Codec]) -> None:
@@ -58,6 +90,11 @@ class SchemaFormat:
         self._schemas = schemas
         self._compile = compile_schema
         self._codecs: dict[bytes, Codec] = {}
+        if isinstance(schemas, Unframed):
+            try:
+                self._codec(b"")
+            except Rejected as rejected:
+                raise SettingsError(f"source.topics: {rejected.detail}") from None
 
     @property
     def format(self) -> Format:
@@ -101,12 +138,12 @@ class SchemaFormat:
             raise Rejected(Reason.EMPTY, "the message is empty")
         prefix, payload = self._schemas.split(record, value)
         try:
-            document = self._codec(prefix).document(payload)
+            text = encode_document(self._codec(prefix).document(payload))
         except ValueError as error:
             raise Rejected(
                 Reason.UNDECODABLE, f"the message is not {self._name} of its schema: {shown(str(error))}"
             ) from None
-        return examine_json(encode_document(document), record, rules, default_kind)
+        return examine_json(text, record, rules, default_kind)
 
     def _codec(self, prefix: bytes) -> Codec:
         codec = self._codecs.get(prefix)
@@ -115,9 +152,8 @@ class SchemaFormat:
             try:
                 codec = self._compile(schema)
             except ValueError as error:
-                raise Rejected(
-                    Reason.UNDECODABLE, f"the message's schema is not {self._name}: {shown(str(error))}"
-                ) from None
+                why = " ".join(str(error).split())[:_MAX_SHOWN]
+                raise Rejected(Reason.UNDECODABLE, f"the message's schema is not {self._name}: {why}") from None
             if len(self._codecs) >= _MAX_SCHEMAS:
                 self._codecs.clear()
             self._codecs[prefix] = codec
@@ -146,8 +182,16 @@ def encode_document(document: Document) -> bytes:
     """The keys of an event in a document, as JSON.
 
     A number that is not finite becomes NaN or Infinity, which is no JSON: the check of JSON says so, and of which key.
+
+    Raises
+    ------
+    ValueError
+        A key is no text, or it is nested too deeply.
     """
-    return json.dumps({key: document[key] for key in KEYS if key in document}, default=_plain).encode()
+    try:
+        return json.dumps({key: document[key] for key in KEYS if key in document}, default=_plain).encode()
+    except (ArithmeticError, RecursionError, TypeError) as error:
+        raise ValueError(str(error)) from None
 
 
 def _plain(value: Any) -> Any:

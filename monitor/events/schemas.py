@@ -43,6 +43,11 @@ class Schema(NamedTuple):
     text: str
     references: tuple[Reference, ...] = ()
     """All that it uses, directly or not; each stands behind those that it uses itself."""
+    message: str | None = None
+    """Name of the messages' type, of a schema that has several and whose messages do not say which."""
+
+
+NO_SCHEMA: Final = Schema("", "")
 
 
 class Registry(Protocol):
@@ -132,6 +137,17 @@ class Framed:
                 f"the schema registry has no schema of id {identifier}; is source.registry.url that of the producer?",
             )
         return schema
+
+
+class Prefixed(Framed):
+    """Messages that name a schema which is not needed to read them."""
+
+    def __init__(self) -> None:
+        """Needs no registry."""
+
+    def schema(self, prefix: bytes) -> Schema:  # noqa: ARG002 - whichever it is
+        """No schema."""
+        return NO_SCHEMA
 
 
 class Unframed:

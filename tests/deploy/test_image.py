@@ -116,7 +116,7 @@ def test_every_dependency_is_pinned_to_a_version_that_fits() -> None:
         f"{name}=={version}" for name, version in versions.items()
     )
     extras = project["optional-dependencies"]
-    for text in [*project["dependencies"], *extras["postgres"], *extras["avro"]]:
+    for text in [*project["dependencies"], *extras["postgres"], *extras["avro"], *extras["protobuf"]]:
         wanted = Requirement(text)
         assert wanted.name.lower() in versions, f"{REQUIREMENTS} lacks {wanted.name}"
         assert versions[wanted.name.lower()] in wanted.specifier

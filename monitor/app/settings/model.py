@@ -104,11 +104,14 @@ class ReadTopic(Section):
 
     name: Topic
     """The topic's name."""
-    format: Literal["json", "avro"] = "json"
-    """How its messages are written. `json`: JSON or CloudEvents. `avro`: Avro, with the schema that each message names,
-    from source.registry, or with that of schema_file; it needs the extra `avro`."""
+    format: Literal["json", "avro", "protobuf", "json_schema", "messagepack"] = "json"
+    """How its messages are written. `json`: JSON or CloudEvents. `avro`, `protobuf`: with the schema that each message
+    names, from source.registry, or with that of schema_file; they need the extra of the same name. `json_schema`: JSON
+    behind the prefix of a schema registry. `messagepack`: maps with the keys of JSON."""
     schema_file: FilePath | None = None
-    """File with the one schema of all messages, which then have no prefix: Avro JSON (.avsc)."""
+    """File with the one schema of all messages, which then have no prefix: of avro an .avsc, of protobuf a .proto."""
+    message: Text | None = None
+    """Full name of the messages' type, where a schema_file of protobuf has several."""
 
     @model_validator(mode="before")
     @classmethod
@@ -117,9 +120,16 @@ class ReadTopic(Section):
 
     @model_validator(mode="after")
     def _fits(self) -> "ReadTopic":
-        if self.schema_file is not None and self.format == "json":
-            raise ValueError("schema_file must be left out where format is json")
+        if self.schema_file is not None and not self.has_schemas:
+            raise ValueError(f"schema_file must be left out where format is {self.format}")
+        if self.message is not None and (self.format != "protobuf" or self.schema_file is None):
+            raise ValueError("message must be left out where there is no schema_file of format protobuf")
         return self
+
+    @property
+    def has_schemas(self) -> bool:
+        """Whether its messages cannot be read without their schemas."""
+        return self.format in {"avro", "protobuf"}
 
     @model_serializer(mode="wrap")
     def _shortest(self, dump: SerializerFunctionWrapHandler) -> Any:
@@ -299,7 +309,7 @@ class SourceSettings(Section):
     @model_validator(mode="after")
     def _have_schemas(self) -> "SourceSettings":
         for key, topic in self.topics.read.items():
-            if topic.format != "json" and topic.schema_file is None and self.registry.url is None:
+            if topic.has_schemas and topic.schema_file is None and self.registry.url is None:
                 raise ValueError(
                     f"must have registry.url, or topics.{key}.schema_file: messages of topic {topic.name} "
                     f"({topic.format}) cannot be read without their schemas"

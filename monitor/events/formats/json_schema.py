@@ -1,0 +1,21 @@
+"""JSON behind the prefix of a schema registry, as Confluent's serialiser for JSON Schema writes it.
+
+The schema restricts what producers may write. It is not needed to read it, and no registry is asked.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from monitor.events.formats.base import Format
+from monitor.events.schema_format import DocumentCodec, SchemaFormat
+from monitor.events.schemas import Prefixed
+
+NAME: Final = "json_schema"
+
+_CODEC: Final = DocumentCodec(msgspec.json.Decoder(dict[str, Any]).decode)
+
+
+def make_format(_: object) -> Format:
+    """The format; it needs no schemas."""
+    return SchemaFormat("JSON", Prefixed(), lambda _: _CODEC).format

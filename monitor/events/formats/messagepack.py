@@ -1,0 +1,21 @@
+"""MessagePack: each message is a map with the keys of an event.
+
+Source: https://github.com/msgpack/msgpack/blob/master/spec.md
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from monitor.events.formats.base import Format
+from monitor.events.schema_format import DocumentCodec, SchemaFormat
+from monitor.events.schemas import NO_SCHEMA, Unframed
+
+NAME: Final = "messagepack"
+
+_CODEC: Final = DocumentCodec(msgspec.msgpack.Decoder(dict[str, Any]).decode)
+
+
+def make_format(_: object) -> Format:
+    """The format; it has no schemas."""
+    return SchemaFormat("MessagePack", Unframed(NO_SCHEMA), lambda _: _CODEC).format

@@ -1,0 +1,292 @@
+"""Protobuf: each message is one of a schema's message types, decoded with the schema it was written with.
+
+With a registry, the message's type follows the prefix: how many steps lead to it, and the place of each among the types
+of its level, from the outermost inwards, as zigzag varints. A single 0 is short for the first type.
+
+A field that knows whether it was set (``optional``, a message, in a oneof, proto2) is absent where it was not. Another
+one has its zero, as Protobuf defines; of those an empty text counts as absent.
+
+Source: https://protobuf.dev/programming-guides/encoding; Confluent's "Wire format" of its serialisers.
+"""
+
+import base64
+import importlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from monitor.errors import SettingsError
+from monitor.events.arrow_events import KEYS
+from monitor.events.formats.base import Format
+from monitor.events.schema_format import Codec, Document, SchemaFormat
+from monitor.events.schemas import Framed, Schema, Unframed
+
+NAME: Final = "protobuf"
+
+_COMPILE_SECONDS: Final = 60
+_FILE: Final = "monitored.proto"
+_MAX_STEPS: Final = 32
+_MAX_VARINT_BYTES: Final = 5
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
+_WRAPPERS: Final = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+
+
+def make_format(schemas: Framed | Unframed) -> Format:
+    """The format, with the schemas of its messages.
+
+    Raises
+    ------
+    SettingsError
+        The packages that it needs are not installed.
+    """
+    try:
+        import google.protobuf  # noqa: F401, PLC0415 - an extra
+        import grpc_tools  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise SettingsError(
+            f"format protobuf needs the package {error.name}, which is not installed: "
+            "pip install 'calibration-monitor[protobuf]'"
+        ) from error
+    framed = isinstance(schemas, Framed)
+    return SchemaFormat("Protobuf", schemas, lambda schema: compile_schema(schema, framed=framed)).format
+
+
+def compile_schema(schema: Schema, *, framed: bool) -> Codec:
+    """The codec of a schema, whose text is Protobuf's language.
+
+    Parameters
+    ----------
+    schema
+        The schema.
+    framed
+        Whether each message says of which type it is; otherwise all are of ``schema.message``, or of the only one.
+
+    Raises
+    ------
+    ValueError
+        It is not Protobuf, or has no such message type. Says why.
+    """
+    from google.protobuf.descriptor_pool import DescriptorPool  # noqa: PLC0415
+
+    if schema.kind != "PROTOBUF":
+        raise ValueError(f"the registry says that it is {schema.kind}")
+    pool = DescriptorPool()
+    try:
+        for file in _descriptors(schema):
+            pool.Add(file)
+        types = list(pool.FindFileByName(_FILE).message_types_by_name.values())
+    except (TypeError, KeyError) as error:
+        raise ValueError(str(error)) from None
+    if framed:
+        return _ProtobufCodec(types, None)
+    names = [of_type.full_name for of_type in types]
+    if schema.message is None and len(types) == 1:
+        return _ProtobufCodec(types, types[0])
+    if schema.message not in names:
+        raise ValueError(f"source.topics must name the message, as message, one of {', '.join(names)}")
+    return _ProtobufCodec(types, types[names.index(schema.message)])
+
+
+def _descriptors(schema: Schema) -> Sequence[Any]:
+    """The descriptors of a schema and of all that it imports, those that another one imports before it.
+
+    Some producers register the descriptor of their file, in base64, instead of its source.
+    """
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet  # noqa: PLC0415
+    from google.protobuf.message import DecodeError  # noqa: PLC0415
+
+    texts = {**dict(schema.references), _FILE: schema.text}
+    files: dict[str, Any] = {}
+    for name, text in texts.items():
+        try:
+            files[name] = FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+        except (ValueError, DecodeError):
+            return list(FileDescriptorSet.FromString(_run_compiler(schema)).file)
+        files[name].name = name
+    known = {name for file in files.values() for name in file.dependency if name not in files}
+    return [*(_well_known(name) for name in sorted(known)), *files.values()]
+
+
+def _well_known(name: str) -> Any:
+    """The descriptor of a file that comes with Protobuf."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: PLC0415
+
+    stem = name.removeprefix("google/protobuf/").removesuffix(".proto")
+    try:
+        module = importlib.import_module(f"google.protobuf.{stem}_pb2")
+    except ImportError:
+        raise ValueError(f"it imports {name}, which the registry does not name among its references") from None
+    descriptor = FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(descriptor)
+    return descriptor
+
+
+def _run_compiler(schema: Schema) -> bytes:
+    """The descriptors of a schema and of all that it imports."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        for name, text in ((_FILE, schema.text), *schema.references):
+            file = (root / name).resolve()
+            if not file.is_relative_to(root):
+                raise ValueError(f"it imports {name}, which is outside of the schemas")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        options = ["-I.", f"-I{_well_known_types()}", "--include_imports", "--descriptor_set_out=set"]
+        done = subprocess.run(  # noqa: S603 - our own interpreter, on files of our own
+            [sys.executable, "-m", "grpc_tools.protoc", *options, _FILE],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=_COMPILE_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            wrong = [line.replace(f"{_FILE}:", "line ") for line in done.stderr.splitlines() if ".proto:" in line]
+            raise ValueError("; ".join(wrong) or f"the compiler of Protobuf fails with {done.returncode}")
+        return (root / "set").read_bytes()
+
+
+def _well_known_types() -> Path:
+    import grpc_tools  # noqa: PLC0415
+
+    return Path(grpc_tools.__file__).parent / "_proto"
+
+
+class _ProtobufCodec:
+    """Decodes messages of the types of one file.
+
+    Parameters
+    ----------
+    types
+        Descriptors of the outermost types, in their order.
+    only
+        The type of all messages; None: each message says which.
+    """
+
+    def __init__(self, types: Sequence[Any], only: Any) -> None:
+        self._types = types
+        self._only = None if only is None else _Reader(only)
+        self._readers: dict[tuple[int, ...], _Reader] = {}
+
+    def columns(self, payloads: Sequence[bytes]) -> Mapping[str, Any] | None:  # noqa: ARG002 - documents only
+        """Documents only."""
+        return None
+
+    def document(self, payload: bytes) -> Document:
+        """One message, decoded."""
+        if self._only is not None:
+            return self._only.read(payload)
+        steps, start = _read_steps(payload)
+        reader = self._readers.get(steps)
+        if reader is None:
+            reader = self._readers[steps] = _Reader(_type_at(self._types, steps))
+        return reader.read(payload[start:])
+
+
+def _read_steps(payload: bytes) -> tuple[tuple[int, ...], int]:
+    """The steps to a message's type, and where the message begins."""
+    if payload[:1] == b"\0":
+        return (0,), 1
+    count, at = _read_varint(payload, 0)
+    if not 0 < count <= _MAX_STEPS:
+        raise ValueError(f"it has {count} message indexes")
+    steps = []
+    for _ in range(count):
+        step, at = _read_varint(payload, at)
+        steps.append(step)
+    return tuple(steps), at
+
+
+def _read_varint(payload: bytes, at: int) -> tuple[int, int]:
+    """A zigzag varint, and where it ends."""
+    value = 0
+    for place in range(_MAX_VARINT_BYTES):
+        if at + place >= len(payload):
+            break
+        byte = payload[at + place]
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at + place + 1
+    raise ValueError("its message indexes are cut off")
+
+
+def _type_at(types: Sequence[Any], steps: tuple[int, ...]) -> Any:
+    of_type = None
+    for step in steps:
+        if not 0 <= step < len(types):
+            raise ValueError(f"its schema has no message type at the indexes {list(steps)}")
+        of_type = types[step]
+        types = of_type.nested_types
+    return of_type
+
+
+class _Reader:
+    """Reads messages of one type."""
+
+    def __init__(self, descriptor: Any) -> None:
+        from google.protobuf.message import DecodeError  # noqa: PLC0415
+        from google.protobuf.message_factory import GetMessageClass  # noqa: PLC0415
+
+        self._parse = GetMessageClass(descriptor).FromString
+        self._broken = DecodeError
+        self._fields = [known for known in _fields_of(descriptor) if known[0] in KEYS]
+
+    def read(self, payload: bytes) -> Document:
+        """One message, decoded."""
+        try:
+            message = self._parse(payload)
+        except self._broken as error:
+            raise ValueError(str(error)) from None
+        return _read_message(message, self._fields)
+
+
+_Fields = list[tuple[str, bool, Any]]
+"""Name of each field, whether it knows that it was set, and its descriptor."""
+
+
+def _fields_of(descriptor: Any) -> _Fields:
+    return [(field.name, field.has_presence, field) for field in descriptor.fields]
+
+
+def _read_message(message: Any, fields: _Fields) -> dict[str, Any]:
+    document = {}
+    for name, has_presence, field in fields:
+        if has_presence and not message.HasField(name):
+            continue
+        value = getattr(message, name)
+        if field.message_type is not None or field.enum_type is not None or field.is_repeated:
+            value = _read_value(value, field)
+        if value == "" and not has_presence:
+            continue
+        document[name] = value
+    return document
+
+
+def _read_value(value: Any, field: Any) -> Any:
+    """The plain value of a field that is a message, an enum, repeated or a map."""
+    if field.is_repeated:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            inner = field.message_type.fields_by_name["value"]
+            return {str(key): _read_one(value[key], inner) for key in value}
+        return [_read_one(item, field) for item in value]
+    return _read_one(value, field)
+
+
+def _read_one(value: Any, field: Any) -> Any:
+    if field.enum_type is not None:
+        named = field.enum_type.values_by_number.get(value)
+        return value if named is None else named.name
+    if field.message_type is None:
+        return value
+    name = field.message_type.full_name
+    if name == _TIMESTAMP:
+        return 1000 * value.seconds + value.nanos // 1_000_000
+    if name in _WRAPPERS:
+        return value.value
+    return _read_message(value, _fields_of(field.message_type))
