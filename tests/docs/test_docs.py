@@ -92,6 +92,11 @@ def test_every_page_is_found_from_the_readme() -> None:
     assert found >= set(PAGES)
 
 
+def test_every_decision_is_in_the_index() -> None:
+    shown = [DOCS / link for link in links(DOCS / "index.md") if link.startswith("decisions/")]
+    assert shown == sorted((DOCS / "decisions").glob("*.md"))
+
+
 @pytest.mark.parametrize("name", ["measures.md", "which-measure.md", "classes.md", "python.md", "alarms.md"])
 def test_the_examples_of_the_measures_print_what_they_say(name: str) -> None:
     page = DOCS / name
