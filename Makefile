@@ -8,7 +8,7 @@ DEV_STAMP := $(VENV)/.installed-dev
 NODE_STAMP := tests/page/node_modules/.installed
 AUDIT := .cache/audit
 
-.PHONY: help demo test check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
+.PHONY: help demo test test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,6 +65,10 @@ test: $(DEV_STAMP) $(NODE_STAMP) ## every test, against real parts
 
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks tests/page
+
+test-spark: $(DEV_STAMP) ## the tests of Spark alone, and what 20 million rows take beside DuckDB and pandas
+	$(BIN)/python -m pytest tests/spark
+	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks/test_spark_benchmark.py
 
 soak: $(DEV_STAMP) ## 100 million events of 200 models through a real broker, with a kill every minute; an hour and more
 	$(BIN)/python -m tests.soak

@@ -489,7 +489,7 @@ def apply(
     >>> apply(Temperature(temperature=2.0, classes=2), [0.5, 0.9]).round(3)
     array([0.5 , 0.75])
     """
-    chosen = _artifact(recalibration)
+    chosen = artifact_of(recalibration)
     with python_words(), shown_progress(progress) as report_progress:
         if is_table(p):
             named = _Data(p, prediction=prediction, segments=segments, features=features).options()
@@ -506,7 +506,8 @@ def apply(
         return recalibrated(chosen, table, segment, report_progress)
 
 
-def _artifact(recalibration: Recalibration | Artifact | RecalibrationMap | str | Path) -> Artifact:
+def artifact_of(recalibration: Recalibration | Artifact | RecalibrationMap | str | Path) -> Artifact:
+    """The map in any of its forms, as :func:`apply` takes it."""
     if isinstance(recalibration, str | Path):
         return read_map(Path(recalibration))
     if isinstance(recalibration, Recalibration):
