@@ -7,9 +7,11 @@ from typing import Any, Final
 import confluent_kafka
 from confluent_kafka import KafkaError
 
+from monitor.clock import SystemClock
 from monitor.events.model import Kind
 from monitor.logging.destination import Event
 from monitor.logging.kafka import DELIVERY_SECONDS, Failure
+from monitor.outage_log import OncePerMinute
 from monitor.sources.kafka_connection import KafkaConnection
 
 _NAMES: Final = {
@@ -25,6 +27,23 @@ _NAMES: Final = {
     "sasl_kerberos_service_name": "sasl.kerberos.service.name",
 }
 """Settings of a connection -> what librdkafka calls them."""
+
+
+class _OneLineAMinute(logging.Filter):
+    """While a broker is away, librdkafka logs each attempt to connect: two a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines = OncePerMinute(SystemClock())
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is logged."""
+        del record
+        return self._lines.add() > 0
+
+
+_log: Final = logging.getLogger("monitor.logging.librdkafka")
+_log.addFilter(_OneLineAMinute())
 
 
 class ConfluentProducer:
@@ -49,7 +68,7 @@ class ConfluentProducer:
                 "on_delivery": self._on_failure,
             },
             # Its lines go to the scorer's handlers, not to standard error.
-            logger=logging.getLogger("monitor.logging.librdkafka"),
+            logger=_log,
         )
 
     def send(self, topic: str, event: Event) -> None:

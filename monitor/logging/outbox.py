@@ -105,7 +105,9 @@ class Outbox:
     def after_fork(self) -> None:
         """In the child of a fork: the events that wait, and the connection, belong to the parent."""
         self._destination.forget_connection()
+        was_closed = self._is_closed
         self._reset()
+        self._is_closed = was_closed
 
     # ------------------------------------------------------------------ in the scorer's threads
 
