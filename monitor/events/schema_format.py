@@ -15,12 +15,10 @@ from monitor.events.cloudevents import Mode, mode_of
 from monitor.events.examine import examine_json, value_within
 from monitor.events.fields import Rejected, shown
 from monitor.events.formats.base import Format, Messages, Rules
+from monitor.events.mapping import Document, FieldMapping
 from monitor.events.model import Kind, Reason, Record
 from monitor.events.schemas import Framed, Payloads, Schema, Unframed
 from monitor.events.wire import Event
-
-Document = Mapping[str, Any]
-"""A decoded message: keys to plain values, lists and mappings, dates and decimals."""
 
 _MAX_SCHEMAS: Final = 10_000
 _MAX_SHOWN: Final = 300
@@ -76,6 +74,8 @@ class SchemaFormat:
         What messages call the format.
     schemas
         How a message's schema is found.
+    mapping
+        Where the keys of events are; None: under their own names.
     compile_schema
         Makes the codec of a schema. Raises ValueError if the schema is not of this format; says why.
 
@@ -85,10 +85,17 @@ class SchemaFormat:
         The one schema of all messages is not of this format.
     """
 
-    def __init__(self, name: str, schemas: Framed | Unframed, compile_schema: Callable[[Schema], Codec]) -> None:
+    def __init__(
+        self,
+        name: str,
+        schemas: Framed | Unframed,
+        compile_schema: Callable[[Schema], Codec],
+        mapping: FieldMapping | None = None,
+    ) -> None:
         self._name = name
         self._schemas = schemas
         self._compile = compile_schema
+        self._mapping = mapping
         self._codecs: dict[bytes, Codec] = {}
         if isinstance(schemas, Unframed):
             try:
@@ -115,7 +122,7 @@ class SchemaFormat:
                 codec = self._codec(prefix)
             except Rejected:
                 continue
-            for row, event in zip(payloads.rows, _decode(codec, payloads), strict=True):
+            for row, event in zip(payloads.rows, self._decode_group(codec, payloads, messages.records), strict=True):
                 events[row] = event
         if messages.have_headers:
             for row, record in enumerate(messages.records):
@@ -138,12 +145,37 @@ class SchemaFormat:
             raise Rejected(Reason.EMPTY, "the message is empty")
         prefix, payload = self._schemas.split(record, value)
         try:
-            text = encode_document(self._codec(prefix).document(payload))
+            document = self._codec(prefix).document(payload)
+            text = encode_document(document if self._mapping is None else self._mapping.apply(document, record))
         except ValueError as error:
             raise Rejected(
                 Reason.UNDECODABLE, f"the message is not {self._name} of its schema: {shown(str(error))}"
             ) from None
-        return examine_json(text, record, rules, default_kind)
+        try:
+            return examine_json(text, record, rules, default_kind)
+        except Rejected as rejected:
+            if self._mapping is None or rejected.reason is not Reason.MISSING_KEY:
+                raise
+            raise Rejected(rejected.reason, f"{rejected.detail}; the mapping takes {self._mapping}") from None
+
+    def _decode_group(self, codec: Codec, payloads: Payloads, records: Sequence[Record]) -> list[Event | None]:
+        mapping = self._mapping
+        columns = None if mapping is not None else codec.columns(payloads.values)
+        if columns is not None:
+            return read_events(columns, len(payloads.values))
+        documents: dict[int, Document] = {}
+        for at, payload in enumerate(payloads.values):
+            try:
+                document = codec.document(payload)
+            except ValueError:
+                continue
+            documents[at] = document if mapping is None else mapping.apply(document, records[payloads.rows[at]])
+        events: list[Event | None] = [None] * len(payloads.values)
+        columns = columns_of(list(documents.values()))
+        if documents and columns is not None:
+            for at, event in zip(documents, read_events(columns, len(documents)), strict=True):
+                events[at] = event
+        return events
 
     def _codec(self, prefix: bytes) -> Codec:
         codec = self._codecs.get(prefix)
@@ -158,24 +190,6 @@ class SchemaFormat:
                 self._codecs.clear()
             self._codecs[prefix] = codec
         return codec
-
-
-def _decode(codec: Codec, payloads: Payloads) -> list[Event | None]:
-    columns = codec.columns(payloads.values)
-    if columns is not None:
-        return read_events(columns, len(payloads.values))
-    documents: dict[int, Document] = {}
-    for at, payload in enumerate(payloads.values):
-        try:
-            documents[at] = codec.document(payload)
-        except ValueError:
-            continue
-    events: list[Event | None] = [None] * len(payloads.values)
-    columns = columns_of(list(documents.values()))
-    if documents and columns is not None:
-        for at, event in zip(documents, read_events(columns, len(documents)), strict=True):
-            events[at] = event
-    return events
 
 
 def encode_document(document: Document) -> bytes:
