@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from monitor.errors import SettingsError
+from monitor.errors import SchemaUnavailable, SettingsError
 from monitor.events.arrow_events import KEYS, columns_of, read_events
 from monitor.events.cloudevents import Mode, mode_of
 from monitor.events.examine import examine_json, value_within
@@ -96,7 +96,8 @@ class SchemaFormat:
         self._schemas = schemas
         self._compile = compile_schema
         self._mapping = mapping
-        self._codecs: dict[bytes, Codec] = {}
+        self._codecs: dict[bytes, Codec | str] = {}
+        """Codec of each schema, or why it has none: compiling it again for each message would take too long."""
         if isinstance(schemas, Unframed):
             try:
                 self._codec(b"")
@@ -117,11 +118,20 @@ class SchemaFormat:
             A schema cannot be had now.
         """
         events: list[Event | None] = [None] * len(messages.values)
-        for prefix, payloads in self._schemas.group(messages).items():
+        groups = self._schemas.group(messages)
+        codecs: dict[bytes, Codec] = {}
+        unavailable: SchemaUnavailable | None = None
+        for prefix in groups:
             try:
-                codec = self._codec(prefix)
+                codecs[prefix] = self._codec(prefix)
             except Rejected:
                 continue
+            except SchemaUnavailable as error:
+                unavailable = error  # the others are asked for, too, so that they do not wait one after the other
+        if unavailable is not None:
+            raise unavailable
+        for prefix, codec in codecs.items():
+            payloads = groups[prefix]
             for row, event in zip(payloads.rows, self._decode_group(codec, payloads, messages.records), strict=True):
                 events[row] = event
         if messages.have_headers:
@@ -181,14 +191,15 @@ class SchemaFormat:
         codec = self._codecs.get(prefix)
         if codec is None:
             schema = self._schemas.schema(prefix)
+            if len(self._codecs) >= _MAX_SCHEMAS:
+                self._codecs.clear()
             try:
                 codec = self._compile(schema)
             except ValueError as error:
-                why = " ".join(str(error).split())[:_MAX_SHOWN]
-                raise Rejected(Reason.UNDECODABLE, f"the message's schema is not {self._name}: {why}") from None
-            if len(self._codecs) >= _MAX_SCHEMAS:
-                self._codecs.clear()
+                codec = f"the message's schema is not {self._name}: {' '.join(str(error).split())[:_MAX_SHOWN]}"
             self._codecs[prefix] = codec
+        if isinstance(codec, str):
+            raise Rejected(Reason.UNDECODABLE, codec)
         return codec
 
 
