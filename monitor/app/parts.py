@@ -14,7 +14,7 @@ from monitor.alarms.shocks import Shocks
 from monitor.alarms.watcher import Watcher
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
-from monitor.app.settings.model import KafkaSettings, RegistrySettings
+from monitor.app.settings.model import KafkaSettings, MappingSettings, RegistrySettings
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
 from monitor.clock import Clock
 from monitor.durations import to_ms
@@ -22,6 +22,8 @@ from monitor.errors import SettingsError
 from monitor.events.codec import Decoder
 from monitor.events.formats import load_schema_formats
 from monitor.events.formats.base import Format, Rules
+from monitor.events.formats.json_schema import make_mapped_json
+from monitor.events.mapping import FieldMapping
 from monitor.events.model import DeadLetter, Kind, ModelPolicy
 from monitor.events.schemas import Framed, Schema, Unframed
 from monitor.events.strata import Caps
@@ -65,11 +67,12 @@ def make_json_topics(settings: Settings) -> Topics:
         There are none.
     """
     read = settings.source.topics.read
-    kinds = {topic.name: _KINDS[key] for key, topic in read.items() if topic.format == "json"}
+    kinds = {topic.name: _KINDS[key] for key, topic in read.items() if topic.is_ours}
     if not kinds:
         topics = ", ".join(f"{topic.name} ({topic.format})" for topic in read.values())
         raise SettingsError(
-            f"events are written as JSON, and none of the topics under source.topics is of format json, got {topics}; "
+            "events are written as JSON, and none of the topics under source.topics is of format json without a "
+            f"mapping, got {topics}; "
             "write with the producer's own serialiser, or read a further topic of JSON"
         )
     return Topics(kinds)
@@ -86,7 +89,11 @@ def make_formats(settings: Settings, clock: Clock) -> Mapping[str, Format]:
     formats = {}
     registry: SchemaRegistry | None = None
     for topic in settings.source.topics.read.values():
-        if topic.format == "json":
+        if topic.is_ours:
+            continue
+        mapping = None if topic.mapping is None else _make_mapping(topic.mapping)
+        if topic.format == "json" and mapping is not None:
+            formats[topic.name] = make_mapped_json(mapping)
             continue
         schemas: Framed | Unframed | None = None
         if topic.schema_file is not None:
@@ -95,8 +102,21 @@ def make_formats(settings: Settings, clock: Clock) -> Mapping[str, Format]:
         elif topic.has_schemas:
             registry = registry or make_registry(settings.source.registry, clock)
             schemas = Framed(registry)
-        formats[topic.name] = load_schema_formats()[topic.format](schemas)
+        formats[topic.name] = load_schema_formats()[topic.format](schemas, mapping)
     return formats
+
+
+def _make_mapping(mapping: MappingSettings) -> FieldMapping:
+    keys = {name: getattr(mapping, name) for name in ("model", "version", "id", "type", "ts", "y")}
+    return FieldMapping(
+        keys={name: source for name, source in keys.items() if source is not None},
+        p=mapping.p,
+        features=mapping.features,
+        segments=mapping.segments,
+        ts_unit=mapping.ts_unit,
+        positive=mapping.positive,
+        negative=mapping.negative,
+    )
 
 
 def make_registry(registry: RegistrySettings, clock: Clock) -> SchemaRegistry:

@@ -9,18 +9,16 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from monitor.errors import SettingsError
+from monitor.errors import SchemaUnavailable, SettingsError
 from monitor.events.arrow_events import KEYS, columns_of, read_events
 from monitor.events.cloudevents import Mode, mode_of
 from monitor.events.examine import examine_json, value_within
 from monitor.events.fields import Rejected, shown
 from monitor.events.formats.base import Format, Messages, Rules
+from monitor.events.mapping import Document, FieldMapping
 from monitor.events.model import Kind, Reason, Record
 from monitor.events.schemas import Framed, Payloads, Schema, Unframed
 from monitor.events.wire import Event
-
-Document = Mapping[str, Any]
-"""A decoded message: keys to plain values, lists and mappings, dates and decimals."""
 
 _MAX_SCHEMAS: Final = 10_000
 _MAX_SHOWN: Final = 300
@@ -76,6 +74,8 @@ class SchemaFormat:
         What messages call the format.
     schemas
         How a message's schema is found.
+    mapping
+        Where the keys of events are; None: under their own names.
     compile_schema
         Makes the codec of a schema. Raises ValueError if the schema is not of this format; says why.
 
@@ -85,11 +85,19 @@ class SchemaFormat:
         The one schema of all messages is not of this format.
     """
 
-    def __init__(self, name: str, schemas: Framed | Unframed, compile_schema: Callable[[Schema], Codec]) -> None:
+    def __init__(
+        self,
+        name: str,
+        schemas: Framed | Unframed,
+        compile_schema: Callable[[Schema], Codec],
+        mapping: FieldMapping | None = None,
+    ) -> None:
         self._name = name
         self._schemas = schemas
         self._compile = compile_schema
-        self._codecs: dict[bytes, Codec] = {}
+        self._mapping = mapping
+        self._codecs: dict[bytes, Codec | str] = {}
+        """Codec of each schema, or why it has none: compiling it again for each message would take too long."""
         if isinstance(schemas, Unframed):
             try:
                 self._codec(b"")
@@ -110,12 +118,21 @@ class SchemaFormat:
             A schema cannot be had now.
         """
         events: list[Event | None] = [None] * len(messages.values)
-        for prefix, payloads in self._schemas.group(messages).items():
+        groups = self._schemas.group(messages)
+        codecs: dict[bytes, Codec] = {}
+        unavailable: SchemaUnavailable | None = None
+        for prefix in groups:
             try:
-                codec = self._codec(prefix)
+                codecs[prefix] = self._codec(prefix)
             except Rejected:
                 continue
-            for row, event in zip(payloads.rows, _decode(codec, payloads), strict=True):
+            except SchemaUnavailable as error:
+                unavailable = error  # the others are asked for, too, so that they do not wait one after the other
+        if unavailable is not None:
+            raise unavailable
+        for prefix, codec in codecs.items():
+            payloads = groups[prefix]
+            for row, event in zip(payloads.rows, self._decode_group(codec, payloads, messages.records), strict=True):
                 events[row] = event
         if messages.have_headers:
             for row, record in enumerate(messages.records):
@@ -138,44 +155,52 @@ class SchemaFormat:
             raise Rejected(Reason.EMPTY, "the message is empty")
         prefix, payload = self._schemas.split(record, value)
         try:
-            text = encode_document(self._codec(prefix).document(payload))
+            document = self._codec(prefix).document(payload)
+            text = encode_document(document if self._mapping is None else self._mapping.apply(document, record))
         except ValueError as error:
             raise Rejected(
                 Reason.UNDECODABLE, f"the message is not {self._name} of its schema: {shown(str(error))}"
             ) from None
-        return examine_json(text, record, rules, default_kind)
+        try:
+            return examine_json(text, record, rules, default_kind)
+        except Rejected as rejected:
+            if self._mapping is None or rejected.reason is not Reason.MISSING_KEY:
+                raise
+            raise Rejected(rejected.reason, f"{rejected.detail}; the mapping takes {self._mapping}") from None
+
+    def _decode_group(self, codec: Codec, payloads: Payloads, records: Sequence[Record]) -> list[Event | None]:
+        mapping = self._mapping
+        columns = None if mapping is not None else codec.columns(payloads.values)
+        if columns is not None:
+            return read_events(columns, len(payloads.values))
+        documents: dict[int, Document] = {}
+        for at, payload in enumerate(payloads.values):
+            try:
+                document = codec.document(payload)
+            except ValueError:
+                continue
+            documents[at] = document if mapping is None else mapping.apply(document, records[payloads.rows[at]])
+        events: list[Event | None] = [None] * len(payloads.values)
+        columns = columns_of(list(documents.values()))
+        if documents and columns is not None:
+            for at, event in zip(documents, read_events(columns, len(documents)), strict=True):
+                events[at] = event
+        return events
 
     def _codec(self, prefix: bytes) -> Codec:
         codec = self._codecs.get(prefix)
         if codec is None:
             schema = self._schemas.schema(prefix)
+            if len(self._codecs) >= _MAX_SCHEMAS:
+                self._codecs.clear()
             try:
                 codec = self._compile(schema)
             except ValueError as error:
-                why = " ".join(str(error).split())[:_MAX_SHOWN]
-                raise Rejected(Reason.UNDECODABLE, f"the message's schema is not {self._name}: {why}") from None
-            if len(self._codecs) >= _MAX_SCHEMAS:
-                self._codecs.clear()
+                codec = f"the message's schema is not {self._name}: {' '.join(str(error).split())[:_MAX_SHOWN]}"
             self._codecs[prefix] = codec
+        if isinstance(codec, str):
+            raise Rejected(Reason.UNDECODABLE, codec)
         return codec
-
-
-def _decode(codec: Codec, payloads: Payloads) -> list[Event | None]:
-    columns = codec.columns(payloads.values)
-    if columns is not None:
-        return read_events(columns, len(payloads.values))
-    documents: dict[int, Document] = {}
-    for at, payload in enumerate(payloads.values):
-        try:
-            documents[at] = codec.document(payload)
-        except ValueError:
-            continue
-    events: list[Event | None] = [None] * len(payloads.values)
-    columns = columns_of(list(documents.values()))
-    if documents and columns is not None:
-        for at, event in zip(documents, read_events(columns, len(documents)), strict=True):
-            events[at] = event
-    return events
 
 
 def encode_document(document: Document) -> bytes:

@@ -70,11 +70,13 @@ class Schemas:
     """A registry in memory."""
 
     def __init__(self, *schemas: Any) -> None:
+        self.asked: list[SchemaId] = []
         self.schemas: dict[SchemaId, Schema] = {
             number: Schema("AVRO", json.dumps(schema)) for number, schema in enumerate(schemas, 1)
         }
 
     def schema(self, identifier: SchemaId) -> Schema | None:
+        self.asked.append(identifier)
         if identifier == 99:
             raise SchemaUnavailable("the registry is away")
         return self.schemas.get(identifier)
@@ -299,10 +301,11 @@ def test_a_schema_that_is_none(text: str, says: str) -> None:
     assert says in letter.detail
 
 
-def test_a_schema_of_another_format_is_named() -> None:
+def test_a_schema_of_another_format_is_named_and_compiled_once() -> None:
     schemas = Schemas()
     schemas.schemas[1] = Schema("PROTOBUF", "message A {}")
-    (letter,) = decode(framed(b"1"), decoder=decoder_of(Framed(schemas))).dead_letters
+    letter, _ = decode(framed(b"1"), framed(b"2"), decoder=decoder_of(Framed(schemas))).dead_letters
+    assert schemas.asked == [1]
     assert letter.detail == "the message's schema is not Avro: the registry says that it is PROTOBUF"
 
 
@@ -361,12 +364,12 @@ def test_what_is_wrong_is_said_and_changes_no_other_message(message: Message, re
 
 
 def test_a_schema_that_cannot_be_had_stops_the_batch_and_interns_nothing() -> None:
-    strata = new_strata()
-    decoder = decoder_of(Framed(Schemas(record())))
-    batch = batch_of([framed(encode(record(), EVENT)), framed(b"x", 99)])
+    strata, schemas = new_strata(), Schemas(record())
+    batch = batch_of([framed(b"x", 99), framed(encode(record(), EVENT)), framed(b"x", 7)])
     with pytest.raises(SchemaUnavailable):
-        decoder.decode(batch, strata, None)
+        decoder_of(Framed(schemas)).decode(batch, strata, None)
     assert strata.models == []
+    assert schemas.asked == [99, 1, 7], "all are asked for, so that they do not wait one after the other"
 
 
 def test_the_envelope_of_a_binary_cloudevent_completes_an_event() -> None:

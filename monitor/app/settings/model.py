@@ -34,6 +34,7 @@ from monitor.app.settings.values import (
     split_names,
 )
 from monitor.durations import format_duration
+from monitor.events.mapping import compile_source
 
 
 class ExpositionSettings(Section):
@@ -92,9 +93,51 @@ class ApiSettings(Section):
         return self
 
 
+def _check_source(text: str) -> str:
+    compile_source(text)
+    return text
+
+
 _TOPIC: Final = r"^[a-zA-Z0-9._-]{1,249}$"
 Topic = Annotated[str, StringConstraints(pattern=_TOPIC)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
+
+
+Source = Annotated[Text, AfterValidator(_check_source)]
+Sources = Annotated[tuple[Source, ...], BeforeValidator(split_names)]
+
+
+class MappingSettings(Section):
+    """Where the keys of an event are in messages that have others. A key that is left out is where JSON has it.
+
+    Each is a path such as `scores.positive` or `outputs[0].data`, or `$key`, `$timestamp` or `$header.NAME` of the
+    message, or `=text`, which is the same in all.
+    """
+
+    model: Source | None = None
+    """Name of the model."""
+    version: Source | None = None
+    """Version of the model."""
+    id: Source | None = None
+    """What joins prediction and outcome."""
+    type: Source | None = None
+    """The type of event, of a topic of several."""
+    ts: Source | None = None
+    """The time of the event."""
+    ts_unit: Literal["seconds", "milliseconds", "microseconds", "nanoseconds"] = "milliseconds"
+    """What a number under ts counts."""
+    p: Sources = ()
+    """P(y = 1), or a list of all classes' probabilities; or a source of each class."""
+    y: Source | None = None
+    """The outcome."""
+    positive: Names = ()
+    """Values under y that mean 1. All others mean 0, where negative is not set."""
+    negative: Names = ()
+    """Values under y that mean 0."""
+    segments: dict[Text, Source] = Field(default_factory=dict)
+    """Segments by name, such as {region: customer.region}."""
+    features: Sources = ()
+    """A list of numbers; or a source of each."""
 
 
 class ReadTopic(Section):
@@ -112,6 +155,8 @@ class ReadTopic(Section):
     """File with the one schema of all messages, which then have no prefix: of avro an .avsc, of protobuf a .proto."""
     message: Text | None = None
     """Full name of the messages' type, where a schema_file of protobuf has several."""
+    mapping: MappingSettings | None = None
+    """Where the keys of events are, in messages that name them otherwise."""
 
     @model_validator(mode="before")
     @classmethod
@@ -125,6 +170,11 @@ class ReadTopic(Section):
         if self.message is not None and (self.format != "protobuf" or self.schema_file is None):
             raise ValueError("message must be left out where there is no schema_file of format protobuf")
         return self
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its messages are events of JSON as we write them."""
+        return self.format == "json" and self.mapping is None
 
     @property
     def has_schemas(self) -> bool:

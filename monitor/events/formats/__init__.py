@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
 
 from monitor.events.formats.base import Format
 from monitor.scanning import scan_modules
@@ -16,7 +15,7 @@ def load_formats() -> tuple[Format, ...]:
 
 
 @cache
-def load_schema_formats() -> Mapping[str, Callable[[Any], Format]]:
+def load_schema_formats() -> Mapping[str, Callable[..., Format]]:
     """Name -> ``make_format`` of the formats that a topic must declare, as their messages are read with a schema."""
     modules = scan_modules(__name__)
     return {module.NAME: module.make_format for module in modules if hasattr(module, "make_format")}

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from monitor.errors import SettingsError
 from monitor.events.formats.base import Format
-from monitor.events.schema_format import Codec, Document, SchemaFormat
+from monitor.events.mapping import Document, FieldMapping
+from monitor.events.schema_format import Codec, SchemaFormat
 from monitor.events.schemas import Framed, Schema, Unframed
 
 NAME: Final = "avro"
@@ -33,8 +34,8 @@ _OUR_READERS: Final = {
 """Read times as milliseconds since the epoch, floored: fastavro's own readers fail for those that no calendar has."""
 
 
-def make_format(schemas: Framed | Unframed) -> Format:
-    """The format, with the schemas of its messages.
+def make_format(schemas: Framed | Unframed, mapping: FieldMapping | None = None) -> Format:
+    """The format, with the schemas of its messages, and where the keys of events are in them.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def make_format(schemas: Framed | Unframed) -> Format:
             f"format avro needs the package {error.name}, which is not installed: "
             "pip install 'calibration-monitor[avro]'"
         ) from error
-    return SchemaFormat("Avro", schemas, compile_schema).format
+    return SchemaFormat("Avro", schemas, compile_schema, mapping).format
 
 
 def compile_schema(schema: Schema) -> Codec:

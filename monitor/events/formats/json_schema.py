@@ -8,14 +8,20 @@ from typing import Any, Final
 import msgspec
 
 from monitor.events.formats.base import Format
+from monitor.events.mapping import FieldMapping
 from monitor.events.schema_format import DocumentCodec, SchemaFormat
-from monitor.events.schemas import Prefixed
+from monitor.events.schemas import NO_SCHEMA, Prefixed, Unframed
 
 NAME: Final = "json_schema"
 
 _CODEC: Final = DocumentCodec(msgspec.json.Decoder(dict[str, Any]).decode)
 
 
-def make_format(_: object) -> Format:
+def make_format(_: object, mapping: FieldMapping | None = None) -> Format:
     """The format; it needs no schemas."""
-    return SchemaFormat("JSON", Prefixed(), lambda _: _CODEC).format
+    return SchemaFormat("JSON", Prefixed(), lambda _: _CODEC, mapping).format
+
+
+def make_mapped_json(mapping: FieldMapping) -> Format:
+    """JSON without a prefix, whose keys are elsewhere."""
+    return SchemaFormat("JSON", Unframed(NO_SCHEMA), lambda _: _CODEC, mapping).format

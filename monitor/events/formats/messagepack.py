@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from monitor.events.formats.base import Format
+from monitor.events.mapping import FieldMapping
 from monitor.events.schema_format import DocumentCodec, SchemaFormat
 from monitor.events.schemas import NO_SCHEMA, Unframed
 
@@ -16,6 +17,6 @@ NAME: Final = "messagepack"
 _CODEC: Final = DocumentCodec(msgspec.msgpack.Decoder(dict[str, Any]).decode)
 
 
-def make_format(_: object) -> Format:
+def make_format(_: object, mapping: FieldMapping | None = None) -> Format:
     """The format; it has no schemas."""
-    return SchemaFormat("MessagePack", Unframed(NO_SCHEMA), lambda _: _CODEC).format
+    return SchemaFormat("MessagePack", Unframed(NO_SCHEMA), lambda _: _CODEC, mapping).format

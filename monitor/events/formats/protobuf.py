@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from monitor.errors import SettingsError
-from monitor.events.arrow_events import KEYS
 from monitor.events.formats.base import Format
-from monitor.events.schema_format import Codec, Document, SchemaFormat
+from monitor.events.mapping import Document, FieldMapping
+from monitor.events.schema_format import Codec, SchemaFormat
 from monitor.events.schemas import Framed, Schema, Unframed
 
 NAME: Final = "protobuf"
@@ -37,8 +37,8 @@ _WRAPPERS: Final = frozenset(
 )
 
 
-def make_format(schemas: Framed | Unframed) -> Format:
-    """The format, with the schemas of its messages.
+def make_format(schemas: Framed | Unframed, mapping: FieldMapping | None = None) -> Format:
+    """The format, with the schemas of its messages, and where the keys of events are in them.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def make_format(schemas: Framed | Unframed) -> Format:
             "pip install 'calibration-monitor[protobuf]'"
         ) from error
     framed = isinstance(schemas, Framed)
-    return SchemaFormat("Protobuf", schemas, lambda schema: compile_schema(schema, framed=framed)).format
+    return SchemaFormat("Protobuf", schemas, lambda schema: compile_schema(schema, framed=framed), mapping).format
 
 
 def compile_schema(schema: Schema, *, framed: bool) -> Codec:
@@ -235,7 +235,7 @@ class _Reader:
 
         self._parse = GetMessageClass(descriptor).FromString
         self._broken = DecodeError
-        self._fields = [known for known in _fields_of(descriptor) if known[0] in KEYS]
+        self._fields = _fields_of(descriptor)
 
     def read(self, payload: bytes) -> Document:
         """One message, decoded."""
