@@ -21,7 +21,7 @@ INTERRUPTED: Final = 130
 COMMANDS: Final = {
     "demo": "Run the service on five simulated models, watch what becomes of their calibration, and repair them.",
     "serve": "Run the service: read events, measure, export to Prometheus, answer over REST.",
-    "report": "Report on the calibration of a file.",
+    "report": "Report on the calibration of a file, or of a table in many files.",
     "apply": "Recalibrate the predictions of a file by a map.",
     "replay": "Write the events of a file into the configured source: the embedded log or Kafka.",
     "outcomes": "Send the outcomes in a table or a query to the configured source: the embedded log or Kafka.",

@@ -1,7 +1,7 @@
 """Spark: score tables and reports of more rows than one machine reads, in Catalyst expressions."""
 
 from monitor.spark.maps import apply_map
-from monitor.spark.reports import report, reports
+from monitor.spark.reports import compare, report, reports
 from monitor.spark.tables import merge, score_tables
 
-__all__ = ["apply_map", "merge", "report", "reports", "score_tables"]
+__all__ = ["apply_map", "compare", "merge", "report", "reports", "score_tables"]

@@ -17,6 +17,7 @@ from monitor.events.model import ALL, UNVERSIONED, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.reports.evaluation.assess import DRAWS, FILE_MINIMUM, WINDOW_DRAWS, Minimum, assess, build_report
+from monitor.reports.evaluation.compare import compare_scores
 from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.evaluate import UNNAMED
@@ -24,7 +25,7 @@ from monitor.reports.evaluation.files import FileReport
 from monitor.reports.evaluation.inputs import measures_by_name, require_resampling, require_tolerance
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.reports.findings import Findings, ReportOptions
-from monitor.results import DataReport, Measured
+from monitor.results import DataComparison, DataReport, Measured
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS as GRID_COLUMNS
 from monitor.scores.grid_table import POSITIVES
@@ -81,10 +82,7 @@ def reports(
         These are no score tables, or an option is wrong.
     """
     keys = group_columns(tables)
-    wanted = measures_by_name(measures)
-    require_resampling(draws, seed)
-    require_tolerance(tolerance)
-    options = Options(tuple(wanted), minimum or Minimum(), draws, seed, tolerance)
+    options = _options(measures, minimum or Minimum(), draws, seed, tolerance)
     schema = pa.schema(
         [
             *((name, pa.int64()) for name in _COUNTS),
@@ -135,16 +133,74 @@ def report(
     InputError
         These are no score tables, or an option is wrong.
     """
-    wanted = measures_by_name(measures)
+    options = _options(measures, minimum, draws, seed, tolerance)
+    counted, result = _measured(tables, model, options)
+    findings = Findings(model, counted.scores, FileReport(result), (_NOTE,), counted.cautions, on_grid=True)
+    return DataReport.of(result, measured=Measured(ReportOptions(models=(model,)), counted.rows, findings))
+
+
+def compare(
+    first: DataFrame,
+    second: DataFrame,
+    *,
+    measures: Iterable[str] = tuple(REPORT_MEASURES),
+    draws: int = DRAWS,
+    seed: int | None = 0,
+    tolerance: float = TOLERANCE,
+    models: tuple[str, str] = ("first", "second"),
+) -> DataComparison:
+    """Compare all rows of two score tables, of different events: two models, or two periods.
+
+    Tables do not say which predictions are of the same events. To compare two models on the same ones, whose common
+    chance cancels, compare a sample of the rows by :func:`monitor.compare`.
+
+    Parameters
+    ----------
+    first, second
+        What :func:`~monitor.spark.score_tables` returned.
+    measures, draws, seed, tolerance
+        As of :func:`report`.
+    models
+        What the two are called.
+
+    Returns
+    -------
+    DataComparison
+        What ``monitor.compare`` returns: it prints which is better calibrated; ``plot()`` draws the measures of both.
+
+    Raises
+    ------
+    InputError
+        These are no score tables, or an option is wrong.
+    """
+    options = _options(measures, FILE_MINIMUM, draws, seed, tolerance)
+    (one, a), (two, b) = (
+        _measured(tables, name, options) for tables, name in zip((first, second), models, strict=True)
+    )
+    chosen = measures_by_name(options.measures)
+    compared = compare_scores((a, one.scores), (b, two.scores), measures=chosen, draws=draws, seed=seed)
+    cautions = [
+        f"{name}: {line}" for name, counted in zip(models, (one, two), strict=True) for line in counted.cautions
+    ]
+    cautions = [*compared.cautions, *cautions]
+    notes = (_NOTE, compared.note)
+    findings = Findings(models[1], two.scores, compared, notes, tuple(cautions), other=one.scores, on_grid=True)
+    return DataComparison.of(compared, measured=Measured(ReportOptions(models=models), two.rows, findings))
+
+
+_NOTE: Final = "predictions are summed on the cells of the grid: measures have an error bound"
+
+
+def _options(measures: Iterable[str], minimum: Minimum, draws: int, seed: int | None, tolerance: float) -> "Options":
     require_resampling(draws, seed)
     require_tolerance(tolerance)
+    return Options(tuple(measures_by_name(measures)), minimum, draws, seed, tolerance)
+
+
+def _measured(tables: DataFrame, model: str, options: "Options") -> "tuple[Counted, Report]":
+    """Measure all rows of score tables, here."""
     counted = Counted.of(merge(tables, by=[]).toArrow())
-    options = Options(tuple(wanted), minimum, draws, seed, tolerance)
-    result = counted.report(SeriesKey(model, UNVERSIONED, ALL), options)
-    notes = ("predictions are summed on the cells of the grid: measures have an error bound",)
-    findings = Findings(model, counted.scores, FileReport(result), notes, counted.cautions, on_grid=True)
-    rows = CountedRows(counted.table, (), None, notes, counted.cautions)
-    return DataReport.of(result, measured=Measured(ReportOptions(models=(model,)), rows, findings))
+    return counted, counted.report(SeriesKey(model, UNVERSIONED, ALL), options)
 
 
 class Options(NamedTuple):
@@ -180,6 +236,11 @@ class Counted(NamedTuple):
         for reason, count in zip(refused[REASON].to_pylist(), refused[REJECTED].to_pylist(), strict=True):
             rejected[reason] += count
         return cls(table, scores, rejected)
+
+    @property
+    def rows(self) -> CountedRows:
+        """The same, as a report of files on the grid is made of."""
+        return CountedRows(self.table, (), None, (_NOTE,), self.cautions)
 
     @property
     def cautions(self) -> tuple[str, ...]:

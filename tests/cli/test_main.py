@@ -43,7 +43,7 @@ def test_the_list_says_of_a_command_what_it_says_of_itself(name: str) -> None:
     [
         (["confg"], "No such command 'confg'; see `monitor --help`"),
         (["config", "--defalt"], "No such option: --defalt (Possible options: --default); see `monitor config --help`"),
-        (["report"], "Missing argument 'FILE'; see `monitor report --help`"),
+        (["report"], "Missing argument 'FILE...'; see `monitor report --help`"),
         (["replay", "x", "--rate", "fast"], "Invalid value for '--rate': "),
         (["config", "-c", "none.yaml"], "cannot read none.yaml: No such file or directory"),
         (["report", "none.csv"], "none.csv: no such file"),

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+import monitor
 from monitor.errors import InputError
 from monitor.inference.resampling import coarsen
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.reports.evaluation.assess import Minimum, assess
 from monitor.reports.evaluation.inputs import relative_weights
 from monitor.scores import GridTable, ScoreTable
-from monitor.spark import report, reports, score_tables
+from monitor.spark import compare, report, reports, score_tables
 from tests.spark.test_tables import events
 
 
@@ -79,3 +80,25 @@ def test_options_are_checked_before_anything_runs(spark: SparkSession) -> None:
         reports(tables, draws=5)
     only = reports(tables, minimum=Minimum(1, 0, 0), measures=["ece"], draws=0).collect()[0]
     assert only["ece"]["value"] == 0.5
+
+
+def test_two_tables_are_compared_as_two_files_of_different_events(frame: Callable[..., DataFrame]) -> None:
+    p, y, _ = events(30_000)
+    known = ~np.isnan(y)
+    p, y = p[known], y[known]
+    half = p.size // 2
+    worse = np.clip(p[half:] * 1.2, 0.0, 1.0)
+    tables = [score_tables(frame(prediction=a, outcome=b)) for a, b in ((p[:half], y[:half]), (worse, y[half:]))]
+    names = ["smce", "ece", "brier"]
+    made = compare(*tables, measures=names, draws=199, models=("old", "new"))
+    expected = monitor.compare((p[:half], y[:half]), (worse, y[half:]), measures=names, draws=199, seed=0)
+    assert (made.first.model, made.second.model, made.pairing) == ("old", "new", "none")
+    assert made.differences["smce"].significant
+    for name in names:
+        found, exact = made.differences[name], expected.differences[name]
+        bound = sum(one.measures[name].error_bound or 0.0 for one in (made.first, made.second))
+        assert found.difference == pytest.approx(exact.difference, abs=bound + 1e-9)
+        # Both are drawn on cells, where predictions are as many.
+        assert found.lower == pytest.approx(exact.lower, abs=0.1 * (exact.upper or 0.0) + bound)
+    assert len(made.plot().axes) > 0
+    assert "new" in made.to_html()

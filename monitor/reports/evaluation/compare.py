@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -228,17 +229,48 @@ def compare_tables(
     if not shared:
         return Comparison(a, b, aligned.pairing, aligned.note, differences)
     one, two = _events(aligned.first), _events(aligned.second)
+    if not paired:
+        of_scores = partial(compare_scores, draws=draws, seed=seed, progress=progress)
+        return replace(of_scores((a, one.table), (b, two.table), measures=shared), note=aligned.note)
     if draws:
-        errors = (paired_errors if paired else independent_errors)(one, two, draws, seed)
-        drawn = norms_of_draws(one, two, shared, errors, lambda done: progress("comparing", done / draws))
+        errors = paired_errors(one, two, draws, seed)
+        drawn = norms_of_draws(one.cells, two.cells, shared, errors, lambda done: progress("comparing", done / draws))
         for name, (differences_of_draws, own_norms) in drawn.items():
             differences[name] = norm_difference(differences[name], differences_of_draws, own_norms)
         for name, measure in shared.items():
-            if paired and isinstance(measure, MeanLoss):
+            if isinstance(measure, MeanLoss):
                 differences[name] = loss_difference(differences[name], one, two, measure.losses)
             differences[name] = differences[name].within(measure.largest(one.table), measure.largest(two.table))
-    caution = None if paired else _prevalences_apart(one, two, names)
-    return Comparison(a, b, aligned.pairing, aligned.note, differences, () if caution is None else (caution,))
+    return Comparison(a, b, aligned.pairing, aligned.note, differences)
+
+
+def compare_scores(
+    first: tuple[Report, ScoreTable],
+    second: tuple[Report, ScoreTable],
+    *,
+    measures: Mapping[str, Measure] = REPORT_MEASURES,
+    draws: int = DRAWS,
+    seed: int | None = None,
+    progress: StageProgress = no_progress,
+) -> Comparison:
+    """Compare two reports on different events, given the score tables that they were made of.
+
+    Parameters are those of :func:`compare_tables`, which says how intervals are computed.
+    """
+    (a, one), (b, two) = first, second
+    shared = {name: measures[name] for name in measures if name in a.measures and name in b.measures}
+    differences = {name: interval_difference(a.measures[name], b.measures[name], paired=False) for name in shared}
+    caution = _prevalences_apart(one, two, (a.model, b.model)) if shared else None
+    if draws and shared:
+        cells = resampled(one, "a difference"), resampled(two, "a difference")
+        errors = independent_errors(*cells, draws, seed)
+        drawn = norms_of_draws(*cells, shared, errors, lambda done: progress("comparing", done / draws))
+        for name, (differences_of_draws, own_norms) in drawn.items():
+            differences[name] = norm_difference(differences[name], differences_of_draws, own_norms)
+        for name, measure in shared.items():
+            differences[name] = differences[name].within(measure.largest(one), measure.largest(two))
+    note = "they are of different events"
+    return Comparison(a, b, "none", note, differences, () if caution is None else (caution,))
 
 
 class Aligned(NamedTuple):
@@ -310,17 +342,17 @@ def _same(weight: Floats | None, other: Floats | None) -> bool:
     return weight is other if weight is None or other is None else np.array_equal(weight, other)
 
 
-def _prevalences_apart(first: Events, second: Events, names: tuple[str, str]) -> str | None:
+def _prevalences_apart(first: ScoreTable, second: ScoreTable, names: tuple[str, str]) -> str | None:
     """Caution against comparing where two prevalences differ clearly; None where they do not.
 
     Errors shrink with p (1 - p), the variance of an outcome: prevalences differ clearly where p <= .01 and one of
     these variances is a quarter larger than the other.
     """
-    rates = [events.table.prevalence for events in (first, second)]
+    rates = [table.prevalence for table in (first, second)]
     variances = [rate * (1.0 - rate) for rate in rates]
     squared_error = 0.0
-    for rate, weight in zip(rates, (first.weight, second.weight), strict=True):
-        worth = float(weight.sum()) ** 2 / float(weight @ weight)
+    for rate, table in zip(rates, (first, second), strict=True):
+        worth = table.total**2 / float(table.event_squares.sum())
         # With two more events of either kind: without any, the error would be 0.
         squared_error += (rate * worth + 2.0) * ((1.0 - rate) * worth + 2.0) / (worth + 4.0) ** 3
     similar = max(variances) < _MIN_VARIANCE_RATIO * min(variances)
@@ -419,8 +451,8 @@ def loss_difference(
 
 
 def norms_of_draws(
-    first: Events,
-    second: Events,
+    first: ScoreTable,
+    second: ScoreTable,
     measures: Mapping[str, Measure],
     errors_of_draws: DrawnErrors,
     progress: Callable[[int], None],
@@ -436,23 +468,22 @@ def norms_of_draws(
         if isinstance(measure, SemiNorm) and measure.ends is None
     }
     parts: dict[str, list[Floats]] = {name: [] for name in norms}
-    a, b = first.cells, second.cells
     done = 0
     for error_a, error_b in errors_of_draws:
         for name, norm in norms.items():
-            drawn = norm(b, b.residual + error_b) - norm(a, a.residual + error_a)
-            parts[name].append(np.stack([drawn, norm(a, error_a), norm(b, error_b)]))
+            drawn = norm(second, second.residual + error_b) - norm(first, first.residual + error_a)
+            parts[name].append(np.stack([drawn, norm(first, error_a), norm(second, error_b)]))
         done += len(error_a)
         progress(done)
     columns = {name: np.concatenate(chunks, axis=1) for name, chunks in parts.items()}
     return {name: (drawn, (norm_a, norm_b)) for name, (drawn, norm_a, norm_b) in columns.items()}
 
 
-def independent_errors(first: Events, second: Events, draws: int, seed: int | None) -> DrawnErrors:
+def independent_errors(first: ScoreTable, second: ScoreTable, draws: int, seed: int | None) -> DrawnErrors:
     """Poisson bootstrap of the residuals of different events."""
     return zip(
-        deviations(generator(first.cells, seed, _FIRST), first.cells, draws),
-        deviations(generator(second.cells, seed, _SECOND), second.cells, draws),
+        deviations(generator(first, seed, _FIRST), first, draws),
+        deviations(generator(second, seed, _SECOND), second, draws),
         strict=True,
     )
 
