@@ -116,6 +116,7 @@ def _make_mapping(mapping: MappingSettings) -> FieldMapping:
         ts_unit=mapping.ts_unit,
         positive=mapping.positive,
         negative=mapping.negative,
+        where=mapping.where,
     )
 
 

@@ -56,6 +56,8 @@ _INT64_MAX: Final = 2**63 - 1
 class Decoded:
     """A decoded batch: every record is either a row of the columns or a dead letter.
 
+    Of a topic whose messages hold several events, so is every event.
+
     Attributes
     ----------
     columns
@@ -111,8 +113,7 @@ class Decoder:
         SchemaUnavailable
             The schema of a message cannot be had now. Nothing was decoded or interned: decode the batch again later.
         """
-        records = batch.records
-        events, claims = self._decode_each(batch)
+        records, events, claims = self._decode_each(batch)
         dead: dict[int, DeadLetter] = {}
         features: dict[int, Features] = {}
 
@@ -157,20 +158,23 @@ class Decoder:
             features=[features.get(row) for row in rows] if features else (None,) * len(rows),
         )
 
-    def _decode_each(self, batch: RecordBatch) -> tuple[list[Event | None], list[_Claim]]:
-        """Decode each message by its format; also the messages that are not in the default format."""
+    def _decode_each(self, batch: RecordBatch) -> tuple[Sequence[Record], list[Event | None], list[_Claim]]:
+        """Decode each message by its format; also the records of the events, and those not in the default format."""
         records = batch.records
         messages = Messages.of(records, self._rules.max_bytes)
         declared = self._formats.get(batch.topic)
         if declared is not None:
-            return declared.decode(messages), [(declared, range(len(records)))]
+            if declared.read_rows is None:
+                return records, declared.decode(messages), [(declared, range(len(records)))]
+            read = declared.read_rows(messages)
+            return *read, [(declared, range(len(read[0])))]
         claims: list[_Claim] = [
             (form, rows) for form in self._others if form.matches is not None and (rows := form.matches(messages))
         ]
         if not claims:
-            return self._default.decode(messages), claims
+            return records, self._default.decode(messages), claims
         if len(claims[0][1]) == len(records):
-            return claims[0][0].decode(messages), claims
+            return records, claims[0][0].decode(messages), claims
         events: list[Event | None] = [None] * len(records)
         left = set(range(len(records)))
         for form, claimed in (*claims, (self._default, range(len(records)))):
@@ -178,7 +182,7 @@ class Decoder:
             left -= rows
             for row, event in zip(rows, form.decode(messages.at(rows)), strict=True):
                 events[row] = event
-        return events, claims
+        return records, events, claims
 
     @staticmethod
     def _read_features(

@@ -3,9 +3,10 @@
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -65,6 +66,20 @@ class DocumentCodec:
             raise ValueError(str(error)) from None
 
 
+class MappedRow(NamedTuple):
+    """A row of a mapped message, as a record."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+    number: int | None
+    """Which row of a batch; None for a message that is one event."""
+    document: Document | Rejected
+    """The event, or why the message cannot be mapped."""
+
+
 class SchemaFormat:
     """Messages that are decoded with a schema.
 
@@ -107,7 +122,7 @@ class SchemaFormat:
     @property
     def format(self) -> Format:
         """What the decoder needs."""
-        return Format(self.decode, self.examine)
+        return Format(self.decode, self.examine, read_rows=None if self._mapping is None else self.read_rows)
 
     def decode(self, messages: Messages) -> list[Event | None]:
         """The event of each message; None where it has to be examined.
@@ -118,21 +133,8 @@ class SchemaFormat:
             A schema cannot be had now.
         """
         events: list[Event | None] = [None] * len(messages.values)
-        groups = self._schemas.group(messages)
-        codecs: dict[bytes, Codec] = {}
-        unavailable: SchemaUnavailable | None = None
-        for prefix in groups:
-            try:
-                codecs[prefix] = self._codec(prefix)
-            except Rejected:
-                continue
-            except SchemaUnavailable as error:
-                unavailable = error  # the others are asked for, too, so that they do not wait one after the other
-        if unavailable is not None:
-            raise unavailable
-        for prefix, codec in codecs.items():
-            payloads = groups[prefix]
-            for row, event in zip(payloads.rows, self._decode_group(codec, payloads, messages.records), strict=True):
+        for codec, payloads in self._group(messages):
+            for row, event in zip(payloads.rows, _decode_group(codec, payloads.values), strict=True):
                 events[row] = event
         if messages.have_headers:
             for row, record in enumerate(messages.records):
@@ -153,39 +155,82 @@ class SchemaFormat:
         value = value_within(record, rules.max_bytes)
         if not value:
             raise Rejected(Reason.EMPTY, "the message is empty")
+        if not isinstance(record, MappedRow):
+            document = self._document(record, value)
+            return examine_json(self._encode(document), record, rules, default_kind)
+        try:
+            if isinstance(record.document, Rejected):
+                raise record.document
+            # Without headers: of an event that is mapped the mapping says all, also where the message is a CloudEvent.
+            return examine_json(self._encode(record.document), record._replace(headers=()), rules, default_kind)
+        except Rejected as rejected:
+            detail = rejected.detail if record.number is None else f"row {record.number}: {rejected.detail}"
+            if rejected.reason is Reason.MISSING_KEY:
+                detail = f"{detail}; the mapping takes {self._mapping}"
+            raise Rejected(rejected.reason, detail) from None
+
+    def read_rows(self, messages: Messages) -> tuple[Sequence[MappedRow], list[Event | None]]:
+        """The rows of mapped messages, and the event of each; None where it has to be examined.
+
+        Raises
+        ------
+        SchemaUnavailable
+            A schema cannot be had now.
+        """
+        documents: dict[int, Document] = {}
+        for codec, payloads in self._group(messages):
+            for row, payload in zip(payloads.rows, payloads.values, strict=True):
+                with suppress(ValueError):
+                    documents[row] = codec.document(payload)
+        rows: list[MappedRow] = []
+        for at, (record, value) in enumerate(zip(messages.records, messages.values, strict=True)):
+            events: Sequence[Document | Rejected]
+            try:
+                document = documents[at] if value and at in documents else self._document(record, value)
+                events = self._mapping.read_events(document, record) if self._mapping else ()
+                is_batch = self._mapping is not None and self._mapping.is_batch
+            except Rejected as rejected:
+                events, is_batch = [rejected], False
+            of_message = (record.offset, record.timestamp, record.key, record.value, record.headers)
+            numbers = range(len(events)) if is_batch else [None] * len(events)
+            rows += [MappedRow(*of_message, *pair) for pair in zip(numbers, events, strict=True)]
+        mapped = {at: row.document for at, row in enumerate(rows) if not isinstance(row.document, Rejected)}
+        events_of_rows: list[Event | None] = [None] * len(rows)
+        for at, event in zip(mapped, _events_of(list(mapped.values())), strict=True):
+            events_of_rows[at] = event
+        return rows, events_of_rows
+
+    def _group(self, messages: Messages) -> list[tuple[Codec, Payloads]]:
+        """The messages by their schema, those left out that have no valid one."""
+        groups = []
+        unavailable: SchemaUnavailable | None = None
+        for prefix, payloads in self._schemas.group(messages).items():
+            try:
+                groups.append((self._codec(prefix), payloads))
+            except Rejected:
+                continue
+            except SchemaUnavailable as error:
+                unavailable = error  # the others are asked for, too, so that they do not wait one after the other
+        if unavailable is not None:
+            raise unavailable
+        return groups
+
+    def _document(self, record: Record, value: bytes) -> Document:
+        """A message, decoded; raises Rejected if it cannot be."""
         prefix, payload = self._schemas.split(record, value)
         try:
-            document = self._codec(prefix).document(payload)
-            text = encode_document(document if self._mapping is None else self._mapping.apply(document, record))
+            return self._codec(prefix).document(payload)
         except ValueError as error:
-            raise Rejected(
-                Reason.UNDECODABLE, f"the message is not {self._name} of its schema: {shown(str(error))}"
-            ) from None
-        try:
-            return examine_json(text, record, rules, default_kind)
-        except Rejected as rejected:
-            if self._mapping is None or rejected.reason is not Reason.MISSING_KEY:
-                raise
-            raise Rejected(rejected.reason, f"{rejected.detail}; the mapping takes {self._mapping}") from None
+            raise self._undecodable(error) from None
 
-    def _decode_group(self, codec: Codec, payloads: Payloads, records: Sequence[Record]) -> list[Event | None]:
-        mapping = self._mapping
-        columns = None if mapping is not None else codec.columns(payloads.values)
-        if columns is not None:
-            return read_events(columns, len(payloads.values))
-        documents: dict[int, Document] = {}
-        for at, payload in enumerate(payloads.values):
-            try:
-                document = codec.document(payload)
-            except ValueError:
-                continue
-            documents[at] = document if mapping is None else mapping.apply(document, records[payloads.rows[at]])
-        events: list[Event | None] = [None] * len(payloads.values)
-        columns = columns_of(list(documents.values()))
-        if documents and columns is not None:
-            for at, event in zip(documents, read_events(columns, len(documents)), strict=True):
-                events[at] = event
-        return events
+    def _encode(self, document: Document) -> bytes:
+        try:
+            return encode_document(document)
+        except ValueError as error:
+            raise self._undecodable(error) from None
+
+    def _undecodable(self, error: ValueError) -> Rejected:
+        return Rejected(Reason.UNDECODABLE, f"the message is not {self._name} of its schema: {shown(str(error))}")
 
     def _codec(self, prefix: bytes) -> Codec:
         codec = self._codecs.get(prefix)
@@ -201,6 +246,25 @@ class SchemaFormat:
         if isinstance(codec, str):
             raise Rejected(Reason.UNDECODABLE, codec)
         return codec
+
+
+def _decode_group(codec: Codec, payloads: Sequence[bytes]) -> list[Event | None]:
+    columns = codec.columns(payloads)
+    if columns is not None:
+        return read_events(columns, len(payloads))
+    documents: dict[int, Document] = {}
+    for at, payload in enumerate(payloads):
+        with suppress(ValueError):
+            documents[at] = codec.document(payload)
+    events: list[Event | None] = [None] * len(payloads)
+    for at, event in zip(documents, _events_of(list(documents.values())), strict=True):
+        events[at] = event
+    return events
+
+
+def _events_of(documents: Sequence[Document]) -> list[Event | None]:
+    columns = columns_of(documents) if documents else None
+    return [None] * len(documents) if columns is None else read_events(columns, len(documents))
 
 
 def encode_document(document: Document) -> bytes:

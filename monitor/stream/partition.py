@@ -152,16 +152,24 @@ class Partition:
         return {_REASON: self.dead_letter_reasons, _DEPARTED: self.departed, _CANDIDATE: self.sampler.results}
 
     def apply(self, batch: RecordBatch, decoder: Decoder, default_kind: Kind | None) -> int:
-        """Decode and join a batch of records; returns how many were not valid events."""
+        """Decode and join a batch of records; returns how many of them are no valid events, or hold one that is not.
+
+        Events are counted; a message is stored once, with the first of its reasons.
+        """
         decoded = decoder.decode(batch, self._strata, default_kind)
         joined = self.join.apply(decoded.columns)
         if joined.rows.size:
             self.sampler.add(joined, decoded.features)
             self._unsaved.append(joined)
         self.dead_letter_reasons.update(letter.reason.value for letter in decoded.dead_letters)
-        self._dead_letters += decoded.dead_letters
+        of_message: dict[int, list[DeadLetter]] = {}
+        for letter in decoded.dead_letters:
+            of_message.setdefault(letter.offset, []).append(letter)
+        for first, *others in of_message.values():
+            more = f" (and {len(others)} more rows of this message)" if others else ""
+            self._dead_letters.append(first._replace(detail=first.detail + more))
         self.offsets[batch.topic] = batch.next_offset
-        return len(decoded.dead_letters)
+        return len(of_message)
 
     def checkpoint(
         self,

@@ -169,10 +169,10 @@ def test_the_other_formats_are_mapped_likewise() -> None:
 )
 def test_sources(source: str, value: Any) -> None:
     document = {"a": {"b": [0, {"c": 7}]}, "odd.name": 8, "numbers": {"0": 9}}
-    assert compile_source(source)(document, Message(b"", [("h", b"x")])) == value
+    assert compile_source(source).read(document, Message(b"", [("h", b"x")])) == value
 
 
-@pytest.mark.parametrize("source", ["", "a..b", "a[", "a[]", "$", "$nothing", "$header.", ".a", "a.", "a]b"])
+@pytest.mark.parametrize("source", ["", "a..b", "a[", "[]", "a[].b[]", "$", "$nothing", "$header.", ".a", "a.", "a]b"])
 def test_what_is_no_source(source: str) -> None:
     with pytest.raises(ValueError, match="must be a path such as"):
         compile_source(source)

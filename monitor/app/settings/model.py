@@ -111,7 +111,7 @@ class MappingSettings(Section):
     """Where the keys of an event are in messages that have others. A key that is left out is where JSON has it.
 
     Each is a path such as `scores.positive` or `outputs[0].data`, or `$key`, `$timestamp` or `$header.NAME` of the
-    message, or `=text`, which is the same in all.
+    message, or `=text`, which is the same in all. With `[]` in a path, such as `predictions[]`, a message is a batch.
     """
 
     model: Source | None = None
@@ -138,6 +138,9 @@ class MappingSettings(Section):
     """Segments by name, such as {region: customer.region}."""
     features: Sources = ()
     """A list of numbers; or a source of each."""
+    where: dict[Source, Text] = Field(default_factory=dict)
+    """Which messages hold events, such as {$header.ce_type: org.kubeflow.serving.inference.response}. Others are
+    skipped."""
 
 
 class ReadTopic(Section):

@@ -80,6 +80,9 @@ class Format(NamedTuple):
     matches: Callable[[Messages], Collection[int]] | None = None
     """The rows of the messages that are in this format, cheaply found. None for the one default format, which gets all
     messages that no other format claims."""
+    read_rows: Callable[[Messages], tuple[Sequence[Record], list[Event | None]]] | None = None
+    """In place of ``decode``, of messages that hold any number of events: the rows of all messages, each with the
+    offset and the bytes of its message, for ``examine``; and their events."""
 
 
 def kind_by_keys(*, has_prediction: bool, has_outcome: bool) -> Kind | None:
