@@ -3,34 +3,20 @@
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
-import numpy as np
 import pytest
 from confluent_kafka import Producer
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaTopicPartition
 
-from monitor.clock import SystemClock
-from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
-from monitor.events.model import Kind, ModelPolicy, SeriesKey
-from monitor.scores import GridTable
-from monitor.sources.base import TopicPartition, Topics
-from monitor.sources.kafka import KafkaSource
-from monitor.sources.kafka_connection import KafkaConnection
-from monitor.store.sql import SqlStore
-from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
-from tests.patience import PATIENCE_SECONDS, eventually
+from monitor.sources.base import TopicPartition
+from tests.patience import PATIENCE_SECONDS
 from tests.real.kafka import KafkaBroker
-from tests.stream.support import START_MS, tables_of
+from tests.stream.one_topic import MODEL, OneTopic
+from tests.stream.support import START_MS
 
 pytestmark = pytest.mark.kafka
-
-POLICY = ModelPolicy(horizon_ms=3_600_000, lateness_ms=600_000)
-PARTITIONS = PartitionSettings(policy=lambda _: POLICY, kept_ms={3_600_000: 86_400_000})
-MODEL = "m"
 
 
 class Transactions:
@@ -71,55 +57,14 @@ class Transactions:
         self.open, self.began = [], False
 
 
-class Running:
-    """A service that reads the topic in small polls, and may be started again from what it saved."""
-
-    def __init__(self, folder: Path, broker: KafkaBroker) -> None:
-        self.broker, self.group = broker, f"group-{uuid4().hex[:8]}"
-        self.topic = broker.create_topic(f"events-{uuid4().hex[:8]}", 1)
-        self.store = SqlStore.open(f"sqlite:///{folder}/state.db")
-        self.start()
-
-    def start(self) -> None:
-        """Start from what is saved; unsaved events of an earlier start are read again."""
-        kinds: dict[str, Kind | None] = {self.topic: None}
-        connection = KafkaConnection([self.broker.bootstrap], connect_seconds=PATIENCE_SECONDS)
-        self.source = KafkaSource(connection, Topics(kinds), group_id=self.group)
-        self.pipeline = Pipeline(
-            self.source,
-            self.store,
-            Decoder(),
-            partitions=PARTITIONS,
-            settings=PipelineSettings(kinds, checkpoint_seconds=0.1, max_poll_records=11),
-            clock=SystemClock(),
-        )
-
-    @property
-    def saved_offset(self) -> int:
-        """Up to where the log is read and saved, after one more step."""
-        self.pipeline.step()
-        return self.store.saved_offsets().get((self.topic, 0), 0)
-
-    def assert_counts(self, events: list[tuple[float, int]]) -> None:
-        """The saved state is that of exactly these predictions with their outcomes."""
-        partition = Partition(0, 0, PARTITIONS, self.store.load(0))
-        counted = {key: number for key, number in partition.event_counters().items() if number}
-        assert counted == {("prediction", "accepted"): len(events), ("outcome", "joined"): len(events)}
-        scores, labels = np.array(events).T
-        whole = SeriesKey(MODEL, "unversioned", "all")
-        tables = [table for (_, series), table in tables_of(partition.unsettled(cells=True)).items() if series == whole]
-        assert sum(tables, GridTable.zero()) == GridTable.from_events(scores, labels.astype(int))
-
-
 @pytest.fixture
-def running(tmp_path: Path, kafka_broker: KafkaBroker) -> Iterator[Running]:
-    service = Running(tmp_path, kafka_broker)
+def running(tmp_path: Path, kafka_broker: KafkaBroker) -> Iterator[OneTopic]:
+    service = OneTopic(tmp_path, kafka_broker)
     yield service
-    service.source.close()
-    service.store.close()
+    service.close()
 
 
-def test_committed_events_count_once_however_transactions_interleave(running: Running) -> None:
+def test_committed_events_count_once_however_transactions_interleave(running: OneTopic) -> None:
     chance = random.Random(4)
     producers = [Transactions(running.broker, running.topic, name) for name in "abc"]
     for step in range(36):
@@ -131,8 +76,7 @@ def test_committed_events_count_once_however_transactions_interleave(running: Ru
             # A crash: whatever was read and not saved is read again, from within a batch as well.
             for _ in range(6):
                 running.pipeline.step()
-            running.source.close()
-            running.start()
+            running.restart()
     last, *others = producers
     for producer in others:
         if producer.began:
@@ -143,7 +87,7 @@ def test_committed_events_count_once_however_transactions_interleave(running: Ru
     before = last.committed + [event for producer in others for event in producer.committed]
     part = TopicPartition(running.topic, 0)
     stable = last_stable_offset(running)
-    eventually(lambda: running.saved_offset == stable, shown=lambda: running.pipeline.status, pause_seconds=0)
+    running.read_to(stable)
     end = running.source.end_offsets()[part]
     assert end > stable
     for _ in range(3):
@@ -151,14 +95,15 @@ def test_committed_events_count_once_however_transactions_interleave(running: Ru
     assert running.pipeline.status.lag == {part: end - stable}
     assert last.open
     last.end(commit=True)
-    eventually(lambda: running.saved_offset == end + 1, shown=lambda: running.pipeline.status, pause_seconds=0)
+    running.read_to(end + 1)
     assert running.pipeline.status.lag == {part: 0}
     committed = [event for producer in producers for event in producer.committed]
     assert len(committed) > len(before)
-    running.assert_counts(committed)
+    assert running.counted() == {("prediction", "accepted"): len(committed), ("outcome", "joined"): len(committed)}
+    running.assert_holds(committed)
 
 
-def last_stable_offset(running: Running) -> int:
+def last_stable_offset(running: OneTopic) -> int:
     """The first offset of the earliest open transaction, according to the broker."""
     part = KafkaTopicPartition(running.topic, 0)
     consumer = KafkaConsumer(bootstrap_servers=running.broker.bootstrap, isolation_level="read_committed")
