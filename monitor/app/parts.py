@@ -221,7 +221,8 @@ def make_decoder(
         kind_by_keys=kind_by_keys,
         classes={name: len(model.classes) for name, model in settings.models.declared.items() if model.classes},
     )
-    return Decoder(rules, formats)
+    topics = settings.source.topics.read.values()
+    return Decoder(rules, formats, {topic.name for topic in topics if topic.tombstones == "ignore"})
 
 
 def make_webhooks(settings: Settings) -> list[Target]:

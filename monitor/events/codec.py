@@ -54,7 +54,7 @@ _INT64_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A decoded batch: every record is either a row of the columns or a dead letter.
+    """A decoded batch: every record is a row of the columns, a dead letter, or a tombstone that is ignored.
 
     Of a topic whose messages hold several events, so is every event.
 
@@ -67,11 +67,14 @@ class Decoded:
     features
         float32 arrays, aligned with the columns; None where an event has none. They are slices of one array: copy
         those that are kept longer than the batch.
+    tombstones
+        How many records without a value were ignored.
     """
 
     columns: EventColumns
     dead_letters: list[DeadLetter]
     features: Sequence[Features | None]
+    tombstones: int = 0
 
     @property
     def refused(self) -> int:
@@ -88,10 +91,18 @@ class Decoder:
         The limits of an event.
     formats
         Topic -> the format of its messages. Those of the other topics are JSON, or what shows that it is not.
+    ignore_tombstones
+        Topics whose records without a value are ignored. On the others they are dead letters.
     """
 
-    def __init__(self, rules: Rules | None = None, formats: Mapping[str, Format] | None = None) -> None:
+    def __init__(
+        self,
+        rules: Rules | None = None,
+        formats: Mapping[str, Format] | None = None,
+        ignore_tombstones: Collection[str] = (),
+    ) -> None:
         self._rules = rules or Rules()
+        self._ignore_tombstones = ignore_tombstones
         self._formats = formats or {}
         self._default, *self._others = load_formats()
         self._names: WeakKeyDictionary[Strata, Names] = WeakKeyDictionary()
@@ -113,6 +124,10 @@ class Decoder:
         SchemaUnavailable
             The schema of a message cannot be had now. Nothing was decoded or interned: decode the batch again later.
         """
+        tombstones = 0
+        if batch.topic in self._ignore_tombstones:
+            tombstones = sum(record.value is None for record in batch.records)
+            batch = batch._replace(records=[record for record in batch.records if record.value is not None])
         records, events, claims = self._decode_each(batch)
         dead: dict[int, DeadLetter] = {}
         features: dict[int, Features] = {}
@@ -156,6 +171,7 @@ class Decoder:
             columns=_columns(draft, kept, interned),
             dead_letters=[dead[row] for row in sorted(dead)],
             features=[features.get(row) for row in rows] if features else (None,) * len(rows),
+            tombstones=tombstones,
         )
 
     def _decode_each(self, batch: RecordBatch) -> tuple[Sequence[Record], list[Event | None], list[_Claim]]:

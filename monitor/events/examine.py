@@ -44,7 +44,9 @@ def examine(record: Record, rules: Rules, default_kind: Kind | None) -> Event:
 def value_within(record: Record, max_bytes: int) -> bytes:
     """The value of a message; raises Rejected if it has none, or one that is too long."""
     if record.value is None:
-        raise Rejected(Reason.EMPTY, "the message has no value (a tombstone)")
+        raise Rejected(
+            Reason.EMPTY, "the message has no value (a tombstone): source.topics decides whether these are ignored"
+        )
     if len(record.value) > max_bytes:
         raise Rejected(Reason.OVERSIZED, f"the message must have at most {max_bytes} bytes, got {len(record.value)}")
     return record.value

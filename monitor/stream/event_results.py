@@ -7,7 +7,7 @@ PREDICTION: Final = "prediction"
 OUTCOME: Final = "outcome"
 LABELLED: Final = "labelled"
 UNKNOWN: Final = "unknown"
-"""A message that is not a valid event."""
+"""A message that is not an event."""
 
 # Results of a prediction.
 ACCEPTED: Final = "accepted"
@@ -38,6 +38,8 @@ REFUSED: Final = "refused"
 """Its model is not declared, or exceeds the limit of models."""
 DEAD_LETTER: Final = "dead_letter"
 """Not a valid event."""
+TOMBSTONE: Final = "tombstone"
+"""Has no value, on a topic whose tombstones are ignored."""
 
 RESULTS: Final = {
     PREDICTION: (ACCEPTED, DUPLICATE, LATE, REFUSED),
@@ -54,7 +56,7 @@ RESULTS: Final = {
         REFUSED,
     ),
     LABELLED: (ACCEPTED, CORRECTED, SUPERSEDED, DUPLICATE, LATE, REFUSED, JOINED, AFTER_HORIZON, BEFORE_PREDICTION),
-    UNKNOWN: (DEAD_LETTER,),
+    UNKNOWN: (DEAD_LETTER, TOMBSTONE),
 }
 """Every (type, result) that is counted."""
 

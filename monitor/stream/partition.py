@@ -36,6 +36,7 @@ from monitor.stream.vector_loops import NO_OUTCOME
 _DEPARTED: Final = "departed"
 _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
+_TOMBSTONES: Final = (event_results.UNKNOWN, event_results.TOMBSTONE)
 _MAX_WIDENED: Final = 16
 """A checkpoint widens the panes of at most so many models, so that it does not take long; the next one continues."""
 _EVICT_TO_SHARE: Final = 0.9
@@ -112,6 +113,7 @@ class Partition:
         self._unsaved: list[Joined] = []
         self._dead_letters: list[DeadLetter] = []
         self.dead_letter_reasons: Counter[str] = Counter()
+        self._tombstones = 0
         self.departed: Counter[str] = Counter()
         """Result -> predictions that have left the join."""
         self._oldest_ms: dict[tuple[str, int], int] = {}
@@ -138,8 +140,11 @@ class Partition:
 
     def event_counters(self) -> dict[tuple[str, str], int]:
         """(type, result) -> events; each event read is counted once."""
-        dead_letters = self.dead_letter_reasons.total()
-        return {**self.join.counters(), (event_results.UNKNOWN, event_results.DEAD_LETTER): dead_letters}
+        return {
+            **self.join.counters(),
+            (event_results.UNKNOWN, event_results.DEAD_LETTER): self.dead_letter_reasons.total(),
+            _TOMBSTONES: self._tombstones,
+        }
 
     def counters(self) -> dict[tuple[str, str], int]:
         """Every count that is saved with the partition."""
@@ -168,6 +173,7 @@ class Partition:
         for first, *others in of_message.values():
             more = f" (and {len(others)} more rows of this message)" if others else ""
             self._dead_letters.append(first._replace(detail=first.detail + more))
+        self._tombstones += decoded.tombstones
         self.offsets[batch.topic] = batch.next_offset
         return len(of_message)
 
@@ -360,6 +366,7 @@ class Partition:
         for (type_, result), count in state.counters.items():
             if type_ in counters:
                 counters[type_][result] = count
+        self._tombstones = state.counters.get(_TOMBSTONES, 0)
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
         policies = self._strata.policies
         lateness_ms = np.array([policy.lateness_ms for policy in policies], np.int64)

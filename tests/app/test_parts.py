@@ -65,6 +65,19 @@ def test_each_model_has_its_tolerance() -> None:
             settings(models={"declared": {"churn": {"tolerance": wrong}}})
 
 
+def test_tombstones_are_ignored_where_a_topic_says_so() -> None:
+    topics = {"predictions": "p", "outcomes": {"name": "o", "tombstones": "ignore"}}
+    decoder = make_decoder(settings(source={"topics": topics}), ManualClock(0))
+    counts = {}
+    for topic in ("p", "o"):
+        batch = RecordBatch(topic, 0, [LogRecord(0, 1_790_000_000_000, b"7", None, ())], 1)
+        decoded = decoder.decode(batch, Strata(make_policy(settings().models)), None)
+        counts[topic] = (len(decoded.dead_letters), decoded.tombstones)
+    assert counts == {"p": (1, 0), "o": (0, 1)}
+    with pytest.raises(ValidationError, match="'dead_letter' or 'ignore'"):
+        settings(source={"topics": {"outcomes": {"name": "o", "tombstones": "retract"}}})
+
+
 def test_a_model_of_classes_is_declared_by_their_names_or_their_number() -> None:
     models = {"declared": {"digits": {"classes": 3}, "pets": {"classes": ["cat", "dog"], "segments": ["region"]}}}
     policy = make_policy(settings(models=models).models)

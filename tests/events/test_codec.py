@@ -201,6 +201,20 @@ class TestColumns:
         assert got.columns.stratum.tolist() == expected.columns.stratum.tolist()
 
 
+class TestTombstones:
+    def test_they_are_ignored_where_that_is_declared_and_dead_letters_elsewhere(self) -> None:
+        messages = (None, PREDICTION, None, b"", OUTCOME)
+        for topics, letters, tombstones in (({"events"}, [3], 2), ({"another"}, [0, 2, 3], 0)):
+            decoded = decode(*messages, decoder=Decoder(ignore_tombstones=topics))
+            assert [letter.offset for letter in decoded.dead_letters] == letters
+            assert decoded.tombstones == tombstones
+            assert decoded.columns.kind.tolist() == [Kind.PREDICTION, Kind.OUTCOME]
+
+    def test_nothing_but_tombstones(self) -> None:
+        decoded = decode(None, None, decoder=Decoder(ignore_tombstones={"events"}))
+        assert (len(decoded.columns), decoded.dead_letters, decoded.tombstones) == (0, [], 2)
+
+
 class TestDeadLetters:
     @pytest.mark.parametrize(
         ("value", "reason", "says"),

@@ -288,6 +288,7 @@ class KafkaBroker:
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": "1",
             "offsets.topic.replication.factor": "1",
+            "log.cleaner.backoff.ms": "100",
             "transaction.state.log.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",

@@ -14,6 +14,7 @@ from monitor.app.parts import make_connection, make_topics
 from monitor.app.settings import Settings
 from monitor.durations import format_duration, to_ms
 from monitor.errors import SourceMisconfigured, SourceUnavailable
+from monitor.events.model import Kind
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts, same_partition_count
 
 _FOR_EVER: Final = -1
@@ -43,14 +44,15 @@ def check_kafka(around: Surroundings) -> Iterator[Finding]:
 def _check_cluster(around: Surroundings) -> Iterator[Finding]:
     settings = around.settings
     connection = make_connection(settings.source.kafka)
-    topics = list(make_topics(settings).kinds)
+    kinds = make_topics(settings).kinds
+    topics = list(kinds)
     counts = partition_counts(connection, topics)
     with connection.translated(), KafkaAdminClient(**connection.options()) as admin:
         yield _brokers(connection, admin)
         yield _partitions(counts)
         present = [topic for topic in topics if counts[topic]]
         if present:
-            yield from _retention(settings, admin, present)
+            yield from _retention(settings, admin, {topic: kinds[topic] for topic in present})
         yield _group(settings.source.kafka.group_id, admin)
         if present:
             yield from _newest(around, admin, {topic: counts[topic] for topic in present})
@@ -79,8 +81,8 @@ def _partitions(counts: Mapping[str, int]) -> Finding:
     return ok("topics", f"{shown}: {count} partitions, and as many replicas of the service at most")
 
 
-def _retention(settings: Settings, admin: KafkaAdminClient, topics: list[str]) -> Iterator[Finding]:
-    wanted = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+def _retention(settings: Settings, admin: KafkaAdminClient, kinds: Mapping[str, Kind | None]) -> Iterator[Finding]:
+    wanted = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in kinds]
     try:
         described = admin.describe_configs(wanted, config_filter="all")["topic"]
     except kafka_errors.KafkaError as error:
@@ -88,15 +90,22 @@ def _retention(settings: Settings, admin: KafkaAdminClient, topics: list[str]) -
         return
     horizon_ms = _longest_horizon_ms(settings)
     kept = []
-    for topic in topics:
+    for topic, kind in kinds.items():
         configs = described[topic]
         policy = str(_config(configs, "cleanup.policy", "delete"))
         retention_ms = int(_config(configs, "retention.ms", _FOR_EVER))
-        if "compact" in policy:
+        if "compact" in policy and kind is None:
             yield fail(
                 "retention",
                 f"{topic} has cleanup.policy {policy}: of messages with one key only the last stays, so that"
-                " predictions and corrections vanish before they are read again; set it to delete",
+                " outcomes remove their predictions before they are read; set it to delete",
+            )
+        elif "compact" in policy:
+            yield warn(
+                "retention",
+                f"{topic} has cleanup.policy {policy}: of messages with one key only the last stays; that is well only"
+                " if each is keyed by the id of its prediction, and says nothing of corrections if it is read again."
+                " If producers write tombstones, set tombstones: ignore for this topic under source.topics",
             )
         if retention_ms != _FOR_EVER and "delete" in policy and retention_ms < horizon_ms:
             yield warn(

@@ -160,6 +160,9 @@ class ReadTopic(Section):
     """Full name of the messages' type, where a schema_file of protobuf has several."""
     mapping: MappingSettings | None = None
     """Where the keys of events are, in messages that name them otherwise."""
+    tombstones: Literal["dead_letter", "ignore"] = "dead_letter"
+    """What becomes of messages without a value, as producers write them to compacted topics to delete a key:
+    `dead_letter`, or `ignore`, which counts them and changes nothing else. An event that was read is not taken back."""
 
     @model_validator(mode="before")
     @classmethod
