@@ -95,7 +95,7 @@ def test_the_page_lists_what_the_chart_sets() -> None:
 
     config = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["config"]
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
-    (listed,) = re.findall(r"but for seven keys that the chart sets for a pod: (.*?) \(", text)
+    (listed,) = re.findall(r"but for eight keys that the chart sets for a pod: (.*?) \(", text)
     assert set(re.findall(r"`([^`]+)`", listed)) == paths(config) - {"source.kind"}
 
 
