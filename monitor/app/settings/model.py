@@ -19,6 +19,7 @@ from pydantic import (
 from monitor.access.oidc import is_loopback
 from monitor.app.settings.access import AccessSettings
 from monitor.app.settings.alerts import AlertsSettings
+from monitor.app.settings.mappings import load_presets
 from monitor.app.settings.models import ModelsSettings, RecalibrationSettings
 from monitor.app.settings.values import (
     Duration,
@@ -112,7 +113,13 @@ class MappingSettings(Section):
 
     Each is a path such as `scores.positive` or `outputs[0].data`, or `$key`, `$timestamp` or `$header.NAME` of the
     message, or `=text`, which is the same in all. With `[]` in a path, such as `predictions[]`, a message is a batch.
+    A name alone is a ready-made mapping, such as `kserve_v1`.
     """
+
+    model_config = ConfigDict(json_schema_extra={"type": ["object", "string"]})
+
+    preset: Text | None = None
+    """Name of a ready-made mapping. Keys beside it replace those of the same name in it."""
 
     model: Source | None = None
     """Name of the model."""
@@ -141,6 +148,17 @@ class MappingSettings(Section):
     where: dict[Source, Text] = Field(default_factory=dict)
     """Which messages hold events, such as {$header.ce_type: org.kubeflow.serving.inference.response}. Others are
     skipped."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, value: Any) -> Any:
+        keys = {"preset": value} if isinstance(value, str) else value
+        if not isinstance(keys, dict) or not isinstance(keys.get("preset"), str):
+            return keys
+        presets = load_presets()
+        if keys["preset"] not in presets:
+            raise ValueError(f"preset must be one of {', '.join(presets)}, got {keys['preset']!r}")
+        return presets[keys["preset"]] | keys
 
 
 class ReadTopic(Section):
