@@ -213,16 +213,20 @@ def make_decoder(
     settings: Settings, clock: Clock, *, kind_by_keys: bool = False, formats: Mapping[str, Format] | None = None
 ) -> Decoder:
     """A decoder with the limits of the settings; ``kind_by_keys`` for files that hold several topics."""
+    ignored = {topic.name for topic in settings.source.topics.read.values() if topic.tombstones == "ignore"}
+    return Decoder(make_rules(settings, clock, kind_by_keys=kind_by_keys), formats, ignored)
+
+
+def make_rules(settings: Settings, clock: Clock, *, kind_by_keys: bool = False) -> Rules:
+    """The limits of an event."""
     pipeline = settings.pipeline
-    rules = Rules(
+    return Rules(
         max_bytes=pipeline.max_message_bytes,
         max_ahead_ms=to_ms(pipeline.max_ahead),
         clock=clock,
         kind_by_keys=kind_by_keys,
         classes={name: len(model.classes) for name, model in settings.models.declared.items() if model.classes},
     )
-    topics = settings.source.topics.read.values()
-    return Decoder(rules, formats, {topic.name for topic in topics if topic.tombstones == "ignore"})
 
 
 def make_webhooks(settings: Settings) -> list[Target]:

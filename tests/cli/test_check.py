@@ -363,6 +363,41 @@ def test_topics_that_do_not_fit_are_told(tmp_path: Path, kafka_broker: KafkaBrok
 
 
 @pytest.mark.kafka
+def test_how_the_fields_of_messages_are_understood(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+    for topic in ("check-mapped", "check-labels"):
+        kafka_broker.create_topic(topic, 2)
+    mapping = {"model": "=churn", "id": "request", "ts": "at", "p": "scores[]", "version": "tag"}
+    topics = {"predictions": {"name": "check-mapped", "mapping": mapping}, "outcomes": "check-labels"}
+    servers = {"bootstrap_servers": [kafka_broker.bootstrap], "connect_timeout": "60s"}
+    chosen = settings(tmp_path, {"source": {"kind": "kafka", "kafka": servers, "topics": topics}})
+    assert [each.detail for each in look(chosen, "messages")] == ["check-mapped: no messages yet"]
+
+    at_ms = CLOCK.now_ms()
+    good = [{"request": f"r{number}", "at": at_ms, "scores": [0.25, 0.5]} for number in range(200)]
+    bad = [
+        {"request": "bad", "at": at_ms, "scores": [0.25, 1.5]},
+        {"request": "bad", "at": at_ms * 1000, "scores": [1]},
+    ]
+    good_values, bad_values = ([json.dumps(message).encode() for message in messages] for messages in (good, bad))
+    kafka_broker.produce("check-mapped", [b"old", *good_values], partition=0)
+    kafka_broker.produce("check-mapped", [*good_values, b"[", *bad_values], partition=1)
+    found = look(chosen, "messages")
+    expected = "check-mapped: 100 messages read, 195 events, 3 dead letters: "
+    assert found[0].verdict is WARN
+    assert found[0].detail.startswith(expected)
+    assert {*found[0].detail.removeprefix(expected).split(", ")} == {
+        "undecodable 1",
+        "invalid_prediction 1",
+        "time_out_of_range 1",
+    }
+    details = "\n".join(each.detail for each in found)
+    assert "check-mapped: id from request in 100% of the events: " in details
+    assert "check-mapped: p from scores[] in 100% of the events: 0.25; 0.5; 1" in details
+    assert "check-mapped: model from =churn in 100% of the events: churn" in details
+    assert "check-mapped: version from tag is in none of the events" in details
+
+
+@pytest.mark.kafka
 def test_a_refused_log_in_is_told_without_the_password(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
     sasl = {
         "bootstrap_servers": [kafka_broker.address("SASL_PLAINTEXT")],

@@ -9,6 +9,7 @@ from monitor.app.checks.configuration import check_configuration
 from monitor.app.checks.embedded import check_embedded_log
 from monitor.app.checks.kafka import check_kafka
 from monitor.app.checks.machine import check_disks, check_kernels
+from monitor.app.checks.messages import check_messages
 from monitor.app.checks.server import check_certificate, check_port
 from monitor.app.checks.store import check_store
 from monitor.errors import MonitorError
@@ -19,6 +20,7 @@ CHECKS: Final[dict[str, Check]] = {
     "configuration": check_configuration,
     "log": check_embedded_log,
     "kafka": check_kafka,
+    "messages": check_messages,
     "store": check_store,
     "disk": check_disks,
     "access": check_access,
