@@ -327,17 +327,31 @@ def on_kafka(folder: Path, broker: KafkaBroker, predictions: str, outcomes: str,
 def test_a_sound_cluster_is_told(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
     for topic in ("check-p", "check-o"):
         kafka_broker.create_topic(topic, 2, retention_ms="-1")
-    kafka_broker.produce("check-p", [b"x"], partition=0)
+    kafka_broker.produce("check-p", [b"x"] * 9, keys=[b"%d" % key for key in range(9)])
     chosen = on_kafka(tmp_path, kafka_broker, "check-p", "check-o", group_id="check-nobody")
     found = look(chosen, "kafka")
     assert {each.verdict for each in found} == {OK}, found
-    assert {each.check for each in found} == {"broker", "topics", "retention", "group", "clock"}
+    assert {each.check for each in found} == {"broker", "topics", "retention", "group", "clock", "keys"}
     assert "2 partitions" in worst(found, "topics")[1]
     assert re.search("check-nobody: nobody (has joined|is in) it", worst(found, "group")[1])
     behind = ManualClock(CLOCK.now_ms() - 60_000)
     verdict, detail = worst(look(chosen, "kafka", clock=behind), "clock")
     assert verdict is WARN
     assert "in this machine's future" in detail
+
+
+@pytest.mark.kafka
+def test_messages_without_a_key_and_in_partitions_of_others_are_told(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+    for topic in ("check-no-key", "check-elsewhere"):
+        kafka_broker.create_topic(topic, 2)
+    kafka_broker.produce("check-no-key", [b"x"] * 4, keys=[None, b"7", None, b"7"])
+    # The keys a, b and c belong in partition 0, and d in 1.
+    kafka_broker.produce("check-elsewhere", [b"x"] * 4, keys=[b"a", b"b", b"c", b"d"], partition=1)
+    found = look(on_kafka(tmp_path, kafka_broker, "check-no-key", "check-elsewhere"), "kafka")
+    told = [each.detail for each in found if each.check == "keys" and each.verdict is WARN]
+    assert len(told) == 2
+    assert "of the newest 4 messages of check-no-key, 2 have no key" in told[0]
+    assert "of the newest 4 messages of check-elsewhere, 3 are not in the partition of their key by murmur2" in told[1]
 
 
 @pytest.mark.kafka

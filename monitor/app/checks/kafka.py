@@ -1,10 +1,11 @@
 """Check the Kafka cluster, if it is the source: brokers, topics, retention, and the group."""
 
+import time
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
@@ -16,8 +17,13 @@ from monitor.durations import format_duration, to_ms
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.events.model import Kind
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts, same_partition_count
+from monitor.sources.kafka_loops import partitions_of
 
 _FOR_EVER: Final = -1
+_SAMPLE: Final = 100
+"""Offsets of each partition whose messages' keys are read ..."""
+_SAMPLE_SECONDS: Final = 5.0
+"""... and for how long at most."""
 
 _NO_GROUP: Final = (
     kafka_errors.CoordinatorLoadInProgressError,
@@ -56,6 +62,9 @@ def _check_cluster(around: Surroundings) -> Iterator[Finding]:
         yield _group(settings.source.kafka.group_id, admin)
         if present:
             yield from _newest(around, admin, {topic: counts[topic] for topic in present})
+            for topic in present:
+                if counts[topic] > 1 and kinds[topic] is not Kind.LABELLED:
+                    yield from _keys(topic, counts[topic], connection)
         letters = settings.dead_letters.topic
         if letters is not None:
             yield _dead_letters(letters, connection)
@@ -170,6 +179,51 @@ def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, 
         )
     else:
         yield ok("clock", "no message was written in this machine's future")
+
+
+def _keys(topic: str, partitions: int, connection: KafkaConnection) -> Iterator[Finding]:
+    """See by the newest messages whether a key decides in which partition a message is."""
+    records = _newest_records([KafkaTopicPartition(topic, number) for number in range(partitions)], connection)
+    if not records:
+        return
+    of = f"of the newest {len(records)} messages of {topic}"
+    keyed = [record for record in records if record.key is not None]
+    if len(keyed) < len(records):
+        yield warn(
+            "keys",
+            f"{of}, {len(records) - len(keyed)} have no key: an outcome is then in any partition, and joined only if it"
+            " is in that of its prediction; key all messages by the prediction's id",
+        )
+    places = partitions_of([record.key for record in keyed], partitions).tolist()
+    elsewhere = sum(place != record.partition for place, record in zip(places, keyed, strict=True))
+    if elsewhere:
+        yield warn(
+            "keys",
+            f"{of}, {elsewhere} are not in the partition of their key by murmur2, the default of Kafka's own clients:"
+            " their producer partitions otherwise, as librdkafka does by default (set its partitioner to"
+            " murmur2_random), or partitions were added; outcomes are joined only if all producers do the same",
+        )
+    if not elsewhere and len(keyed) == len(records):
+        yield ok("keys", f"{of}, all are in the partition of their key")
+
+
+def _newest_records(parts: list[KafkaTopicPartition], connection: KafkaConnection) -> list[Any]:
+    """The newest messages of each partition, as many as come in some seconds."""
+    records: list[Any] = []
+    consumer = KafkaConsumer(**connection.options(), isolation_level="read_committed", enable_auto_commit=False)
+    try:
+        consumer.assign(parts)
+        ends = {part: end for part, end in consumer.end_offsets(parts).items() if end}
+        consumer.assign(list(ends))
+        for part, end in ends.items():
+            consumer.seek(part, max(end - _SAMPLE, 0))
+        deadline = time.monotonic() + _SAMPLE_SECONDS
+        while time.monotonic() < deadline and any(consumer.position(part) < end for part, end in ends.items()):
+            for fetched in consumer.poll(timeout_ms=100).values():
+                records += fetched
+        return records
+    finally:
+        consumer.close(autocommit=False)
 
 
 def _dead_letters(topic: str, connection: KafkaConnection) -> Finding:
