@@ -228,7 +228,7 @@ def test_events_are_not_written_as_json_into_a_topic_of_avro(
         with raised.value as error:
             assert error.code == 409
             assert "reads no topic of JSON" in json.load(error)["detail"]
-    with pytest.raises(SettingsError, match=r"none of the topics .* is of format json, got avro-\S+ \(avro\)"):
+    with pytest.raises(SettingsError, match=r"none of the topics .* without a mapping, got avro-\S+ \(avro\)"):
         make_json_topics(chosen)
 
 
