@@ -3,7 +3,8 @@
 It also reads the closings of all partitions as they come, as a replica does that evaluates, adds up the evidence on the
 models whose lease it has, keeps their alerts, and writes what it has summed at the end.
 
-``python -m tests.real.stream_worker BOOTSTRAP GROUP STORE_URL SUFFIX RESULT_FILE``
+``python -m tests.real.stream_worker BOOTSTRAP GROUP STORE_URL SUFFIX RESULT_FILE [REGISTRY_URL]``; with a registry, the
+topics are of Avro.
 """
 
 import hashlib
@@ -29,13 +30,16 @@ from monitor.alarms.watcher import Unit, Watcher
 from monitor.clock import SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.events.codec import Decoder
-from monitor.events.formats.base import Rules
+from monitor.events.formats import load_schema_formats
+from monitor.events.formats.base import Format, Rules
 from monitor.events.model import Kind
+from monitor.events.schemas import Framed
 from monitor.scores import GridTable
 from monitor.sequential.calibration import TOLERANCE
 from monitor.sources.base import Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
+from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
 from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
@@ -84,8 +88,13 @@ def pipeline(
     checkpoint_seconds: float = 0.5,
     *,
     partitions: PartitionSettings = PARTITIONS,
+    registry: str | None = None,
 ) -> Pipeline:
-    """A pipeline that keeps every pane of the log, and its samples."""
+    """A pipeline that keeps every pane of the log, and its samples; of events in Avro where a registry is named."""
+    formats: dict[str, Format] = {}
+    if registry is not None:
+        avro = load_schema_formats()["avro"](Framed(SchemaRegistry(RegistryConnection(registry))), None)
+        formats = dict.fromkeys(kinds, avro)
     source = KafkaSource(
         KafkaConnection((bootstrap,)),
         Topics(kinds),
@@ -96,7 +105,7 @@ def pipeline(
     return Pipeline(
         source,
         store,
-        Decoder(Rules(classes={OF_CLASSES: len(CLASSES)})),
+        Decoder(Rules(classes={OF_CLASSES: len(CLASSES)}), formats),
         partitions=partitions,
         settings=PipelineSettings(kinds=kinds, checkpoint_seconds=checkpoint_seconds),
         clock=SystemClock(),
@@ -179,11 +188,12 @@ class FixedLines(Watcher):
 
 def main() -> None:
     """Run until SIGTERM."""
-    bootstrap, group, store_url, suffix, result = sys.argv[1:]
+    bootstrap, group, store_url, suffix, result, *registry = sys.argv[1:]
     stopping = threading.Event()
     panes = ClosedPanes(KEPT_MS, policy_of)
     with open_store(store_url) as store:
-        runs, evidence = pipeline(bootstrap, group, store, topics(suffix)), Evidence(store, panes)
+        runs = pipeline(bootstrap, group, store, topics(suffix), registry=registry[0] if registry else None)
+        evidence = Evidence(store, panes)
 
         def read() -> None:
             try:

@@ -104,6 +104,10 @@ def log() -> MixedLog:
 
 @pytest.fixture(scope="module")
 def published(log: MixedLog) -> list[dict[str, PublishedPanes]]:
+    return published_of(log)
+
+
+def published_of(log: MixedLog) -> list[dict[str, PublishedPanes]]:
     """What each partition has to publish of each model, by obvious loops."""
     result: list[dict[str, PublishedPanes]] = []
     for number in NUMBERS:
@@ -120,11 +124,19 @@ class World:
     """A log that is being written, processes that read it, their broker and their store."""
 
     def __init__(
-        self, log: MixedLog, broker: KafkaBroker, url: str, folder: Path, *, database: PostgresServer | None = None
+        self,
+        log: MixedLog,
+        broker: KafkaBroker,
+        url: str,
+        folder: Path,
+        *,
+        database: PostgresServer | None = None,
+        registry: str | None = None,
     ) -> None:
         self.log, self.broker, self.database, self.url, self.folder = log, broker, database, url, folder
         self.suffix = folder.name
         self._module = "tests.real.stream_worker"
+        self._formats = () if registry is None else (registry,)
         self.store = SqlStore.open(url)
         self.unrevised = Unrevised(self.store, NAMES, NUMBERS)
         self.fleet = Fleet(folder, self._command, READY.encode())
@@ -135,7 +147,8 @@ class World:
 
     def _command(self, name: str) -> Sequence[str]:
         group, result = self.suffix, self.folder / f"{name}.json"
-        return [sys.executable, "-m", self._module, self.broker.bootstrap, group, self.url, self.suffix, str(result)]
+        arguments = (self.broker.bootstrap, group, self.url, self.suffix, str(result), *self._formats)
+        return [sys.executable, "-m", self._module, *arguments]
 
     def __enter__(self) -> Self:
         return self
@@ -308,6 +321,18 @@ def wait_until_saved(world: World, messages: int) -> None:
 def assert_as_expected(world: World, published: Sequence[Mapping[str, PublishedPanes]]) -> None:
     """Compare everything in the store, and everything that any process has summed, with obvious loops."""
     log = world.log
+    assert_counts_as_expected(world)
+    assert_closings_as_expected(world, published)
+    assert_windows_as_expected(world)
+    assert_evidence_as_expected(world)
+    for result in world.results:
+        assert_summed_as_expected(log, result)
+    assert_samples_as_expected(log, world.store)
+
+
+def assert_counts_as_expected(world: World) -> None:
+    """The results of all events, and the predictions, are those of obvious loops."""
+    log = world.log
     counters, predictions = Counter[tuple[str, str]](), 0
     for number in NUMBERS:
         partition = Partition(number, 0, PARTITIONS, world.store.load(number))
@@ -315,12 +340,6 @@ def assert_as_expected(world: World, published: Sequence[Mapping[str, PublishedP
         predictions += partition.join.predictions + sum(partition.departed.values())
     assert unjoined_as_one(counters) == unjoined_as_one(log.expected.counters)
     assert predictions == log.expected.predictions
-    assert_closings_as_expected(world, published)
-    assert_windows_as_expected(world)
-    assert_evidence_as_expected(world)
-    for result in world.results:
-        assert_summed_as_expected(log, result)
-    assert_samples_as_expected(log, world.store)
 
 
 def assert_closings_as_expected(world: World, published: Sequence[Mapping[str, PublishedPanes]]) -> None:
