@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import structlog
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.cluster import collect_hosts
+from kafka.consumer.fetcher import ConsumerRecord
 from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.parser import KafkaProtocol
@@ -51,6 +53,9 @@ _PASSED_ON: Final = (
 
 _UNKNOWN_TOPIC: Final = kafka_errors.UnknownTopicOrPartitionError.errno
 _NO_LEADER_YET: Final = kafka_errors.LeaderNotAvailableError.errno
+
+_MAX_NEWEST: Final = 100
+_POLL_SECONDS: Final = 10.0
 
 _BY_PASSWORD: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _NO_SASL_HERE: Final = kafka_errors.IllegalSaslStateError.errno
@@ -274,6 +279,32 @@ def partition_counts(connection: KafkaConnection, topics: Sequence[str]) -> dict
             raise SourceMisconfigured(f"Kafka at {connection.servers} refuses topic {topic['name']}: {reason}")
         counts[topic["name"]] = len(topic["partitions"]) if code == 0 else 0
     return counts
+
+
+def read_newest(connection: KafkaConnection, topic: str, partitions: int) -> list[ConsumerRecord]:
+    """The newest messages of a topic, up to 100 of all its partitions together. No group is joined.
+
+    Raises
+    ------
+    SourceError
+        The brokers refuse, or do not answer.
+    """
+    parts = [KafkaTopicPartition(topic, number) for number in range(partitions)]
+    options = {"enable_auto_commit": False, "isolation_level": "read_committed", "allow_auto_create_topics": False}
+    records: list[ConsumerRecord] = []
+    with connection.translated(), KafkaConsumer(**connection.options(), **options) as consumer:
+        begins, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
+        share = -(-_MAX_NEWEST // max(partitions, 1))
+        unread = {part for part in parts if begins[part] < ends[part]}
+        consumer.assign(list(unread))
+        for part in unread:
+            consumer.seek(part, max(begins[part], ends[part] - share))
+        while unread:
+            polled = consumer.poll(timeout_ms=round(_POLL_SECONDS * 1000))
+            for of_part in polled.values():
+                records += of_part
+            unread = {part for part in unread if polled and consumer.position(part) < ends[part]}
+    return records[:_MAX_NEWEST]
 
 
 def same_partition_count(counts: Mapping[str, int]) -> int:

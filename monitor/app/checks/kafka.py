@@ -1,11 +1,10 @@
 """Check the Kafka cluster, if it is the source: brokers, topics, retention, and the group."""
 
-import time
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from kafka import KafkaAdminClient, KafkaConsumer
+from kafka import KafkaAdminClient
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
@@ -16,14 +15,10 @@ from monitor.app.settings import Settings
 from monitor.durations import format_duration, to_ms
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.events.model import Kind
-from monitor.sources.kafka_connection import KafkaConnection, partition_counts, same_partition_count
+from monitor.sources.kafka_connection import KafkaConnection, partition_counts, read_newest, same_partition_count
 from monitor.sources.kafka_loops import partitions_of
 
 _FOR_EVER: Final = -1
-_SAMPLE: Final = 100
-"""Offsets of each partition whose messages' keys are read ..."""
-_SAMPLE_SECONDS: Final = 5.0
-"""... and for how long at most."""
 
 _NO_GROUP: Final = (
     kafka_errors.CoordinatorLoadInProgressError,
@@ -183,7 +178,7 @@ def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, 
 
 def _keys(topic: str, partitions: int, connection: KafkaConnection) -> Iterator[Finding]:
     """See by the newest messages whether a key decides in which partition a message is."""
-    records = _newest_records([KafkaTopicPartition(topic, number) for number in range(partitions)], connection)
+    records = read_newest(connection, topic, partitions)
     if not records:
         return
     of = f"of the newest {len(records)} messages of {topic}"
@@ -205,25 +200,6 @@ def _keys(topic: str, partitions: int, connection: KafkaConnection) -> Iterator[
         )
     if not elsewhere and len(keyed) == len(records):
         yield ok("keys", f"{of}, all are in the partition of their key")
-
-
-def _newest_records(parts: list[KafkaTopicPartition], connection: KafkaConnection) -> list[Any]:
-    """The newest messages of each partition, as many as come in some seconds."""
-    records: list[Any] = []
-    consumer = KafkaConsumer(**connection.options(), isolation_level="read_committed", enable_auto_commit=False)
-    try:
-        consumer.assign(parts)
-        ends = {part: end for part, end in consumer.end_offsets(parts).items() if end}
-        consumer.assign(list(ends))
-        for part, end in ends.items():
-            consumer.seek(part, max(end - _SAMPLE, 0))
-        deadline = time.monotonic() + _SAMPLE_SECONDS
-        while time.monotonic() < deadline and any(consumer.position(part) < end for part, end in ends.items()):
-            for fetched in consumer.poll(timeout_ms=100).values():
-                records += fetched
-        return records
-    finally:
-        consumer.close(autocommit=False)
 
 
 def _dead_letters(topic: str, connection: KafkaConnection) -> Finding:

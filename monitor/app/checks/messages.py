@@ -5,9 +5,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kafka import KafkaConsumer
-from kafka import TopicPartition as KafkaTopicPartition
-
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
 from monitor.app.parts import make_connection, make_formats, make_policy, make_rules, make_topics
 from monitor.app.settings.model import MappingSettings
@@ -19,13 +16,10 @@ from monitor.events.formats.base import Format, Messages, Rules
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
 from monitor.events.wire import ABSENT, Event
-from monitor.sources.kafka_connection import KafkaConnection, partition_counts
+from monitor.sources.kafka_connection import partition_counts, read_newest
 
-MAX_MESSAGES: Final = 100
-"""Messages of a topic that are read."""
 _MAX_EXAMPLES: Final = 3
 _MAX_CHARACTERS: Final = 60
-_SECONDS: Final = 10.0
 _END_OF_CALENDAR_MS: Final = 253_402_300_800_000
 
 
@@ -56,32 +50,6 @@ def check_messages(around: Surroundings) -> Iterator[Finding]:
         events = list(_events(form, records, rules, kinds[topic]))
         for key in KEYS:
             yield from _field(topic, key, _source(mappings[topic], key), [_value(event, key) for event in events])
-
-
-def read_newest(connection: KafkaConnection, topic: str, partitions: int) -> list[Record]:
-    """The newest messages of a topic, up to 100 of all its partitions together. No group is joined.
-
-    Raises
-    ------
-    SourceError
-        The brokers refuse, or do not answer.
-    """
-    parts = [KafkaTopicPartition(topic, number) for number in range(partitions)]
-    options = {"enable_auto_commit": False, "isolation_level": "read_committed", "allow_auto_create_topics": False}
-    records: list[Record] = []
-    with connection.translated(), KafkaConsumer(**connection.options(), **options) as consumer:
-        begins, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
-        share = -(-MAX_MESSAGES // max(partitions, 1))
-        unread = {part for part in parts if begins[part] < ends[part]}
-        consumer.assign(list(unread))
-        for part in unread:
-            consumer.seek(part, max(begins[part], ends[part] - share))
-        while unread:
-            polled = consumer.poll(timeout_ms=round(_SECONDS * 1000))
-            for of_part in polled.values():
-                records += of_part
-            unread = {part for part in unread if polled and consumer.position(part) < ends[part]}
-    return records[:MAX_MESSAGES]
 
 
 def _summary(topic: str, messages: int, events: int, reasons: Sequence[str]) -> Finding:

@@ -116,26 +116,28 @@ function timesOf(_, ticks) {
   });
 }
 
+/** How far from the left of a plot an event is, in pixels. @param {any} plot @param {PointerEvent} event */
+function leftOf({ over }, event) {
+  const { left, width } = over.getBoundingClientRect();
+  return Math.max(0, Math.min(width, event.clientX - left));
+}
+
 /** Let a finger that moves sideways select what a mouse selects by dragging; one that moves up or down scrolls. @param {any} plot */
 function selectByTouch(plot) {
   const { over } = plot;
   let start = /** @type {number | null} */ (null);
-  const placeOf = (/** @type {PointerEvent} */ event) => {
-    const { left, width } = over.getBoundingClientRect();
-    return Math.max(0, Math.min(width, event.clientX - left));
-  };
   const select = (/** @type {number} */ one, /** @type {number} */ other, ends = false) =>
     plot.setSelect({ left: Math.min(one, other), width: Math.abs(one - other), top: 0, height: over.clientHeight }, ends);
   over.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-    start = event.pointerType === "touch" && event.isPrimary ? placeOf(event) : null;
+    start = event.pointerType === "touch" && event.isPrimary ? leftOf(plot, event) : null;
   });
   over.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
     if (start === null) return;
-    plot.setCursor({ left: placeOf(event), top: event.offsetY });
-    select(start, placeOf(event));
+    plot.setCursor({ left: leftOf(plot, event), top: event.offsetY });
+    select(start, leftOf(plot, event));
   });
   over.addEventListener("pointerup", (/** @type {PointerEvent} */ event) => {
-    if (start !== null) select(start, placeOf(event), true);
+    if (start !== null) select(start, leftOf(plot, event), true);
     start = null;
   });
   over.addEventListener("pointercancel", () => {
@@ -208,9 +210,9 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
       plot.current.over.addEventListener("pointerdown", () => {
         dragged = false;
       });
-      plot.current.over.addEventListener("click", () => {
-        const row = plot.current?.cursor.idx;
-        if (!dragged && row !== null && row !== undefined) now.current.onPick?.(times[row]);
+      plot.current.over.addEventListener("click", (/** @type {PointerEvent} */ event) => {
+        // By its own place: uPlot's cursor is not there yet if the page has just been scrolled.
+        if (!dragged && times.length) now.current.onPick?.(times[plot.current.posToIdx(leftOf(plot.current, event))]);
       });
     };
     make();
