@@ -82,6 +82,17 @@ def test_a_click_shows_the_window_that_ended_there(page: Page, churn: Churn) -> 
     assert "as_of" not in query(page)
 
 
+def test_a_refused_window_shows_nothing_of_another(page: Page, churn: Churn) -> None:
+    visit(page, churn.page)
+    diagram = plot(page, "How often predictions came true")
+    expect(diagram).to_be_visible()
+    page.get_by_label("As of").fill("1969-06-01T00:00")
+    expect(page.get_by_role("alert").first).to_contain_text("as_of must not lie before 1970")
+    expect(diagram).to_be_hidden()
+    page.get_by_role("button", name="Now").click()
+    expect(diagram).to_be_visible()
+
+
 def test_the_diagram_has_the_axes_that_one_wants(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     figure = plot(page, "How often predictions came true")

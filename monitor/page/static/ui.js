@@ -11,7 +11,7 @@ export { Numbers, Power, State, Time, toneOf } from "page/parts.js";
 /**
  * What a path answers, asked again while the page is seen: when the service says that there is something new, and not sooner than so many
  * seconds after the last time; that often where it does not say. The same answer draws nothing; the last one stays until there is another,
- * also of another path.
+ * also of another path, unless that is refused.
  * @param {string | null} path null: nothing is asked for @param {number} [seconds]
  * @param {string} [list] the name of a list that is answered in parts, of which all are wanted
  * @returns {{ data: any, failure: Failure | null, again: () => void }}
@@ -53,7 +53,9 @@ export function useAnswer(path, seconds = 10, list) {
       } catch (error) {
         const failed = /** @type {Failure} */ (error);
         failed.shown = shown;
-        if (!left) setFailure(failed);
+        if (left) return;
+        if (shown === null && failed.status >= 400 && failed.status < 500) setData(null);
+        setFailure(failed);
       } finally {
         busy = false;
         if (missed) {

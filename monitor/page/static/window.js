@@ -93,7 +93,8 @@ function Report() {
   const diagrams = useAnswer(withQuery(`${PATH}/diagrams`, query), view.as_of ? 3600 : 30);
   const listed = useAnswer(withQuery("v1/models", { model: MODEL }), 60);
   const measures = useAnswer("v1/measures", 3600);
-  if (!report) return html`<h1>Report of <bdi>${MODEL}</bdi></h1><${Problem} failure=${failure} />`;
+  if (!report)
+    return html`<h1>Report of <bdi>${MODEL}</bdi></h1><${Problem} failure=${failure} />${view.as_of && html`<button type="button" onClick=${() => change({ as_of: "" })}>Now</button>`}`;
   const versions = listed.data?.models[0]?.versions ?? [];
   const of = versions.find((/** @type {any} */ each) => each.version === report.version);
   const shown = { version: report.version, segment: report.segment, window: report.window };
