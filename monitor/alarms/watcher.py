@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import structlog
@@ -16,6 +16,7 @@ from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.budget import share_budget
 from monitor.sequential.steps import Steps
 from monitor.store import evidence
+from monitor.store.base import BACKFILL
 from monitor.store.closing import Cells
 from monitor.store.evidence import StoredEvidence
 from monitor.store.servings import Serving
@@ -24,6 +25,8 @@ from monitor.windows.panes import ClosedPanes, steps_of
 from monitor.windows.snapshot import ModelEvidence, VersionEvidence
 
 _NEVER: Final = -1
+_BEGAN: Final = "began"
+_GONE: Final = "closings that it was computed from are gone, as no window needs them"
 
 Unit = tuple[str, str]
 """Model and version."""
@@ -110,6 +113,7 @@ class Watcher:
         new_steps: dict[str, tuple[Mapping[SeriesKey, Steps], int]] = {}
         for model in epochs:
             with self._failing_alone(model):
+                self._begin_again(model)
                 new_steps[model] = self._steps(model)
         servings = self._maps.refresh(epochs)
         with_steps = {(key.model, key.version) for steps, _ in new_steps.values() for key in steps}
@@ -172,20 +176,36 @@ class Watcher:
         return _NEVER if known is None else known.epoch
 
     def _load(self, models: Collection[str], epochs: Mapping[str, int]) -> dict[str, "_Model"]:
-        loaded = {
-            model: _Model(
-                model,
-                epochs[model],
-                self._tolerance(model),
-                self._maps,
-                block_ms=self._block_ms(model),
-                forget_ms=self._panes.longest_kept_ms,
-            )
-            for model in models
-        }
+        loaded = {model: self._new(model, epochs[model]) for model in models}
         for stored in evidence.read(self._store.database, models):
             loaded[stored.model].add(stored)
         return loaded
+
+    def _new(self, model: str, epoch: int) -> "_Model":
+        return _Model(
+            model,
+            epoch,
+            self._tolerance(model),
+            self._maps,
+            block_ms=self._block_ms(model),
+            forget_ms=self._panes.longest_kept_ms,
+        )
+
+    def _begin_again(self, model: str) -> None:
+        """Let the evidence on a model begin again with its first pane if there was a backfill since.
+
+        Where closings of the log that it was computed from are gone by now, as no window needs them, it stays.
+        """
+        known, backfill = self._models[model], self._panes.clock(BACKFILL, model)
+        if known.to_ms and known.backfilled_ms != backfill.saved_ms:
+            first_ms, began_ms = self._store.first_closing_ms(model), known.began_ms
+            if first_ms is not None and began_ms is not None and first_ms >= began_ms:
+                _log.warning("evidence does not begin with what was backfilled", model=model, reason=_GONE)
+                known.stay(backfill.saved_ms)
+                return
+            _log.info("evidence begins again with what was backfilled", model=model)
+            known = self._models[model] = self._new(model, known.epoch)
+        known.backfilled_ms, known.backfilled_to_ms = backfill.saved_ms, backfill.closed_to_ms
 
     def _block_ms(self, model: str) -> int:
         """The horizon of a model in whole panes."""
@@ -219,6 +239,15 @@ class Watcher:
         return steps_of(Cells.joined(cells), dict(enumerate(names)), width_ms, implied_negatives=implied), edge_ms
 
 
+class _Began(NamedTuple):
+    """What there was when the evidence on a version began; an earlier release did not store it."""
+
+    backfilled_ms: int
+    """Wall-clock time of the last backfill of its model; 0 without one."""
+    log_ms: int | None
+    """End of its first pane that was not backfilled; None if there was none yet."""
+
+
 class _Model:
     """The evidence on the versions of a model."""
 
@@ -228,21 +257,51 @@ class _Model:
         self.name = name
         self.epoch = epoch
         self.to_ms = 0
+        self.backfilled_ms = 0
+        """Wall-clock time of the last backfill that it is computed from."""
+        self.backfilled_to_ms = _NEVER
         self._tolerance = tolerance
         self._maps = maps
         self._block_ms = block_ms
         self._forget_ms = forget_ms
         self._watches: dict[str, ServedVersion] = {}
         self._states: dict[str, StoredEvidence] = {}
+        self._log_ms: dict[str, int] = {}
+        """Version -> end of the first pane of it that was not backfilled."""
 
     def add(self, stored: StoredEvidence) -> None:
-        """Continue from what was stored of a version."""
+        """Continue from what was stored of a version; not if others were stored after a later backfill."""
         state = evidence.decode(stored.state)
+        began = _Began(*state.get(_BEGAN, (0, 0)))
+        if self._states and began.backfilled_ms < self.backfilled_ms:
+            return
+        if began.backfilled_ms > self.backfilled_ms:
+            self._watches, self._states, self._log_ms, self.to_ms = {}, {}, {}, 0
+        self.backfilled_ms = began.backfilled_ms
+        if began.log_ms is not None:
+            self._log_ms[stored.version] = began.log_ms
         served = ServedVersion.from_state(stored.model, stored.version, stored.to_ms, state)
         served.watch.set(tolerance=self._tolerance, block_ms=self._block_ms, forget_ms=self._forget_ms)
         self._watches[stored.version] = served
         self._states[stored.version] = stored
         self.to_ms = max(self.to_ms, stored.to_ms)
+
+    @property
+    def began_ms(self) -> int | None:
+        """End of the first pane of the log that is in it; None if there was none."""
+        return min(self._log_ms.values(), default=None)
+
+    def stay(self, backfilled_ms: int) -> None:
+        """Note that the evidence stays after a backfill."""
+        self.backfilled_ms = backfilled_ms
+        self._states = {
+            version: self._stored(version, self._watches[version], stored.to_ms)
+            for version, stored in self._states.items()
+        }
+
+    def _stored(self, version: str, served: ServedVersion, to_ms: int) -> StoredEvidence:
+        began = _Began(self.backfilled_ms, self._log_ms.get(version))
+        return StoredEvidence(self.name, version, to_ms, evidence.encode({**served.state(), _BEGAN: list(began)}))
 
     def ends_ms(self) -> dict[tuple[str, str], int]:
         """(Model, version) -> end of its evidence."""
@@ -266,10 +325,15 @@ class _Model:
                 begin_ms = min(int(of_series.end_ms[0]) for of_series in of_version.values()) - 1
                 watch = VersionWatch(self.name, version, self._tolerance, begin_ms, self._block_ms, self._forget_ms)
                 self._watches[version] = ServedVersion(watch)
+            ends_ms = np.concatenate([of_series.end_ms for of_series in of_version.values()])
+            of_log = ends_ms[ends_ms > self.backfilled_to_ms]
+            if of_log.size and version not in self._log_ms:
+                self._log_ms[version] = int(of_log.min())
         for version in [version for version in self._watches if (self.name, version) not in lines]:
             # It has stopped. Its row in the store is removed by the housekeeping.
             del self._watches[version]
             self._states.pop(version, None)
+            self._log_ms.pop(version, None)
         for version, served in self._watches.items():
             serving = servings.get((self.name, version))
             restarts, new = serving is not None and served.serve(serving), by_version.get(version)
@@ -277,8 +341,7 @@ class _Model:
             if new is not None:
                 served.update(new, to_ms, lines[self.name, version], pane_ms=pane_ms, serving=serving, maps=self._maps)
             if restarts or new is not None:
-                state = evidence.encode(served.state())
-                self._states[version] = StoredEvidence(self.name, version, min(served.to_ms, to_ms), state)
+                self._states[version] = self._stored(version, served, min(served.to_ms, to_ms))
         self.to_ms = to_ms
         known = {
             version: VersionEvidence(

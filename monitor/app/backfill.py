@@ -214,6 +214,7 @@ def write(
     *,
     batch: str,
     clock: Clock,
+    replace: bool = False,
     progress: Progress = no_progress,
 ) -> int:
     """Save past predictions as closings, and the points of the history that they give; returns the number of points.
@@ -224,6 +225,8 @@ def write(
     ----------
     batch
         Name of the batch.
+    replace
+        Whether what other batches hold of these times is replaced.
     progress
         Called with the share of the history that is done.
 
@@ -235,7 +238,8 @@ def write(
     StoreError
         The store cannot be written.
     """
-    backfill.save(database, batch, widened(past.closing(), make_kept_ms(settings)))
+    parts = widened(past.closing(), make_kept_ms(settings))
+    backfill.save(database, batch, parts, to_ms=past.to_ms, replace=replace)
     return _write_history(database, settings, past, clock, progress)
 
 
@@ -246,6 +250,13 @@ def _write_history(
     panes = make_panes(settings)
     # On a clock that does not advance there is time for every interval and level.
     evaluator = make_evaluator(settings, panes, ManualClock(clock.now_ms()))
+    # Windows of its first days reach into what was backfilled before.
+    panes.advance(
+        BACKFILL,
+        past.model,
+        ModelClock(past.from_ms - 1, past.from_ms - 1, past.from_ms),
+        backfill.read(database, past.model, past.from_ms - max(make_kept_ms(settings).values()), past.from_ms),
+    )
     first_ms = past.from_ms - past.from_ms % _DAY_MS + _DAY_MS
     ends_ms = list(range(first_ms, past.to_ms, _DAY_MS))
     saved = 0

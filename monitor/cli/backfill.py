@@ -57,6 +57,10 @@ def backfill_command(
             "allowed lateness before the newest one: their outcomes may still come.",
         ),
     ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Replace what other backfills hold of these times, in place of refusing it."),
+    ] = False,
     positive: PositiveOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     spark: Annotated[
@@ -71,8 +75,8 @@ def backfill_command(
 
     They become closings, as if the service had read them, and windows are evaluated at the end of each day for the
     history. Columns that are named as the model's declared segments become its segments. Nothing is counted twice: a
-    backfill that overlaps another, or what the service has read, is refused, and the service takes earlier predictions
-    that it reads later for late.
+    backfill that overlaps another is refused without --replace, one that overlaps what the service has read always, and
+    the service takes earlier predictions that it reads later for late. A running service sees it at once.
     """
     settings = read_settings(config)
     configure_logs("warning", "auto")
@@ -112,7 +116,7 @@ def backfill_command(
         def show(share: float) -> None:
             progress("evaluating windows", share)
 
-        points = write(store.database, settings, past, batch=batch, clock=clock, progress=show)
+        points = write(store.database, settings, past, batch=batch, clock=clock, replace=replace, progress=show)
     typer.echo(_summary(past, batch, points))
 
 

@@ -73,7 +73,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Histogram:
             events.weight,
             events.weight * events.outcome,
             events.weight * events.prediction,
-            events.weight**2,
+            events.squares,
         )
     )
     # The bin's effective number of events, plus events that agree with the predictions.

@@ -82,7 +82,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Isotonic:
     start, end = fit.blocks[:-1], fit.blocks[1:]
     value = np.clip(fit.x[start], 0.0, 1.0)  # rounding can put a mean outside [0, 1]
     if options["ends"] == "smoothed":
-        squares = np.add.reduceat(np.bincount(row, events.weight**2), start)
+        squares = np.add.reduceat(np.bincount(row, events.squares), start)
         value = _smoothed(value, np.add.reduceat(weight, start) ** 2 / squares)
     # Neighbouring blocks with equal values become one.
     begins = np.r_[True, np.diff(value) > 0.0]

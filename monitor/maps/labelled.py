@@ -13,7 +13,7 @@ from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.local.features import check_outcomes, feature_table
 from monitor.scores.arguments import numbers, require_same_index
-from monitor.scores.table import check
+from monitor.scores.table import ScoreTable, check
 
 NO_SEGMENT: Final = ""
 """The value of a segment key for an event that has none."""
@@ -42,6 +42,9 @@ class LabelledEvents:
         float64, shape (n, D), finite; None where there are none.
     segments
         Key -> text, shape (n,): its value for each event, empty where it has none.
+    counts
+        int64, shape (n,): how many events each row stands for, of events that were counted by :meth:`counted`; their
+        weights are these counts. None: each row is one event.
     """
 
     prediction: Floats
@@ -50,6 +53,27 @@ class LabelledEvents:
     time_ms: Ints
     features: Floats | None = None
     segments: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
+    counts: Ints | None = None
+
+    @classmethod
+    def counted(cls, table: ScoreTable) -> "LabelledEvents":
+        """The events of a table of whole numbers: a row for each score and outcome, all of one time.
+
+        Maps that need predictions and outcomes alone are fitted on them as on the events at the table's scores.
+        """
+        rows = [(table.score, 0, table.negatives), (table.score, 1, table.positives)]
+        score, counts = (np.concatenate([row[column] for row in rows]) for column in (0, 2))
+        outcome = np.repeat([0, 1], table.rows)
+        held = np.flatnonzero(counts)
+        held = held[np.lexsort((outcome[held], score[held]))]
+        counts = counts[held]
+        return cls(
+            prediction=score[held],
+            outcome=outcome[held],
+            weight=counts.astype(np.float64),
+            time_ms=np.zeros(held.size, np.int64),
+            counts=counts.astype(np.int64),
+        )
 
     @classmethod
     def of(
@@ -99,6 +123,16 @@ class LabelledEvents:
         return int(self.prediction.shape[0])
 
     @property
+    def n(self) -> int:
+        """Number of events."""
+        return len(self) if self.counts is None else int(self.counts.sum())
+
+    @property
+    def squares(self) -> Floats:
+        """Sum of the squared weights of each row's events, shape (n,)."""
+        return self.weight**2 if self.counts is None else self.weight**2 / self.counts
+
+    @property
     def classes(self) -> int:
         """Number K of classes; 2 for predictions P(y = 1) alone."""
         return 2 if self.is_binary else int(self.prediction.shape[1])
@@ -141,22 +175,19 @@ class LabelledEvents:
 
     def require_events(self, least: int) -> None:
         """Raise NotEnoughData if there are fewer events."""
-        if len(self) < least:
-            raise NotEnoughData(f"{len(self)} labelled events, at least {least} are needed")
+        if self.n < least:
+            raise NotEnoughData(f"{self.n} labelled events, at least {least} are needed")
 
     def require_outcomes(self, least: int) -> None:
         """Raise NotEnoughData if there are fewer events, or all have the same outcome."""
         self.require_events(least)
-        counts = np.bincount(self.outcome, minlength=self.classes)
+        counts = np.bincount(self.outcome, self.counts, minlength=self.classes)
         rarest, common = int(np.argmin(counts)), int(np.argmax(counts))
         if self.is_binary and counts[rarest] < 1:
+            raise NotEnoughData(f"only 0 of {self.n} labelled events have the outcome {rarest}, at least 1 are needed")
+        if counts[common] == self.n:
             raise NotEnoughData(
-                f"only 0 of {len(self)} labelled events have the outcome {rarest}, at least 1 are needed"
-            )
-        if counts[common] == len(self):
-            raise NotEnoughData(
-                f"{len(self)} of {len(self)} labelled events have the outcome {common}; at least 1 of a second "
-                "one are needed"
+                f"{self.n} of {self.n} labelled events have the outcome {common}; at least 1 of a second one are needed"
             )
 
     def choose_segment(self, method: str, key: object) -> str:

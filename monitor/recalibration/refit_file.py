@@ -1,7 +1,7 @@
 """Refit on a file, without a service: fit methods on the earlier rows and compare them on the later ones."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -64,6 +64,13 @@ class Rows:
     notes: Sequence[str] = ()
     cautions: Sequence[str] = ()
     classes: Sequence[str] = ()
+
+
+FitOn = Callable[[Method, RefitData], LabelledEvents]
+
+
+def _on_earlier_rows(_: Method, data: RefitData) -> LabelledEvents:
+    return data.fit
 
 
 class MeanLoss(NamedTuple):
@@ -318,6 +325,7 @@ def refit_rows(
     rows: Rows,
     methods: Sequence[tuple[Method, Mapping[str, OptionValue]]],
     *,
+    fit_on: FitOn = _on_earlier_rows,
     held_out: float = HELD_OUT,
     since_change: bool = False,
     draws: int = DRAWS,
@@ -335,6 +343,8 @@ def refit_rows(
         The rows.
     methods
         At least one, with checked options.
+    fit_on
+        Chooses what a method is fitted on: the earlier rows, or other events of the same time.
     held_out
         Share of the latest rows, above 0 and below 1.
     since_change
@@ -367,7 +377,9 @@ def refit_rows(
         def report(step: str, share: float, number: int = number) -> None:
             progress(step, (number + share) / len(methods))
 
-        candidates.append(_tried(candidate, rows, data, evaluated, draws=draws, seed=seed, progress=report))
+        candidates.append(
+            _tried(candidate, rows, data, fit_on(method, data), evaluated, draws=draws, seed=seed, progress=report)
+        )
     if all(candidate.comparison is None for candidate in candidates):
         reasons = "; ".join(f"{candidate.method.name}: {candidate.failure}" for candidate in candidates)
         raise NotEnoughData(f"no method could be fitted: {reasons}")
@@ -412,6 +424,7 @@ def _tried(
     candidate: Candidate,
     rows: Rows,
     data: RefitData,
+    fit: LabelledEvents,
     evaluated: Evaluate,
     *,
     draws: int,
@@ -422,7 +435,7 @@ def _tried(
     title = candidate.method.title
     progress(f"fitting {title}", 0.0)
     try:
-        fitted = fit_map(candidate.method, data.fit, candidate.options)
+        fitted = fit_map(candidate.method, fit, candidate.options)
     except NotEnoughData as error:
         return replace(candidate, failure=str(error))
     comparison = compare(
@@ -434,6 +447,8 @@ def _tried(
         seed=seed,
         progress=lambda _, share: progress(f"comparing {title} on later rows", 0.3 + 0.7 * share),
     )
+    if fit is not data.fit:
+        comparison = replace(comparison, document=_with_fit(comparison.document, fit))
     if not rows.timed:
         comparison = replace(comparison, document=_without_times(comparison.document))
     return replace(candidate, map=fitted, comparison=comparison)
@@ -495,6 +510,11 @@ def _without_times(document: Mapping[str, Any]) -> dict[str, Any]:
     untimed = {"from": None, "to": None}
     fit = {**document["fit"], **untimed, "changed_at": None}
     return {**document, "fit": fit, "held_out": {**document["held_out"], **untimed}}
+
+
+def _with_fit(document: Mapping[str, Any], fit: LabelledEvents) -> dict[str, Any]:
+    """Say in a comparison that the map was fitted on other events of the same time."""
+    return {**document, "fit": {**document["fit"], "n": fit.n, "data_hash": fit.content_hash()}}
 
 
 def _evaluate_once(held: LabelledEvents) -> Evaluate:

@@ -28,6 +28,10 @@ COLUMNS: Final = (REASON, CELL, *COUNTS, *SUMS, REJECTED)
 MAX_WEIGHT: Final = 2.0**20
 """Weights are whole units of 2**-40, so that their sums are exact in any order; their squares stay below 2**80."""
 
+PREDICTION: Final = "__p"
+OUTCOME: Final = "__y"
+"""Columns of :func:`with_values`."""
+
 _WHOLE: Final = "decimal(38,0)"
 _POSITIVE, _NEGATIVE = 1, 0
 
@@ -83,28 +87,52 @@ def score_tables(
         raise InputError(f"by must not name a column {clash[0]!r}, which tables have: give it another name by alias")
     if repeated := {name for name in keys if keys.count(name) > 1}:
         raise InputError(f"by must name each column once, got {min(repeated)!r} twice")
+    values = with_values(df, by, prediction=prediction, outcome=outcome, weight=weight, positive=positive)
+    return count_cells(values, keys, weighted=weight is not None)
+
+
+def with_values(
+    df: DataFrame,
+    others: Sequence[str | Column],
+    *,
+    prediction: str | Column,
+    outcome: str | Column,
+    weight: str | Column | None = None,
+    positive: str | None = None,
+) -> DataFrame:
+    """Read the columns that :func:`score_tables` counts.
+
+    Returns
+    -------
+    DataFrame
+        The columns ``others``; :data:`PREDICTION`, a double, null where the row cannot be counted; :data:`OUTCOME`, 1,
+        0 or UNLABELLED; the weight; and :data:`REASON`, why the row cannot be counted, or null.
+    """
     read = df.select(
-        *by,
-        _number(df, prediction, "prediction").alias("__p"),
-        _expression(df, prediction, "prediction").isNull().alias("__p_is_missing"),
-        _outcome(df, outcome, positive).alias("__y"),
+        *others,
+        _number(df, prediction, "prediction").alias(PREDICTION),
+        column_of(df, prediction, "prediction").isNull().alias("__p_is_missing"),
+        _outcome(df, outcome, positive).alias(OUTCOME),
         (F.lit(1.0) if weight is None else _number(df, weight, "weight")).alias("__w"),
     )
-    is_share = (F.col("__p") >= 0.0) & (F.col("__p") <= 1.0)
+    is_share = (F.col(PREDICTION) >= 0.0) & (F.col(PREDICTION) <= 1.0)
     is_weight = (F.col("__w") >= 0.0) & (F.col("__w") <= MAX_WEIGHT)
     reason = (
         F.when(F.col("__p_is_missing"), "missing_prediction")
         .when(~F.coalesce(is_share, F.lit(False)), "invalid_prediction")
-        .when(F.col("__y").isNull(), "invalid_outcome")
+        .when(F.col(OUTCOME).isNull(), "invalid_outcome")
         .when(~F.coalesce(is_weight, F.lit(False)), "invalid_weight")
     )
-    checked = read.select(
-        *quoted(keys), F.when(reason.isNull(), F.col("__p")).alias("__p"), "__y", "__w", reason.alias(REASON)
-    )
-    located = checked.select("*", cell(F.col("__p")).alias(CELL))
-    counted = located.select("*", units_above_anchor(F.col("__p"), F.col(CELL)).alias("__above"))
-    groups = counted.groupBy(*quoted(keys), REASON, CELL)
-    return groups.agg(*_aggregates(weighted=weight is not None))
+    names = quoted(read.columns[:-4])
+    value = F.when(reason.isNull(), F.col(PREDICTION)).alias(PREDICTION)
+    return read.select(*names, value, OUTCOME, "__w", reason.alias(REASON))
+
+
+def count_cells(values: DataFrame, keys: Sequence[str], *, weighted: bool = False) -> DataFrame:
+    """Count the rows of :func:`with_values` by group and cell."""
+    located = values.select("*", cell(F.col(PREDICTION)).alias(CELL))
+    counted = located.select("*", units_above_anchor(F.col(PREDICTION), F.col(CELL)).alias("__above"))
+    return counted.groupBy(*quoted(keys), REASON, CELL).agg(*_aggregates(weighted=weighted))
 
 
 def merge(tables: DataFrame, by: Sequence[str] | None = None) -> DataFrame:
@@ -148,7 +176,7 @@ def group_columns(tables: DataFrame) -> list[str]:
 def _aggregates(*, weighted: bool) -> list[Column]:
     accepted = F.col(REASON).isNull()
     rows = {
-        name: accepted & (F.col("__y") == outcome)
+        name: accepted & (F.col(OUTCOME) == outcome)
         for name, outcome in zip(COUNTS, (_POSITIVE, _NEGATIVE, UNLABELLED), strict=True)
     }
     result = [F.count_if(is_row).alias(name) for name, is_row in rows.items()]
@@ -175,7 +203,8 @@ def quoted(names: Sequence[str]) -> list[Column]:
     return [F.col(f"`{name.replace('`', '``')}`") for name in names]
 
 
-def _expression(df: DataFrame, column: str | Column, role: str) -> Column:
+def column_of(df: DataFrame, column: str | Column, role: str) -> Column:
+    """A column by name or as an expression; raises InputError if there is none of that name."""
     if isinstance(column, Column):
         return column
     if column not in df.columns:
@@ -184,7 +213,7 @@ def _expression(df: DataFrame, column: str | Column, role: str) -> Column:
 
 
 def _typed(df: DataFrame, column: str | Column, role: str) -> tuple[Column, T.DataType]:
-    expression = _expression(df, column, role)
+    expression = column_of(df, column, role)
     return expression, df.select(expression).schema[0].dataType
 
 

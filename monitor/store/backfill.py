@@ -8,24 +8,31 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
 import sqlalchemy as sa
 
 from monitor.errors import Conflict
 from monitor.events.times import format_time
 from monitor.store import closings
 from monitor.store.base import BACKFILL
-from monitor.store.closing import Closing
+from monitor.store.closing import Closing, Panes
 from monitor.store.database import Database
 from monitor.store.schema import CLOSINGS, META, MODELS, PARTITIONS
 
 _PREFIX: Final = "backfill/"
 
+Span = tuple[int, int]
+"""[from, to), milliseconds since the epoch."""
 
-def save(database: Database, batch: str, parts: Sequence[Closing]) -> None:
+
+def save(
+    database: Database, batch: str, parts: Sequence[Closing], *, to_ms: int | None = None, replace: bool = False
+) -> None:
     """Save the closings of one model, all or none.
 
     A batch that is saved again replaces what it saved before, so a repeated backfill changes nothing. The owners of
     partitions claim them again: what they have read and not saved is read anew, by the rules that hold from now on.
+    Running services read the closings of the model again, as the time of the backfill's clock has changed.
 
     Parameters
     ----------
@@ -33,53 +40,116 @@ def save(database: Database, batch: str, parts: Sequence[Closing]) -> None:
         Name of the batch.
     parts
         At least one, of one model, of consecutive times.
+    to_ms
+        Where the backfill ends, if that is after the last of them.
+    replace
+        Whether what other batches hold of these times is removed.
 
     Raises
     ------
     Conflict
-        The times overlap those of another batch, or the log's partitions hold such predictions or may still get them.
+        The times overlap those of another batch and are not to be replaced, or end within one of its panes; or the
+        log's partitions hold such predictions or may still get them.
     StoreUnavailable
         The database does not answer.
     """
-    model, from_ms, to_ms = parts[0].model, parts[0].from_ms, parts[-1].to_ms
+    model, from_ms = parts[0].model, parts[0].from_ms
+    to_ms = max(parts[-1].to_ms, to_ms or 0)
     with database.writing() as connection:
         connection.execute(sa.update(PARTITIONS).values(epoch=PARTITIONS.c.epoch + 1))
         spans = _spans(connection, model)
-        earlier = spans.pop(batch, None)
-        for other, (start_ms, end_ms) in spans.items():
-            if start_ms < to_ms and from_ms < end_ms:
-                raise Conflict(
-                    f"{model}: the backfill {other!r} holds predictions from {format_time(start_ms)} to "
-                    f"{format_time(end_ms)}: leave them out, or repeat that batch under its name to replace it"
-                )
+        earlier = spans.pop(batch, [])
         _check_log(connection, model, to_ms)
-        if earlier is not None:
-            replaced = (CLOSINGS.c.from_ms >= earlier[0]) & (CLOSINGS.c.to_ms <= earlier[1])
-            connection.execute(
-                sa.delete(CLOSINGS).where(CLOSINGS.c.partition == BACKFILL, CLOSINGS.c.model == model, replaced)
-            )
+        for span in earlier:
+            _remove(connection, model, *span)
+        for other, of_other in spans.items():
+            for start_ms, end_ms in of_other:
+                if start_ms < to_ms and from_ms < end_ms and not replace:
+                    raise Conflict(
+                        f"{model}: the backfill {other!r} holds predictions from {format_time(start_ms)} to "
+                        f"{format_time(end_ms)}: leave them out, repeat that batch under its name to replace it, or "
+                        "add --replace to replace what it holds of these times"
+                    )
+            left = [part for span in of_other for part in _outside(span, from_ms, to_ms)]
+            if left != of_other:
+                _write_spans(connection, database, other, model, left)
+        _remove(connection, model, from_ms, to_ms)
         now_ms = database.clock.now_ms()
         zeros = dict.fromkeys(("epoch", "next_sequence", "dead_letters_pruned"), 0)
         insert = database.insert(PARTITIONS).on_conflict_do_nothing(index_elements=["partition"])
         connection.execute(insert, [{"partition": BACKFILL, "saved_ms": now_ms, **zeros}])
         closings.append(connection, BACKFILL, parts)
-        connection.execute(database.upsert(META), [{"key": _key(batch, model), "value": json.dumps([from_ms, to_ms])}])
+        _write_spans(connection, database, batch, model, [(from_ms, to_ms)])
         _move_clock(connection, database, model, to_ms, now_ms)
+
+
+def read(database: Database, model: str, from_ms: int, to_ms: int) -> list[Closing]:
+    """The backfilled closings of a model that end in (from, to], in order. Raises StoreUnavailable, DamagedStore."""
+    of_model = (CLOSINGS.c.partition == BACKFILL) & (CLOSINGS.c.model == model)
+    within = (CLOSINGS.c.to_ms > from_ms) & (CLOSINGS.c.to_ms <= to_ms)
+    with database.reading() as connection:
+        rows = connection.execute(
+            sa.select(CLOSINGS.c.cells, CLOSINGS.c.sketches).where(of_model, within).order_by(CLOSINGS.c.to_ms)
+        ).all()
+    return [Closing.from_bytes(*row) for row in rows]
 
 
 def _key(batch: str, model: str) -> str:
     return _PREFIX + json.dumps([model, batch])
 
 
-def _spans(connection: sa.Connection, model: str) -> dict[str, tuple[int, int]]:
-    """Batch -> the times of its closings of a model."""
+def _spans(connection: sa.Connection, model: str) -> dict[str, list[Span]]:
+    """Batch -> the spans of its closings of a model."""
     spans = {}
     rows = connection.execute(sa.select(META).where(META.c.key.startswith(_PREFIX, autoescape=True)))
     for key, value in rows:
         of_model, batch = json.loads(key.removeprefix(_PREFIX))
         if of_model == model:
-            spans[batch] = tuple(json.loads(value))
+            spans[batch] = [(start_ms, end_ms) for start_ms, end_ms in json.loads(value)]
     return spans
+
+
+def _write_spans(connection: sa.Connection, database: Database, batch: str, model: str, spans: list[Span]) -> None:
+    key = _key(batch, model)
+    if spans:
+        connection.execute(database.upsert(META), [{"key": key, "value": json.dumps(spans)}])
+    else:
+        connection.execute(sa.delete(META).where(META.c.key == key))
+
+
+def _outside(span: Span, from_ms: int, to_ms: int) -> list[Span]:
+    """The parts of a span before and after [from, to)."""
+    start_ms, end_ms = span
+    parts = [(start_ms, min(end_ms, from_ms)), (max(start_ms, to_ms), end_ms)]
+    return [(first_ms, last_ms) for first_ms, last_ms in parts if first_ms < last_ms]
+
+
+def _remove(connection: sa.Connection, model: str, from_ms: int, to_ms: int) -> None:
+    """Remove the backfilled panes of a model in [from, to).
+
+    Raises
+    ------
+    Conflict
+        A pane is only in part in there.
+    """
+    of_model = (CLOSINGS.c.partition == BACKFILL) & (CLOSINGS.c.model == model)
+    overlaps = of_model & (CLOSINGS.c.from_ms < to_ms) & (CLOSINGS.c.to_ms > from_ms)
+    rows = connection.execute(sa.select(CLOSINGS.c.cells, CLOSINGS.c.sketches).where(overlaps)).all()
+    connection.execute(sa.delete(CLOSINGS).where(overlaps))
+    for closing in (Closing.from_bytes(*row) for row in rows):
+        cells, width_ms = closing.panes.cells, closing.pane_ms
+        for first_ms, last_ms in _outside((closing.from_ms, closing.to_ms), from_ms, to_ms):
+            at_ms = first_ms if first_ms == to_ms else last_ms
+            begin_ms = at_ms - at_ms % width_ms
+            if begin_ms < at_ms and at_ms not in {closing.from_ms, closing.to_ms}:
+                raise Conflict(
+                    f"{model}: what is backfilled there has panes of {width_ms // 1000} s, and {format_time(at_ms)} is "
+                    f"within one: end this backfill at {format_time(begin_ms)} or {format_time(begin_ms + width_ms)}, "
+                    "with --to"
+                )
+            kept = cells.take(np.flatnonzero((cells.start_ms >= first_ms) & (cells.start_ms < last_ms)))
+            part = Closing(model, first_ms, last_ms, width_ms, Panes.of(closing.panes.names, kept))
+            closings.append(connection, BACKFILL, [part])
 
 
 def _check_log(connection: sa.Connection, model: str, to_ms: int) -> None:
@@ -113,13 +183,17 @@ def _move_clock(connection: sa.Connection, database: Database, model: str, to_ms
     """Note that the model is closed up to a time, or to a later one where it was."""
     of_backfill = MODELS.c.partition == BACKFILL
     known = connection.execute(
-        sa.select(MODELS.c.model_id, MODELS.c.closed_to_ms).where(of_backfill, MODELS.c.name == model)
+        sa.select(MODELS.c.model_id, MODELS.c.closed_to_ms, MODELS.c.saved_ms).where(
+            of_backfill, MODELS.c.name == model
+        )
     ).one_or_none()
     if known is None:
         last = connection.execute(sa.select(sa.func.max(MODELS.c.model_id)).where(of_backfill)).scalar()
         number = 0 if last is None else last + 1
     else:
         number, to_ms = known.model_id, max(to_ms, known.closed_to_ms)
+        # Services tell by this time that there was another backfill.
+        now_ms = max(now_ms, known.saved_ms + 1)
     row = {
         "partition": BACKFILL,
         "model_id": number,

@@ -28,6 +28,7 @@ from monitor.store.database import Database, Snapshot, Stream
 from monitor.store.migrate import migrate
 from monitor.store.recalibrations import AuditEntry, Sample
 from monitor.store.schema import (
+    CLOSINGS,
     COUNTERS,
     DEAD_LETTERS,
     JOURNAL,
@@ -308,6 +309,12 @@ class SqlStore:
         rows = sa.select(MODELS.c.name, MODELS.c.closed_to_ms).where(MODELS.c.partition == BACKFILL)
         with self._database.reading() as connection:
             return {model: to_ms for model, to_ms in connection.execute(rows)}  # noqa: C416 - a row is no pair to the type checker
+
+    def first_closing_ms(self, model: str) -> int | None:
+        """Start of the oldest closing of a model that the log's partitions have; None if there is none. Any thread."""
+        of_log = (CLOSINGS.c.model == model) & (CLOSINGS.c.partition != BACKFILL)
+        with self._database.reading() as connection:
+            return connection.execute(sa.select(sa.func.min(CLOSINGS.c.from_ms)).where(of_log)).scalar()
 
     def evidence_ms(self) -> Mapping[str, int]:
         """Model -> time up to which its evidence has read panes. Any thread; raises as :meth:`model_clocks`."""

@@ -16,7 +16,7 @@ from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED, imply_negatives
 from monitor.sequential.steps import Steps
-from monitor.store.base import Checkpoint, ModelClock, PartitionClock
+from monitor.store.base import BACKFILL, Checkpoint, ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.settled import Hold, SettledEdge, running, settled_edge
 from monitor.store.sql import SqlStore
@@ -194,6 +194,11 @@ class ClosedPanes:
                     rows = 0
             model.clocks[partition] = clock._replace(closed_to_ms=closed_to_ms)
         self._add(model, parts)
+
+    def is_backfilled(self, model: str, clocks: Mapping[int, ModelClock]) -> bool:
+        """Whether there was a backfill since this model was added: it may be of earlier times, or replace closings."""
+        backfill = clocks.get(BACKFILL, _UNKNOWN)
+        return model in self._models and backfill.saved_ms != self.clock(BACKFILL, model).saved_ms
 
     def is_widened(self, partition: int, model: str, closings: Iterable[Closing]) -> bool:
         """Whether one of these closings has a pane of which a part alone was added, while panes were narrower."""
@@ -513,7 +518,10 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> Collection[str]:
     now_ms = store.database.clock.now_ms()
     panes.show_partitions(store.partition_clocks())
     known = store.clocks()
-    models = panes.keep(known)
+    models = dict(panes.keep(known))
+    for model in [model for model, clocks in models.items() if panes.is_backfilled(model, clocks)]:
+        clocks = models.pop(model)
+        panes.restart(model, clocks, store.read_closings(model, dict.fromkeys(clocks, -1)), now_ms)
     # Of most models nothing is new: a statement for each would take most of the time.
     after_ms = {model: panes.closed_since(model, clocks) for model, clocks in models.items()}
     unread = dict(models)

@@ -1,8 +1,13 @@
-"""Print the table of budgets after the benchmarks."""
+"""Options of the benchmarks, and the table of budgets after them."""
 
 import pytest
 
 from tests.benchmarks.budgets import table
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of benchmarks."""
+    parser.addoption("--rows", type=int, default=20_000_000, help="rows that Spark and its peers read")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

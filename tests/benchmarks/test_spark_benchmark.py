@@ -1,84 +1,97 @@
-"""Twenty million rows of Parquet: Spark's tables and report, DuckDB's ten-bin ECE, and the usual pandas on a tenth."""
+"""Rows of Parquet, 20 million or ``--rows``: time and memory of Spark, the file path, DuckDB, and pandas on a tenth."""
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import duckdb
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from monitor.scores import GridTable
 from monitor.spark import report, score_tables
 from monitor.spark.reports import Counted
+from tests.benchmarks.parquet_peers import peak_mib
 from tests.real.spark import local_session
 
 pytestmark = pytest.mark.benchmark
 
-FILES, ROWS_IN_FILE = 10, 2_000_000
+ROWS_IN_FILE, REPEATS = 2_000_000, 2
 
 
-def seconds(work: Callable[[], object], repeats: int = 2) -> float:
-    """The least of some times, after a run that compiles and warms up; Spark works in another process."""
-    work()
+def seconds(work: Callable[[], object]) -> float:
+    """The least of some times."""
     times = []
-    for _ in range(repeats):
+    for _ in range(REPEATS):
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)
     return min(times)
 
 
-def pandas_ece(path: Path) -> float:
-    rows = pd.read_parquet(path)
-    groups = rows.groupby(np.minimum((rows.p * 10).astype(int), 9)).mean()
-    counts = np.bincount(np.minimum((rows.p * 10).astype(int), 9), minlength=10)[groups.index]
-    return float((abs(groups.p - groups.y) * counts).sum() / len(rows))
+def peer(name: str, folder: Path) -> tuple[float, float]:
+    """Seconds, and MiB at most, of a way to read a folder."""
+    command = [sys.executable, "-m", "tests.benchmarks.parquet_peers", name, str(folder), str(REPEATS)]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    taken, held = json.loads(answer)
+    return taken, held
 
 
-def test_tables_of_twenty_million_rows(tmp_path: Path) -> None:
+def write_files(folder: Path, files: int) -> GridTable:
+    """Write the rows, and return what is to be counted."""
     expected = GridTable.zero()
-    for number in range(FILES):
+    for number in range(files):
         rng = np.random.default_rng(number)
         p = rng.beta(1.0, 6.0, ROWS_IN_FILE)
         y = (rng.random(ROWS_IN_FILE) < p).astype(np.int64)
-        pq.write_table(pa.table({"p": p, "y": y}), tmp_path / f"{number}.parquet")
+        pq.write_table(pa.table({"p": p, "y": y}), folder / f"{number:03}.parquet")
         expected += GridTable.from_events(p, y)
+    return expected
+
+
+def ten_bins(df: DataFrame) -> object:
+    number = F.least(F.floor(F.col("p") * 10), F.lit(9)).alias("bin")
+    return df.groupBy(number).agg(F.count("*"), F.sum("p"), F.sum("y")).toArrow()
+
+
+def test_tables_of_many_rows(tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    files = pytestconfig.getoption("--rows") // ROWS_IN_FILE
+    folder, tenth = tmp_path / "rows", tmp_path / "tenth"
+    folder.mkdir()
+    tenth.mkdir()
+    expected = write_files(folder, files)
+    for file in sorted(folder.iterdir())[: files // 10]:
+        (tenth / file.name).symlink_to(file)
+    took = {
+        "DuckDB, sums of ten bins": peer("duckdb", folder),
+        "pandas, ECE of ten bins, a tenth": peer("pandas", tenth),
+        "monitor report: measures, intervals, levels": peer("report", folder),
+    }
+    works: dict[str, Callable[[DataFrame], object]] = {
+        "Spark, sums of ten bins": ten_bins,
+        "Spark, score tables": lambda of: score_tables(of, prediction="p", outcome="y").toArrow(),
+        "Spark, the same report": lambda of: report(score_tables(of, prediction="p", outcome="y")),
+    }
     spark = local_session(tmp_path / "spark")
     try:
-        df = spark.read.parquet(*map(str, sorted(tmp_path.glob("*.parquet"))))
-        bin_of = F.least(F.floor(F.col("p") * 10), F.lit(9)).alias("bin")
-        tables = score_tables(df, prediction="p", outcome="y")
-        assert Counted.of(tables.toArrow()).table == expected
-
-        def spark_tables() -> object:
-            return score_tables(df, prediction="p", outcome="y").toArrow()
-
-        def spark_report() -> object:
-            return report(score_tables(df, prediction="p", outcome="y"))
-
-        def spark_bins() -> object:
-            return df.groupBy(bin_of).agg(F.count("*"), F.sum("p"), F.sum("y")).toArrow()
-
-        def duckdb_bins() -> object:
-            files = str(tmp_path / "*.parquet")
-            query = f"SELECT least(floor(p * 10), 9) b, count(*), sum(p), sum(y) FROM '{files}' GROUP BY b"
-            return duckdb.execute(query).fetchall()
-
-        # One file is a tenth of the rows.
-        took = {
-            "DuckDB, sums of ten bins": seconds(duckdb_bins),
-            "pandas, ECE of ten bins, ten times a tenth": FILES * seconds(lambda: pandas_ece(tmp_path / "0.parquet")),
-            "Spark, sums of ten bins": seconds(spark_bins),
-            "Spark, score tables": seconds(spark_tables),
-            "Spark, report with all measures and intervals": seconds(spark_report),
-        }
+        jvm = spark.sparkContext._jvm
+        assert jvm is not None
+        java = jvm.java.lang.ProcessHandle.current().pid()
+        first, df = (spark.read.parquet(str(path)) for path in (folder / "000.parquet", folder))
+        for name, work in works.items():
+            work(first)
+            took[name] = seconds(partial(work, df)), peak_mib(java)
+        assert Counted.of(score_tables(df, prediction="p", outcome="y").toArrow()).table == expected
     finally:
         spark.stop()
-    print(f"\n{FILES * ROWS_IN_FILE:,} rows of Parquet, two cores")
-    for name, value in took.items():
-        print(f"  {name:<48}{value:7.2f} s, {value / took['DuckDB, sums of ten bins']:6.1f} times DuckDB")
+    print(f"\n{files * ROWS_IN_FILE:,} rows of Parquet, two cores")
+    for name, (taken, held) in took.items():
+        ratio = taken / took["DuckDB, sums of ten bins"][0]
+        print(f"  {name:<46}{taken:8.2f} s, {ratio:6.1f} times DuckDB; {held:7,.0f} MiB")

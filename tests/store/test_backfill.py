@@ -48,7 +48,7 @@ def test_a_batch_that_is_saved_again_replaces_what_it_saved(store: SqlStore) -> 
     assert positives(store) == 310
     assert positives(store, "credit") == 100
     assert store.clocks()["churn"] == {
-        BACKFILL: ModelClock(110 * MINUTE_MS - 1, 110 * MINUTE_MS - 1, 110 * MINUTE_MS, 1, 1_700_000_000_000)
+        BACKFILL: ModelClock(110 * MINUTE_MS - 1, 110 * MINUTE_MS - 1, 110 * MINUTE_MS, 1, 1_700_000_000_003)
     }
 
 
@@ -57,6 +57,38 @@ def test_batches_do_not_overlap(store: SqlStore) -> None:
     with pytest.raises(Conflict, match="churn: the backfill 'a' holds predictions from 1970-01-01T00:00:00"):
         backfill.save(store.database, "b", [closing(99, 120)])
     assert positives(store) == 100
+
+
+def test_other_batches_are_replaced_where_they_overlap(store: SqlStore) -> None:
+    backfill.save(store.database, "a", [closing(0, 60), closing(60, 100)])
+    backfill.save(store.database, "b", [closing(100, 120)])
+    backfill.save(store.database, "c", [closing(40, 70, positives=5)], replace=True)
+    assert positives(store) == 90 + 5 * 30
+    # Neither the rest of a batch nor what replaced it is lost, whichever is repeated.
+    with pytest.raises(Conflict, match="the backfill 'c' holds predictions from 1970-01-01T00:40:00"):
+        backfill.save(store.database, "a", [closing(0, 100)])
+    backfill.save(store.database, "a", [closing(0, 40, positives=2)])
+    assert positives(store) == 2 * 40 + 5 * 30 + 20
+    backfill.save(store.database, "d", [closing(0, 110, positives=3)], replace=True)
+    assert positives(store) == 3 * 110 + 10
+    backfill.save(store.database, "c", [closing(120, 130)])
+    backfill.save(store.database, "b", [closing(110, 120)])
+    assert positives(store) == 3 * 110 + 20
+    assert [(part.from_ms, part.to_ms) for part in backfill.read(store.database, "churn", 0, 120 * MINUTE_MS)] == [
+        (0, 110 * MINUTE_MS),
+        (110 * MINUTE_MS, 120 * MINUTE_MS),
+    ]
+
+
+def test_a_backfill_that_ends_within_a_wide_pane_replaces_nothing(store: SqlStore) -> None:
+    wide = closing(0, 60)._replace(pane_ms=30 * MINUTE_MS)
+    wide = wide._replace(panes=wide.panes._replace(cells=wide.panes.cells.take(np.array([0, 30]))))
+    backfill.save(store.database, "a", [wide])
+    with pytest.raises(Conflict, match=r"end this backfill at 1970-01-01T00:30:00.000Z or 1970-01-01T01:00:00.000Z"):
+        backfill.save(store.database, "b", [closing(0, 40)], replace=True)
+    assert positives(store) == 2
+    backfill.save(store.database, "b", [closing(0, 30)], replace=True)
+    assert positives(store) == 31
 
 
 def test_what_the_service_has_read_is_not_backfilled(store: SqlStore) -> None:
