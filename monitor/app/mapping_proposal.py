@@ -230,7 +230,7 @@ def _propose_text(topic: ReadTopic, decoded: Sequence[tuple[Document, Record]], 
     if preset is not None:
         name, count = preset
         seen = f"{count} of {len(decoded)} messages have the shape of {name}, a ready-made mapping (docs/mapping.md)"
-        notes = [_OTHER_TOPIC.format(here="", id="the message's id with the row's number, such as 0009174a-0")]
+        notes = [_SAME_IDS.format(others="outcomes", ids="those of the messages with the row's number: 0009174a-0")]
         return _write("predictions", topic, [seen], [f"mapping: {name}"], notes)
     documents, records = zip(*decoded, strict=True)
     proposal = propose(observe(documents, records, declared), len(records), topic.name)
@@ -275,14 +275,12 @@ def _notes(proposal: Proposal) -> list[str]:
     notes = list(proposal.notes)
     identifier = proposal.choices.get("id")
     if identifier is not None and proposal.kind in {Kind.PREDICTION, Kind.OUTCOME}:
-        here = " of predictions" if proposal.kind is Kind.OUTCOME else ""
-        notes.append(_OTHER_TOPIC.format(here=here, id=f"the values of {identifier.source}"))
+        others = "outcomes" if proposal.kind is Kind.PREDICTION else "predictions"
+        notes.append(_SAME_IDS.format(others=others, ids=f"the values of {identifier.source}"))
     return notes
 
 
-_OTHER_TOPIC: Final = (
-    "the topic{here} or table that completes these events must have the same ids: {id}, and Kafka topics the same keys"
-)
+_SAME_IDS: Final = "{others} must have the same ids, {ids}; in a topic, they must be keyed alike"
 
 
 def _choice(key: str, choice: Choice) -> list[str]:
