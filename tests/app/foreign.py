@@ -18,8 +18,6 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from grpc_tools import protoc
 
-from monitor.events.wire import decode_event
-
 Foreign = dict[str, Any]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -30,23 +28,26 @@ _SCORES: Final = {
     "name": "Probabilities",
     "fields": [{"name": "negative", "type": "double"}, {"name": "positive", "type": "double"}],
 }
+_VERDICT: Final = {"type": "enum", "name": "Verdict", "symbols": ["good", "bad"]}
+_SCORE: Final = [
+    {"name": "request_id", "type": "string"},
+    {"name": "scored_at", "type": _TIME},
+    {"name": "model_name", "type": "string"},
+    {"name": "model_version", "type": "string"},
+    {"name": "customer", "type": ["null", _CUSTOMER], "default": None},
+    {"name": "scores", "type": _SCORES},
+    {"name": "inputs", "type": ["null", {"type": "array", "items": "double"}], "default": None},
+    {"name": "note", "type": ["null", "string"], "default": None},
+]
 AVRO: Final = {
-    "scores": [
-        {"name": "request_id", "type": "string"},
-        {"name": "scored_at", "type": _TIME},
-        {"name": "model_name", "type": "string"},
-        {"name": "model_version", "type": "string"},
-        {"name": "customer", "type": ["null", _CUSTOMER], "default": None},
-        {"name": "scores", "type": _SCORES},
-        {"name": "inputs", "type": ["null", {"type": "array", "items": "double"}], "default": None},
-        {"name": "note", "type": ["null", "string"], "default": None},
-    ],
+    "scores": _SCORE,
     "cases": [
         {"name": "request_id", "type": "string"},
         {"name": "decided_at", "type": _TIME},
         {"name": "model_name", "type": "string"},
-        {"name": "verdict", "type": {"type": "enum", "name": "Verdict", "symbols": ["good", "bad"]}},
+        {"name": "verdict", "type": _VERDICT},
     ],
+    "decisions": [*_SCORE, {"name": "verdict", "type": _VERDICT}],
 }
 PROTO: Final = """
 syntax = "proto3";
@@ -71,6 +72,16 @@ message Score {
   repeated double inputs = 7;
   optional string note = 8;
 }
+message Decision {
+  string request_id = 1;
+  google.protobuf.Timestamp scored_at = 2;
+  string model_name = 3;
+  string model_version = 4;
+  Score.Customer customer = 5;
+  Score.Scores scores = 6;
+  repeated double inputs = 7;
+  Verdict verdict = 8;
+}
 """
 JSON_SCHEMA: Final = {
     "scores": {
@@ -87,56 +98,52 @@ JSON_SCHEMA: Final = {
         },
     },
     "cases": {"title": "Case", "type": "object", "properties": {"verdict": {"enum": ["good", "bad"]}}},
+    "decisions": {"title": "Decision", "type": "object", "properties": {"verdict": {"enum": ["good", "bad"]}}},
 }
+_OF_SCORE: Final = {
+    "model": "model_name",
+    "version": "model_version",
+    "id": "request_id",
+    "ts": "scored_at",
+    "p": "scores.positive",
+    "features": "inputs",
+    "segments": {"region": "customer.region"},
+}
+_OF_VERDICT: Final = {"y": "verdict", "positive": ["bad"], "negative": ["good"]}
 MAPPINGS: Final[Mapping[str, dict[str, Any]]] = {
-    "scores": {
-        "model": "model_name",
-        "version": "model_version",
-        "id": "request_id",
-        "ts": "scored_at",
-        "p": "scores.positive",
-        "features": "inputs",
-        "segments": {"region": "customer.region"},
-    },
-    "cases": {
-        "model": "model_name",
-        "id": "request_id",
-        "ts": "decided_at",
-        "y": "verdict",
-        "positive": ["bad"],
-        "negative": ["good"],
-    },
+    "scores": _OF_SCORE,
+    "cases": {"model": "model_name", "id": "request_id", "ts": "decided_at", **_OF_VERDICT},
+    "decisions": {**_OF_SCORE, **_OF_VERDICT},
 }
-"""How the two topics are read."""
+"""How the topics are read."""
 
 FORMATS: Final = ("avro", "protobuf", "json_schema")
 
 
 def as_foreign(value: bytes) -> tuple[str, Foreign]:
-    """The topic and the fields of an event that is given as JSON."""
-    event = decode_event(value)
-    at = _EPOCH + timedelta(milliseconds=int(event.ts))  # type: ignore[arg-type]
-    if event.type == "outcome":
-        return "cases", {
-            "request_id": event.id,
-            "decided_at": at,
-            "model_name": event.model,
-            "verdict": "bad" if event.y else "good",
-        }
-    features = json.loads(value).get("features")  # bytes of float32
-    return "scores", {
-        "request_id": event.id,
+    """The topic and the fields of an event that is given as JSON: scores, cases, or both in one as decisions."""
+    event = json.loads(value)
+    at = _EPOCH + timedelta(milliseconds=event["ts"])
+    verdict = {"verdict": "bad" if event["y"] else "good"} if "y" in event else {}
+    both = {"request_id": event["id"], "model_name": event["model"]}
+    if "p" not in event:
+        return "cases", {**both, "decided_at": at, **verdict}
+    features = event.get("features")
+    if isinstance(features, str):
+        features = np.frombuffer(base64.b64decode(features), "<f4").tolist()
+    return "decisions" if verdict else "scores", {
+        **both,
+        **verdict,
         "scored_at": at,
-        "model_name": event.model,
-        "model_version": event.version,
-        "customer": json.loads(bytes(event.segments)) if event.segments else None,
-        "scores": {"negative": 1 - event.p, "positive": event.p},  # type: ignore[operator]
-        "inputs": None if features is None else np.frombuffer(base64.b64decode(features), "<f4").tolist(),
+        "model_version": event["version"],
+        "customer": event.get("segments"),
+        "scores": {"negative": 1 - event["p"], "positive": event["p"]},
+        "inputs": features,
     }
 
 
 def serialiser(format_: str, topic: str, client: SchemaRegistryClient, name: str) -> Callable[[Foreign], bytes]:
-    """What a producer of ``scores`` or ``cases`` serialises its messages with, for the Kafka topic ``name``."""
+    """What a producer of a topic serialises its messages with, for the Kafka topic ``name``."""
     context = SerializationContext(name, MessageField.VALUE)
     if format_ == "avro":
         schema = {"type": "record", "name": topic.title(), "namespace": "shop", "fields": AVRO[topic]}
