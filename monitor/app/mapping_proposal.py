@@ -231,7 +231,11 @@ def _propose_text(topic: ReadTopic, decoded: Sequence[tuple[Document, Record]], 
         name, count = preset
         seen = f"{count} of {len(decoded)} messages have the shape of {name}, a ready-made mapping (docs/mapping.md)"
         notes = [_SAME_IDS.format(others="outcomes", ids="those of the messages with the row's number: 0009174a-0")]
-        return _write("predictions", topic, [seen], [f"mapping: {name}"], notes)
+        mapping = f"mapping: {name}"
+        if "model" not in load_presets()[name]:
+            seen += "; its messages name no model: put yours"
+            mapping = f"mapping: {{preset: {name}, model: {_scalar('=' + topic.name)}}}"
+        return _write("predictions", topic, [seen], [mapping], notes)
     documents, records = zip(*decoded, strict=True)
     proposal = propose(observe(documents, records, declared), len(records), topic.name)
     lines = ["mapping:"]
@@ -268,7 +272,7 @@ def _fits(mapping: FieldMapping, document: Document, record: Record) -> bool | N
         events = mapping.read_events(document, record)
     except Rejected:
         return False
-    return all({"model", "id", "p"} <= event.keys() for event in events) if events else None
+    return all({"id", "p"} <= event.keys() for event in events) if events else None
 
 
 def _notes(proposal: Proposal) -> list[str]:

@@ -18,7 +18,7 @@ from monitor.clock import ManualClock
 from monitor.demo import Traffic
 from monitor.events.model import Record
 from tests.app.foreign import FORMATS, MAPPINGS, as_foreign, serialiser
-from tests.app.settings.test_mappings import PROBABILITIES, SELDON, kserve, seldon, v2
+from tests.app.settings.test_mappings import CAPTURED, PROBABILITIES, SELDON, kserve, seldon, v2
 from tests.cli.command import inside, one_error_line
 from tests.events.messages import LABELLED, NOW_MS, OUTCOME, PREDICTION, Message
 from tests.patience import PATIENCE_SECONDS
@@ -98,13 +98,15 @@ def with_headers(headers: dict[str, str], body: Any) -> Message:
         ("kserve_v2", [with_headers(kserve("response"), v2(model_version="3"))]),
         ("mlserver", [with_headers({}, v2(model_version="3"))]),
         ("seldon_core_1", [with_headers(seldon("inference.response"), SELDON)]),
+        ("sagemaker_capture", [with_headers({}, CAPTURED)]),
     ],
 )
 def test_ready_made_mappings_are_recognised(tmp_path: Path, preset: str, messages: list[Record]) -> None:
     settings, clock = load_settings(None, {}), ManualClock(NOW_MS)
     topic = detect_format(settings, "log", messages, None)
     text, findings = propose_topic(settings, topic, messages, None, clock)
-    assert yaml.safe_load(text)["source"]["topics"] == {"predictions": {"name": "log", "mapping": preset}}
+    mapping = {"preset": preset, "model": "=log"} if preset == "sagemaker_capture" else preset
+    assert yaml.safe_load(text)["source"]["topics"] == {"predictions": {"name": "log", "mapping": mapping}}
     assert f"log: {len(messages)} messages read" in findings[0].detail
 
 
@@ -124,7 +126,7 @@ def test_topics_under_a_registry(
     tmp_path: Path, kafka_broker: KafkaBroker, schema_registry: SchemaRegistryServer, format_: str
 ) -> None:
     """By Confluent's serialisers; the settings that are printed are those by which the topics are read in tests."""
-    names = {topic: kafka_broker.create_topic(f"{topic}-{uuid.uuid4()}", partitions=2) for topic in MAPPINGS}
+    names = {topic: kafka_broker.create_topic(f"{topic}-{uuid.uuid4()}", partitions=2) for topic in ("scores", "cases")}
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap})
     traffic = Traffic("events", start_ms=NOW_MS - 900_000, change_ms=NOW_MS, seed=8, rate=0.5)
     values = [message.value or b"" for message in traffic.until(NOW_MS) if b'"local-error"' in (message.value or b"")]
@@ -143,11 +145,8 @@ def test_topics_under_a_registry(
     for topic, key in (("scores", "predictions"), ("cases", "outcomes")):
         first = inside("map", "--topic", names[topic], cwd=tmp_path)
         assert first.returncode == 0, first.stderr
-        expected = MAPPINGS[topic]
-        if topic == "cases" and format_ == "protobuf":
-            expected = expected | {"negative": ["good"]}
         proposed = yaml.safe_load(first.stdout)["source"]["topics"][key]
-        assert proposed == {"name": names[topic], "format": format_, "mapping": expected}
+        assert proposed == {"name": names[topic], "format": format_, "mapping": MAPPINGS[topic]}
         assert f"{names[topic]}: 100 messages read, 100 events" in first.stderr
         if topic == "scores":
             assert ("double in the schema" in first.stdout) is (format_ != "json_schema")
