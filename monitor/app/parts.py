@@ -14,7 +14,7 @@ from monitor.alarms.shocks import Shocks
 from monitor.alarms.watcher import Watcher
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
-from monitor.app.settings.model import KafkaSettings, MappingSettings, RegistrySettings
+from monitor.app.settings.model import KafkaSettings, MappingSettings, ReadTopic, RegistrySettings
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
 from monitor.clock import Clock
 from monitor.durations import to_ms
@@ -86,27 +86,33 @@ def make_formats(settings: Settings, clock: Clock) -> Mapping[str, Format]:
     SettingsError
         A schema file cannot be read, or a package is missing.
     """
-    formats = {}
-    registry: SchemaRegistry | None = None
-    for topic in settings.source.topics.read.values():
-        if topic.is_ours:
-            continue
-        mapping = None if topic.mapping is None else _make_mapping(topic.mapping)
-        if topic.format == "json" and mapping is not None:
-            formats[topic.name] = make_mapped_json(mapping)
-            continue
-        schemas: Framed | Unframed | None = None
-        if topic.schema_file is not None:
-            text = _read_schema(topic.schema_file)
-            schemas = Unframed(Schema(topic.format.upper(), text, message=topic.message))
-        elif topic.has_schemas:
-            registry = registry or make_registry(settings.source.registry, clock)
-            schemas = Framed(registry)
-        formats[topic.name] = load_schema_formats()[topic.format](schemas, mapping)
-    return formats
+    topics = [topic for topic in settings.source.topics.read.values() if not topic.is_ours]
+    asks = any(topic.has_schemas and topic.schema_file is None for topic in topics)
+    registry = make_registry(settings.source.registry, clock) if asks else None
+    mappings = {topic.name: None if topic.mapping is None else make_mapping(topic.mapping) for topic in topics}
+    return {topic.name: make_format(topic, mappings[topic.name], registry) for topic in topics}
 
 
-def _make_mapping(mapping: MappingSettings) -> FieldMapping:
+def make_format(topic: ReadTopic, mapping: FieldMapping | None, registry: SchemaRegistry | None) -> Format:
+    """The format of a topic that is not JSON, or has a mapping; ``registry`` for schemas that no file holds.
+
+    Raises
+    ------
+    SettingsError
+        The schema file cannot be read, or a package is missing.
+    """
+    if topic.format == "json" and mapping is not None:
+        return make_mapped_json(mapping)
+    schemas: Framed | Unframed | None = None
+    if topic.schema_file is not None:
+        schemas = Unframed(read_schema(topic))
+    elif registry is not None:
+        schemas = Framed(registry)
+    return load_schema_formats()[topic.format](schemas, mapping)
+
+
+def make_mapping(mapping: MappingSettings) -> FieldMapping:
+    """Where the keys of events are, as the settings of a topic say."""
     keys = {name: getattr(mapping, name) for name in ("model", "version", "id", "type", "ts", "y")}
     return FieldMapping(
         keys={name: source for name, source in keys.items() if source is not None},
@@ -135,11 +141,14 @@ def make_registry(registry: RegistrySettings, clock: Clock) -> SchemaRegistry:
     )
 
 
-def _read_schema(file: str) -> str:
+def read_schema(topic: ReadTopic) -> Schema:
+    """The schema of a topic's ``schema_file``. Raises SettingsError if it cannot be read."""
+    file = topic.schema_file or ""
     try:
-        return Path(file).expanduser().read_text(encoding="utf-8")
+        text = Path(file).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"source.topics: cannot read the schema_file {file}: {error}") from error
+    return Schema(topic.format.upper(), text, message=topic.message)
 
 
 def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:

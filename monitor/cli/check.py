@@ -56,7 +56,7 @@ def check(
     for finding in running:
         findings.append(finding)
         if not as_json:
-            console.print(_line(finding))
+            console.print(finding_line(finding))
     failed = sum(finding.verdict is Verdict.FAIL for finding in findings)
     warned = sum(finding.verdict is Verdict.WARN for finding in findings)
     passed = not failed and not (strict and warned)
@@ -67,6 +67,7 @@ def check(
     raise typer.Exit(0 if passed else 1)
 
 
-def _line(finding: Finding) -> Text:
+def finding_line(finding: Finding) -> Text:
+    """A finding, for a terminal."""
     text = Text(f"{finding.verdict:<4}", style=_STYLES[finding.verdict])
     return text.append(f"  {finding.check:<13}  {printable(finding.detail)}", style="default not bold")

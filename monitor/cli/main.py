@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "alerts": "List alerts about models of a running service, show one, and acknowledge it.",
     "keys": "Make, list and revoke the API keys of the service. They take effect without a restart.",
     "check": "Check the settings and all that they lead to: log, store, clocks, disks, access, port.",
+    "map": "Propose how a topic of your own messages is read: settings, with a comment on what each line was seen in.",
     "backfill": "Write past predictions into the store, so that windows, history and evidence begin with them.",
     "backup": "Back up the store to one file, also beside a running service.",
     "restore": "Restore a backup into the configured store: all of it, or nothing. Stop the service first.",

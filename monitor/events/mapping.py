@@ -6,14 +6,20 @@ A source is written as
 - ``instances[].score``: the same in each item of a list; the message is then a batch, of one event for each item,
 - ``$key``, ``$timestamp``, ``$header.NAME``: the message's key, the time it was written at, and a header,
 - ``=churn``: this text, in all messages.
+
+A path that goes on into a text reads the text: as JSON, or else as CSV, a list with a value for each line, and a list
+of values for a line of several. Data capture writes answers so.
 """
 
+import csv
 import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from monitor.events.arrow_events import KEYS
 from monitor.events.fields import MAX_ID_CHARACTERS, Rejected
@@ -83,6 +89,9 @@ def compile_source(text: str) -> Source:
 def _items(document: Document, steps: Sequence[str | int]) -> list[Any] | None:
     """The items of a list. A flat list of a tensor (open inference protocol, ``shape``) is cut into its rows."""
     items = _follow(document, steps)
+    if isinstance(items, str):
+        read = _read_text(items)
+        return read if isinstance(read, list) else [read]
     if not isinstance(items, list):
         return None
     tensor = _follow(document, steps[:-1])
@@ -95,6 +104,8 @@ def _items(document: Document, steps: Sequence[str | int]) -> list[Any] | None:
 
 def _follow(value: Any, steps: Sequence[str | int]) -> Any:
     for step in steps:
+        if isinstance(value, str):
+            value = _read_text(value)
         if isinstance(value, dict):  # as all decoders make them; Mapping would take ten times as long
             value = value.get(str(step) if isinstance(step, int) else step)
         elif isinstance(value, list) and isinstance(step, int) and step < len(value):
@@ -102,6 +113,22 @@ def _follow(value: Any, steps: Sequence[str | int]) -> Any:
         else:
             return None
     return value
+
+
+def _read_text(text: str) -> Any:
+    """The value that a text holds as JSON, or its lines as CSV."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        rows = [[_cell(cell) for cell in row] for row in csv.reader(text.splitlines()) if row]
+        return [row[0] if len(row) == 1 else row for row in rows]
+
+
+def _cell(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _text(value: bytes | None) -> str | None:

@@ -54,7 +54,7 @@ _PASSED_ON: Final = (
 _UNKNOWN_TOPIC: Final = kafka_errors.UnknownTopicOrPartitionError.errno
 _NO_LEADER_YET: Final = kafka_errors.LeaderNotAvailableError.errno
 
-_MAX_NEWEST: Final = 100
+MAX_NEWEST: Final = 100
 _POLL_SECONDS: Final = 10.0
 
 _BY_PASSWORD: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
@@ -294,7 +294,7 @@ def read_newest(connection: KafkaConnection, topic: str, partitions: int) -> lis
     records: list[ConsumerRecord] = []
     with connection.translated(), KafkaConsumer(**connection.options(), **options) as consumer:
         begins, ends = consumer.beginning_offsets(parts), consumer.end_offsets(parts)
-        share = -(-_MAX_NEWEST // max(partitions, 1))
+        share = -(-MAX_NEWEST // max(partitions, 1))
         unread = {part for part in parts if begins[part] < ends[part]}
         consumer.assign(list(unread))
         for part in unread:
@@ -304,7 +304,7 @@ def read_newest(connection: KafkaConnection, topic: str, partitions: int) -> lis
             for of_part in polled.values():
                 records += of_part
             unread = {part for part in unread if polled and consumer.position(part) < ends[part]}
-    return records[:_MAX_NEWEST]
+    return records[:MAX_NEWEST]
 
 
 def same_partition_count(counts: Mapping[str, int]) -> int:

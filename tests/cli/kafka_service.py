@@ -68,7 +68,7 @@ def write_settings(
 
 def _merge(tree: dict[str, Any], change: Mapping[str, Any]) -> None:
     for key, value in change.items():
-        if isinstance(value, dict) and key in tree:
+        if isinstance(value, dict) and isinstance(tree.get(key), dict):
             _merge(tree[key], value)
         else:
             tree[key] = value

@@ -1,17 +1,20 @@
 """Check how the newest messages of topics with a format or a mapping are understood, field by field."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
 from monitor.app.parts import make_connection, make_formats, make_policy, make_rules, make_topics
+from monitor.app.settings import Settings
 from monitor.app.settings.model import MappingSettings
+from monitor.clock import Clock
 from monitor.events.arrow_events import KEYS
 from monitor.events.codec import Decoder
 from monitor.events.features import read_features
 from monitor.events.fields import Rejected
+from monitor.events.formats import load_formats
 from monitor.events.formats.base import Format, Messages, Rules
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
@@ -33,23 +36,44 @@ def check_messages(around: Surroundings) -> Iterator[Finding]:
         return
     connection = make_connection(settings.source.kafka)
     counts = partition_counts(connection, list(formats))
-    kinds = make_topics(settings).kinds
-    mappings = {topic.name: topic.mapping for topic in settings.source.topics.read.values()}
-    rules = make_rules(settings, around.clock)
-    for topic, form in formats.items():
+    for topic in formats:
         records = read_newest(connection, topic, counts[topic])
-        if not records:
+        if records:
+            yield from describe_messages(settings, topic, records, formats, around.clock)
+        else:
             yield ok("messages", f"{topic}: no messages yet")
-            continue
-        batch = RecordBatch(topic, 0, records, 0)
-        decoded = Decoder(rules, formats).decode(batch, Strata(make_policy(settings.models)), kinds[topic])
-        yield _summary(topic, len(records), len(decoded.columns), [letter.reason for letter in decoded.dead_letters])
-        if decoded.dead_letters:
-            first = decoded.dead_letters[0]
-            yield warn("messages", f"{topic}: offset {first.offset}: {first.detail}")
-        events = list(_events(form, records, rules, kinds[topic]))
-        for key in KEYS:
-            yield from _field(topic, key, _source(mappings[topic], key), [_value(event, key) for event in events])
+
+
+def describe_messages(
+    settings: Settings, topic: str, records: Sequence[Record], formats: Mapping[str, Format], clock: Clock
+) -> Iterator[Finding]:
+    """Decode messages of a topic as the service would, and report how many events they are and where each key is found.
+
+    Parameters
+    ----------
+    settings
+        They say how the topic is read.
+    topic
+        Its name.
+    records
+        The messages.
+    formats
+        Topic -> format, of those that are not JSON.
+    clock
+        The wall clock, for messages without a timestamp.
+    """
+    form, kind = formats.get(topic, load_formats()[0]), make_topics(settings).kinds[topic]
+    mapping = next(read.mapping for read in settings.source.topics.read.values() if read.name == topic)
+    rules = make_rules(settings, clock)
+    batch = RecordBatch(topic, 0, records, 0)
+    decoded = Decoder(rules, formats).decode(batch, Strata(make_policy(settings.models)), kind)
+    yield _summary(topic, len(records), len(decoded.columns), [letter.reason for letter in decoded.dead_letters])
+    if decoded.dead_letters:
+        first = decoded.dead_letters[0]
+        yield warn("messages", f"{topic}: offset {first.offset}: {first.detail}")
+    events = list(_events(form, records, rules, kind))
+    for key in KEYS:
+        yield from _field(topic, key, _source(mapping, key), [_value(event, key) for event in events])
 
 
 def _summary(topic: str, messages: int, events: int, reasons: Sequence[str]) -> Finding:

@@ -93,6 +93,19 @@ def compile_schema(schema: Schema, *, framed: bool) -> Codec:
     return _ProtobufCodec(types, types[names.index(schema.message)])
 
 
+def message_type(schema: Schema, payload: bytes | None) -> Any:
+    """The descriptor of the messages' type: of the one that a payload names, or of ``schema.message``, or the first."""
+    from google.protobuf.descriptor_pool import DescriptorPool  # noqa: PLC0415
+
+    pool = DescriptorPool()
+    for file in _descriptors(schema):
+        pool.Add(file)
+    types = list(pool.FindFileByName(_FILE).message_types_by_name.values())
+    if payload is not None:
+        return _type_at(types, _read_steps(payload)[0])
+    return next(of_type for of_type in types if schema.message in {None, of_type.full_name})
+
+
 def _descriptors(schema: Schema) -> Sequence[Any]:
     """The descriptors of a schema and of all that it imports, those that another one imports before it.
 
