@@ -2,7 +2,7 @@
 
 import { modelPath, ROOT, send, withQuery } from "page/api.js";
 import { Power, State, Time } from "page/parts.js";
-import { Problem, show, useAnswer } from "page/ui.js";
+import { Field, Problem, show, useAnswer } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 import { sentence } from "page/words.js";
 
@@ -47,7 +47,7 @@ function Alerts() {
       <option value="">all</option>${values.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></label>`;
   return html`<${Problem} failure=${failure} stale />
     <div class="bar"><h1>Alerts</h1> ${choose("state", "State", STATES)} ${choose("kind", "Kind", Object.entries(KINDS))}
-      <label>Model <input type="search" list="models" placeholder="all" value=${view.model ?? ""} onChange=${(/** @type {any} */ event) => change({ model: event.target.value.trim() })} /></label>
+      <label>Model <${Field} type="search" list="models" placeholder="all" value=${view.model ?? ""} onChange=${(/** @type {string} */ text) => change({ model: text.trim() })} /></label>
       <datalist id="models">${[...new Set(alerts.map((alert) => alert.model))].map((model) => html`<option value=${model}></option>`)}</datalist></div>
     ${alerts.length === 0 && html`<p class="lead good">No alert${view.state || view.kind || view.model ? " fits" : ""}. <span class="soft">One comes when the evidence against a model reaches the line that the budget of false alarms draws.</span></p>`}
     ${

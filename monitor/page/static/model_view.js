@@ -1,6 +1,7 @@
 /* What the page of a model shows: the part of it that the URL names, and the controls that change it. */
 
 import { modelPath, ROOT } from "page/api.js";
+import { Field } from "page/ui.js";
 import { html, useEffect, useRef, useState } from "page/vendor/preact.js";
 
 export const MODEL = decodeURIComponent(location.pathname.slice(`${new URL(ROOT).pathname}models/`.length));
@@ -54,8 +55,8 @@ const localInput = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_0
 
 /** @param {{ label: string, value: number | null, onChange: (ms: number | null) => void }} props */
 function Moment({ label, value, onChange }) {
-  return html`<label>${label}${" "}<input type="datetime-local" value=${value === null ? "" : localInput(value)}
-    onChange=${(/** @type {any} */ event) => onChange(event.target.value ? new Date(event.target.value).getTime() : null)} /></label>`;
+  return html`<label>${label}${" "}<${Field} type="datetime-local" value=${value === null ? "" : localInput(value)}
+    onChange=${(/** @type {string} */ at) => onChange(at ? new Date(at).getTime() : null)} /></label>`;
 }
 
 /** @param {{ label: string, value: string, groups: Record<string, string[]>, names?: Record<string, string>, onChange: (value: string) => void }} props */

@@ -78,6 +78,18 @@ export function useAnswer(path, seconds = 10, list) {
   return { data, failure, again: () => setRound(round + 1) };
 }
 
+/**
+ * A field whose text counts once it is entered; the page that is drawn again leaves what is being typed.
+ * @param {{ value: string, onChange: (value: string) => void, [attribute: string]: unknown }} props
+ */
+export function Field({ value, onChange, ...attributes }) {
+  const place = useRef(/** @type {any} */ (null));
+  useEffect(() => {
+    if (document.activeElement !== place.current) place.current.value = value;
+  }, [value]);
+  return html`<input ref=${place} ...${attributes} onChange=${(/** @type {any} */ event) => onChange(event.target.value)} />`;
+}
+
 /** @param {{ failure: Failure | null, stale?: boolean }} props */
 export function Problem({ failure, stale = false }) {
   if (!failure) return null;

@@ -4,7 +4,7 @@ import { modelPath, ROOT, withQuery } from "page/api.js";
 import { Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { Table } from "page/table.js";
-import { Problem, show, useAnswer } from "page/ui.js";
+import { Field, Problem, show, useAnswer } from "page/ui.js";
 import { html, useEffect, useState } from "page/vendor/preact.js";
 import { certain, count, interval, number, percent, sentence } from "page/words.js";
 
@@ -106,7 +106,7 @@ function Report() {
       <${Choice} label="Version" value=${report.version} options=${versions.map((/** @type {any} */ each) => each.version)} onChange=${(/** @type {string} */ version) => change({ version })} />
       <${Choice} label="Window" value=${report.window} options=${of?.windows ?? [report.window]} onChange=${(/** @type {string} */ chosen) => change({ window: chosen })} />
       <${Choice} label="Segment" value=${report.segment} options=${of?.segments ?? [report.segment]} onChange=${(/** @type {string} */ segment) => change({ segment })} />
-      <label>As of (UTC)${" "}<input type="datetime-local" value=${(view.as_of ?? "").slice(0, 16)} onChange=${(/** @type {any} */ event) => change({ as_of: event.target.value && `${event.target.value}:00Z` })} /></label>
+      <label>As of (UTC)${" "}<${Field} type="datetime-local" value=${(view.as_of ?? "").slice(0, 16)} onChange=${(/** @type {string} */ at) => change({ as_of: at && `${at}:00Z` })} /></label>
       ${view.as_of && html`<button type="button" onClick=${() => change({ as_of: "" })}>Now</button>`}
     </div>
     ${report.evidence && html`<p class=${`lead ${TONES[report.evidence.state]}`}><bdi>${sentence(report.evidence.words)} ${report.evidence.sentence}</bdi></p>`}

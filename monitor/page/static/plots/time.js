@@ -171,7 +171,8 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
           height,
           series,
           bands,
-          cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false } },
+          // Where the page has just been scrolled, uPlot takes a click for a drag, and would stop it.
+          cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false, click: () => undefined } },
           scales: {
             x: { min: now.current.range[0] / 1000, max: now.current.range[1] / 1000 },
             y: { range: (/** @type {any} */ _, /** @type {number} */ from, /** @type {number} */ to) => padded(from, to, least, most) },
@@ -211,7 +212,6 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
         dragged = false;
       });
       plot.current.over.addEventListener("click", (/** @type {PointerEvent} */ event) => {
-        // By its own place: uPlot's cursor is not there yet if the page has just been scrolled.
         if (!dragged && times.length) now.current.onPick?.(times[plot.current.posToIdx(leftOf(plot.current, event))]);
       });
     };
