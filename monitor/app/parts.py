@@ -25,11 +25,12 @@ from monitor.events.formats.base import Format, Rules
 from monitor.events.formats.json_schema import make_mapped_json
 from monitor.events.mapping import FieldMapping
 from monitor.events.model import DeadLetter, Kind, ModelPolicy
-from monitor.events.schemas import Framed, Schema, Unframed
+from monitor.events.schemas import Framed, Registry, Schema, Unframed
 from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
+from monitor.sources.background_registry import BackgroundRegistry
 from monitor.sources.base import LogStart, Message, Source, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
@@ -78,8 +79,15 @@ def make_json_topics(settings: Settings) -> Topics:
     return Topics(kinds)
 
 
-def make_formats(settings: Settings, clock: Clock) -> Mapping[str, Format]:
+def make_formats(settings: Settings, clock: Clock, *, in_background: bool = False) -> Mapping[str, Format]:
     """Topic -> format of its messages, of those that are not JSON. The registry is not asked yet.
+
+    Parameters
+    ----------
+    settings, clock
+        What they are made by.
+    in_background
+        Whether the registry is asked in a thread of its own, so that only the partitions wait that need a schema.
 
     Raises
     ------
@@ -88,12 +96,14 @@ def make_formats(settings: Settings, clock: Clock) -> Mapping[str, Format]:
     """
     topics = [topic for topic in settings.source.topics.read.values() if not topic.is_ours]
     asks = any(topic.has_schemas and topic.schema_file is None for topic in topics)
-    registry = make_registry(settings.source.registry, clock) if asks else None
+    registry: Registry | None = make_registry(settings.source.registry, clock) if asks else None
+    if in_background and registry is not None:
+        registry = BackgroundRegistry(registry)
     mappings = {topic.name: None if topic.mapping is None else make_mapping(topic.mapping) for topic in topics}
     return {topic.name: make_format(topic, mappings[topic.name], registry) for topic in topics}
 
 
-def make_format(topic: ReadTopic, mapping: FieldMapping | None, registry: SchemaRegistry | None) -> Format:
+def make_format(topic: ReadTopic, mapping: FieldMapping | None, registry: Registry | None) -> Format:
     """The format of a topic that is not JSON, or has a mapping; ``registry`` for schemas that no file holds.
 
     Raises
@@ -405,7 +415,7 @@ def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -
     return Pipeline(
         log.source,
         store,
-        make_decoder(settings, clock, formats=make_formats(settings, clock)),
+        make_decoder(settings, clock, formats=make_formats(settings, clock, in_background=True)),
         partitions=make_partition_settings(settings),
         settings=PipelineSettings(
             kinds=make_topics(settings).kinds,

@@ -250,7 +250,8 @@ def _fit_y(one: Observation, *, has_p: bool) -> tuple[float, str] | None:
     if words & _BY_MODEL or one.source.startswith("$"):
         return None
     named = bool(words & _Y) or (bool(path & _Y) and bool(words & _VALUE))
-    score = _NAMED * named + 1.0 * bool(words & _Y_PERHAPS)
+    # Beside a probability, a decision or a status is more often what was made of it.
+    score = _NAMED * named + (not has_p and bool(words & _Y_PERHAPS))
     texts = {_as_text(value).lower() for value in one.distinct}
     if one.all_are(bool) or (one.all_are(*NUMBERS) and all(value in {0, 1} for value in one.values)):
         return (score, "0 or 1" if not one.all_are(bool) else "true or false") if score or not has_p else None

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from monitor.errors import InputError
 from monitor.events.fields import wrong_name
-from monitor.events.model import Kind
 from monitor.logging.destination import Destination, Event
 from monitor.logging.entries import Block, Entry, encode_entry
 from monitor.logging.ids import new_id, new_ids
@@ -26,9 +25,6 @@ _ROWS: Final = 1_000
 
 Time = int | str | datetime
 """Milliseconds since the epoch, RFC 3339, or a datetime (UTC where it names no zone)."""
-
-_PREDICTION: Final = Kind.PREDICTION
-_OUTCOME: Final = Kind.OUTCOME
 
 
 class PredictionLogger:
@@ -124,7 +120,7 @@ class PredictionLogger:
                 # A copy: the caller may use the array for the next prediction.
                 numbers = np.array(features, np.float64).ravel()
                 size += numbers.nbytes
-            entry = (_PREDICTION, identifier, _milliseconds(ts), p, segments, numbers)
+            entry = (False, identifier, _milliseconds(ts), p, segments, numbers)
             self._outbox.add(entry, size)
         except Exception as error:  # noqa: BLE001 - a scorer must not fail
             self._outbox.drop(
@@ -145,7 +141,7 @@ class PredictionLogger:
             When it became known; now if left out.
         """
         try:
-            self._outbox.add((_OUTCOME, _text(id), _milliseconds(ts), _plain(y), None, None), _EVENT_BYTES)
+            self._outbox.add((True, _text(id), _milliseconds(ts), _plain(y), None, None), _EVENT_BYTES)
         except Exception as error:  # noqa: BLE001 - a scorer must not fail
             self._outbox.drop("invalid", f"id {short(id)}, y {short(y)}: {error}")
 

@@ -73,13 +73,15 @@ SECOND = FIRST | {
 }
 
 
-def settings(folder: Path, broker: KafkaBroker, topic: Any, **registry: Any) -> Settings:
+def settings(
+    folder: Path, broker: KafkaBroker, topic: Any, *, labelled: str | None = None, **registry: Any
+) -> Settings:
     return Settings.model_validate(
         {
             "source": {
                 "kind": "kafka",
                 "kafka": {"bootstrap_servers": broker.bootstrap, "group_id": str(uuid.uuid4())},
-                "topics": {"events": topic},
+                "topics": {"events": topic, "labelled": labelled},
                 "registry": {"cache": str(folder / "schemas"), **registry},
             },
             "store": {"url": f"sqlite:///{folder / f'{uuid.uuid4()}.db'}"},
@@ -211,6 +213,39 @@ def not_ready(service: Service) -> dict[str, Any]:
         assert error.code == 503
         problem: dict[str, Any] = json.load(error)
     return problem
+
+
+def test_a_registry_that_does_not_answer_holds_up_only_the_partitions_that_need_it(
+    tmp_path: Path, kafka_broker: KafkaBroker, schema_registry: SchemaRegistryServer, patient: None
+) -> None:
+    """Another topic, and partitions whose schema is known, are read while a request hangs."""
+    avro, plain = (kafka_broker.create_topic(f"{name}-{uuid.uuid4()}", partitions=2) for name in ("avro", "json"))
+    now_ms = SystemClock().now_ms()
+    values = [
+        json.dumps({"type": "prediction", "model": "m", "id": f"{at}", "ts": now_ms, "p": 0.5, "version": "1"}).encode()
+        for at in range(200)
+    ]
+    labelled = [value.replace(b'"prediction"', b'"labelled"')[:-1] + b', "y": 1}' for value in values]
+    written = serialised(schema_registry, avro, values)
+    known = written[0][1][:5]
+    demands = Demands()
+    with proxy(schema_registry.url, demands) as url:
+        topic = {"name": avro, "format": "avro"}
+        chosen = settings(tmp_path, kafka_broker, topic, labelled=plain, url=url, timeout="10m")
+        with running(chosen) as service:
+            eventually(lambda: service.status.ready, shown=lambda: service.status)
+            send(kafka_broker, avro, [pair for pair in written if pair[1][:5] == known])
+            eventually(lambda: service.status.records_read == 100, shown=lambda: service.status)
+            demands.answers.clear()
+            send(kafka_broker, avro, [pair for pair in written if pair[1][:5] != known][:1])
+            eventually(lambda: service.status.phase is Phase.SCHEMA_UNAVAILABLE, shown=lambda: service.status)
+            assert "has not answered yet about the schema of id" in service.status.detail
+            send(kafka_broker, plain, [(None, value) for value in labelled])
+            eventually(lambda: service.status.records_read == 300, shown=lambda: service.status)
+            assert len(demands.requests) == 2
+            demands.answers.set()
+            eventually(lambda: service.status.records_read == 301, shown=lambda: service.status)
+            assert not service.status.dead_letters
 
 
 def test_events_are_not_written_as_json_into_a_topic_of_avro(

@@ -1,6 +1,8 @@
 """What a call of a scorer costs, beside what scorers do without a client: a producer's send, a line of a log."""
 
+import gc
 import logging
+import os
 import time
 import uuid
 from collections.abc import Callable
@@ -14,6 +16,7 @@ from kafka import KafkaProducer
 from monitor.events.encode import encode_prediction
 from monitor.logging import File, Kafka, PredictionLogger
 from tests.patience import PATIENCE_SECONDS
+from tests.real.child import free_ports
 from tests.real.kafka import KafkaBroker
 
 pytestmark = pytest.mark.benchmark
@@ -97,3 +100,60 @@ def test_a_call_beside_a_producer_and_a_log(kafka_broker: KafkaBroker, tmp_path:
         assert logger.stats().dropped == {}
     confluent.flush(PATIENCE_SECONDS)
     python.close()
+
+
+def test_the_waits_of_a_scorer_while_the_broker_is_away() -> None:
+    """100,000 calls a second in bursts of a millisecond, for LOGGING_OUTAGE_SECONDS; beside them as many of nothing.
+
+    What the garbage collector took is measured by its own callbacks: it runs in the thread that allocates. A call that
+    took long without using the processor waited for one, or for the interpreter's lock.
+    """
+    seconds = float(os.environ.get("LOGGING_OUTAGE_SECONDS", "10"))
+    (port,) = free_ports(1)
+    predictions = PredictionLogger("churn", "7", to=Kafka(f"127.0.0.1:{port}", "away"), exit_seconds=0.1)
+    collections: list[float] = []
+    began_collecting = 0.0
+
+    def note(phase: str, _: object) -> None:
+        nonlocal began_collecting
+        if phase == "start":
+            began_collecting = clock()
+        else:
+            collections.append((clock() - began_collecting) * 1e6)
+
+    clock = time.perf_counter
+    waits: list[float] = []
+    used: list[float] = []
+    noise: list[float] = []
+    gc.callbacks.append(note)
+    end = clock() + seconds
+    while (began := clock()) < end:
+        for _ in range(100):
+            processor = time.thread_time()
+            before = clock()
+            predictions.log(0.83)
+            between = clock()
+            used.append((time.thread_time() - processor) * 1e6)
+            after = clock()
+            nothing()
+            noise.append((clock() - after) * 1e6)
+            waits.append((between - before) * 1e6)
+        time.sleep(max(0.0, began + 0.001 - clock()))
+    gc.callbacks.remove(note)
+    stats = predictions.stats()
+    predictions.close()
+    shares = (0.5, 0.99, 0.999, 0.9999, 1.0)
+    print(f"\n{seconds:g} s without a broker, {len(waits):,} calls; {stats}")
+    print(f"{'microseconds':24}" + "".join(f"{share:>11.2%}" for share in shares) + f"{'over 1 ms':>11}")
+    for name, times in (
+        ("log(p)", waits),
+        ("its processor time", used),
+        ("nothing", noise),
+        ("garbage collections", collections),
+    ):
+        ordered = np.sort(times)
+        row = "".join(f"{ordered[int(share * (len(ordered) - 1))]:11.1f}" for share in shares)
+        print(f"{name:24}{row}{int((ordered > 1000).sum()):11}")
+    assert stats.logged == len(waits)
+    assert stats.delivered == 0
+    assert set(stats.dropped) <= {"buffer_full"}

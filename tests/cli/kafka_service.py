@@ -131,6 +131,8 @@ class Served:
                 "serve", cwd=folder, output=output, **({"TMPDIR": str(temporary)} | environ)
             )
         self._url = ""
+        self.key = ""
+        """API key of requests; none if empty."""
         self.last_counted: dict[tuple[str, str], int] = {}
 
     def __enter__(self) -> Self:
@@ -160,7 +162,8 @@ class Served:
         """Status and body; 0 while nothing listens."""
         if not self.url:
             return 0, b""
-        request = urllib.request.Request(f"{self.url}{path}", body, {"content-type": media})
+        headers = {"content-type": media} | ({"authorization": f"Bearer {self.key}"} if self.key else {})
+        request = urllib.request.Request(f"{self.url}{path}", body, headers)
         try:
             with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read()

@@ -129,6 +129,8 @@ def test_words_that_nobody_knows_are_listed_with_their_counts() -> None:
 
 def test_predictions_that_carry_their_outcome() -> None:
     assert proposed({"id": 1, "score": 0.3, "churned": False}).kind is Kind.LABELLED
+    assert proposed({"id": 1, "score": 0.3, "decision": "approve"}).kind is Kind.PREDICTION
+    assert proposed({"id": 1, "decision": "yes"}).kind is Kind.OUTCOME
 
 
 def test_rows_have_ids_and_features_of_their_own() -> None:

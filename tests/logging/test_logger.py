@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import gc
 import json
 import logging
 import os
@@ -430,3 +431,19 @@ def test_a_copy_of_what_holds_a_logger_shares_it_and_another_process_makes_its_o
         assert other.stats().logged == 1
     assert predictions.stats().logged == 0
     eventually(lambda: lines(file)[0]["version"] == "7")
+
+
+def test_events_that_wait_cost_the_garbage_collector_nothing(held: Held) -> None:
+    """It stops the scorer for as long as it visits objects; events of plain values are not among them."""
+    with PredictionLogger("churn", to=held) as predictions:
+        predictions.log(0.5)
+        assert held.entered.wait(PATIENCE_SECONDS)
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(5_000):
+            predictions.outcome(predictions.log(0.5, segments={"region": "eu"}), 1)
+        gc.collect()  # visits maps of plain values for the last time,
+        gc.collect()  # and then what holds them
+        assert len(gc.get_objects()) - before < 1_000
+        assert predictions.stats().pending == 10_001
+        held.released.set()

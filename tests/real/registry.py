@@ -129,6 +129,11 @@ class Demands:
     """Status and body to answer with, instead of the registry's own."""
     requests: list[str] = field(default_factory=list)
     """Paths that were requested."""
+    answers: threading.Event = field(default_factory=threading.Event)
+    """Requests wait for it."""
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     @property
     def authorization(self) -> str | None:
@@ -148,6 +153,7 @@ def proxy(target: str, demands: Demands, tls: ssl.SSLContext | None = None) -> I
         def do_GET(self) -> None:
             demands.requests.append(self.path)
             time.sleep(demands.delay_seconds)
+            demands.answers.wait(PATIENCE_SECONDS)
             wanted = demands.authorization
             if wanted is not None and self.headers.get("authorization") != wanted:
                 self._answer(401, b'{"error_code": 40101, "message": "Unauthorized"}')

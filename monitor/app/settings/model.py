@@ -278,7 +278,7 @@ class RegistrySettings(Section):
     ssl_password: SecretStr | None = None
     """Password of the key file."""
     timeout: Span = timedelta(seconds=5)
-    """How long to wait for an answer. Nothing is read meanwhile."""
+    """How long to wait for an answer. Partitions that need the schema wait, and others are read meanwhile."""
     cache: FilePath | None = "monitor-data/schemas"
     """Folder that keeps the schemas that were read, for starts while the registry is away. Null keeps none."""
 
