@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -25,11 +25,20 @@ _MAX_SCHEMAS: Final = 10_000
 _MAX_SHOWN: Final = 300
 
 
+class Columns(NamedTuple):
+    """Payloads that were decoded together."""
+
+    rows: Sequence[int]
+    """Which of the payloads they are, ascending."""
+    values: Mapping[str, Any]
+    """Field -> Arrow array of as many rows."""
+
+
 class Codec(Protocol):
     """Decodes payloads of one schema."""
 
-    def columns(self, payloads: Sequence[bytes]) -> Mapping[str, Any] | None:
-        """Arrow columns of all payloads; None if this schema, or one of the payloads, cannot be decoded so."""
+    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:
+        """The fields of these names, by columns. Payloads that are in none are to be decoded one by one."""
         ...
 
     def document(self, payload: bytes) -> Document:
@@ -55,8 +64,9 @@ class DocumentCodec:
     def __init__(self, decode: Callable[[bytes], Document]) -> None:
         self._decode = decode
 
-    def columns(self, payloads: Sequence[bytes]) -> None:
-        """Documents only."""
+    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:  # noqa: ARG002
+        """None: documents only."""
+        return ()
 
     def document(self, payload: bytes) -> Document:
         """One message, decoded."""
@@ -249,14 +259,19 @@ class SchemaFormat:
 
 
 def _decode_group(codec: Codec, payloads: Sequence[bytes]) -> list[Event | None]:
-    columns = codec.columns(payloads)
-    if columns is not None:
-        return read_events(columns, len(payloads))
-    documents: dict[int, Document] = {}
-    for at, payload in enumerate(payloads):
-        with suppress(ValueError):
-            documents[at] = codec.document(payload)
     events: list[Event | None] = [None] * len(payloads)
+    left = set(range(len(payloads)))
+    for columns in codec.columns(payloads, KEYS):
+        read = read_events(columns.values, len(columns.rows))
+        if len(read) == len(payloads):
+            return read
+        left.difference_update(columns.rows)
+        for at, event in zip(columns.rows, read, strict=True):
+            events[at] = event
+    documents: dict[int, Document] = {}
+    for at in left:
+        with suppress(ValueError):
+            documents[at] = codec.document(payloads[at])
     for at, event in zip(documents, _events_of(list(documents.values())), strict=True):
         events[at] = event
     return events
