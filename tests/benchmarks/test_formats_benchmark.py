@@ -14,11 +14,15 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_prediction
 from monitor.events.formats import avro, protobuf
 from monitor.events.formats.base import Messages
+from monitor.events.formats.json_schema import make_mapped_json
+from monitor.events.mapping import FieldMapping
 from monitor.events.model import Kind, RecordBatch
-from monitor.events.schemas import Framed, Schema, SchemaId
+from monitor.events.schema_format import SchemaFormat
+from monitor.events.schemas import Framed, Schema, SchemaId, Unframed
 from monitor.events.strata import Strata
 from tests.benchmarks.test_codec_benchmark import BATCH, EVENTS, POLICY, best_seconds
 from tests.events.messages import NOW_MS, Message
+from tests.events.test_mapped_columns import OneByOne
 
 PROTO = """
 syntax = "proto3";
@@ -138,3 +142,101 @@ def test_decoding_beside_fastavro_the_protobuf_runtime_and_json(capsys: pytest.C
     # Generous: other work may share the machine.
     assert per_second["Avro to columns"] > 1.5 * per_second["fastavro alone"]
     assert per_second["Protobuf to columns"] > 1.5 * per_second["protobuf alone"]
+
+
+SCORED = {
+    "type": "record",
+    "name": "Scored",
+    "fields": [
+        {
+            "name": "request",
+            "type": {
+                "type": "record",
+                "name": "Request",
+                "fields": [
+                    {"name": "id", "type": "string"},
+                    {
+                        "name": "customer",
+                        "type": {
+                            "type": "record",
+                            "name": "Customer",
+                            "fields": [{"name": "region", "type": ["null", "string"]}],
+                        },
+                    },
+                ],
+            },
+        },
+        {"name": "scores", "type": {"type": "array", "items": "double"}},
+        {"name": "created_at", "type": "double"},
+        {
+            "name": "inputs",
+            "type": {
+                "type": "record",
+                "name": "Inputs",
+                "fields": [{"name": "amount", "type": "double"}, {"name": "age", "type": "int"}],
+            },
+        },
+    ],
+}
+MAPPING = FieldMapping(
+    keys={"model": "=churn", "version": "$header.model-version", "id": "request.id", "ts": "created_at"},
+    p=["scores[1]"],
+    features=["inputs.amount", "inputs.age"],
+    segments={"region": "request.customer.region"},
+    ts_unit="seconds",
+)
+WITHOUT_DETAILS = FieldMapping(
+    keys={"model": "=churn", "id": "request.id", "ts": "created_at"},
+    p=["scores[1]"],
+    segments={"region": "request.customer.region"},
+    ts_unit="seconds",
+)
+
+
+@pytest.mark.benchmark
+def test_decoding_mapped_messages_beside_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first example of docs/mapping.md, and the same without features and a header."""
+    rng = np.random.default_rng(5)
+    parsed = fastavro.parse_schema(SCORED)
+    avro_values, json_values = [], []
+    for at, score in enumerate(rng.random(EVENTS)):
+        message = {
+            "request": {"id": rng.bytes(16).hex(), "customer": {"region": ("eu", "us", "ap")[at % 3]}},
+            "scores": [1 - score, score],
+            "created_at": (NOW_MS - at) / 1000,
+            "inputs": {"amount": 12.5 + at, "age": at % 80},
+        }
+        written = io.BytesIO()
+        fastavro.schemaless_writer(written, parsed, message)
+        avro_values.append(written.getvalue())
+        json_values.append(json.dumps(message).encode())
+    schema = Schema("AVRO", json.dumps(SCORED))
+    one_by_one = SchemaFormat("Avro", Unframed(schema), lambda of: OneByOne(avro.compile_schema(of)), MAPPING)
+    decoder = Decoder(
+        formats={
+            "avro": avro.make_format(Unframed(schema), MAPPING),
+            "simpler": avro.make_format(Unframed(schema), WITHOUT_DETAILS),
+            "one by one": one_by_one.format,
+            "json": make_mapped_json(MAPPING),
+        }
+    )
+
+    def work_of(topic: str, values: Sequence[bytes]) -> list[RecordBatch]:
+        headers = [] if topic == "simpler" else [("model-version", b"7")]
+        messages = [Message(value, headers, offset=at, timestamp=NOW_MS) for at, value in enumerate(values)]
+        return [RecordBatch(topic, 0, messages[at : at + BATCH], at + BATCH) for at in range(0, EVENTS, BATCH)]
+
+    def decode_all(work: Sequence[RecordBatch]) -> list[np.ndarray]:
+        strata = Strata(lambda _: POLICY)
+        return [decoder.decode(batch, strata, Kind.PREDICTION).columns.id_hash for batch in work]
+
+    work = {topic: work_of(topic, json_values if topic == "json" else avro_values) for topic in decoder._formats}
+    for batches_of_topic in work.values():
+        for ours, theirs in zip(decode_all(batches_of_topic), decode_all(work["one by one"]), strict=True):
+            assert ours.tobytes() == theirs.tobytes()
+    per_second = {topic: EVENTS / best_seconds(lambda topic=topic: decode_all(work[topic])) for topic in work}  # type: ignore[misc]
+    with capsys.disabled():
+        print(f"\ndecoding {EVENTS:,} mapped predictions to columns, {BATCH:,} a batch")
+        for topic, number in per_second.items():
+            print(f"  {topic:12s} {number:12,.0f} /s   {number / per_second['one by one']:5.2f} x one by one")
+    assert per_second["avro"] > 1.5 * per_second["one by one"]
