@@ -114,7 +114,9 @@ class _AvroCodec:
     def _read_batches(self, payloads: Sequence[bytes], begin: int) -> Iterable[tuple[range, Any]]:
         """Decode all, or else each half: one payload that is cut off fails all that are decoded with it."""
         try:
-            yield range(begin, begin + len(payloads)), self._read_columns(payloads, self._text)
+            batch = self._read_columns(payloads, self._text)
+            batch.validate(full=True)  # it does not check that texts are UTF-8
+            yield range(begin, begin + len(payloads)), batch
         except ValueError:
             half = len(payloads) // 2
             if half >= _MIN_BATCH:
