@@ -289,6 +289,16 @@ def test_types_of_other_schemas_are_used() -> None:
         ('"string"', "it must be a record"),
         ('{"type": "record", "name": "A", "fields": [{"name": "a", "type": "Missing"}]}', "it uses Missing"),
         ('{"type": "nonsense"}', "nonsense"),
+        (json.dumps(record(other={"type": "array", "items": "null"})), "items of an array take no bytes"),
+        (
+            json.dumps(
+                record(
+                    first={"type": "record", "name": "Empty", "fields": [{"name": "n", "type": "null"}]},
+                    other=["null", {"type": "map", "values": {"type": "array", "items": "Empty"}}],
+                )
+            ),
+            "items of an array take no bytes",
+        ),
     ],
 )
 def test_a_schema_that_is_none(text: str, says: str) -> None:

@@ -70,6 +70,8 @@ def compile_schema(schema: Schema) -> Codec:
             parse_schema(_plain_ids(json.loads(reference.text)), named_schemas=names)
         definitions = dict(names)
         parsed = parse_schema(_plain_ids(json.loads(schema.text)), named_schemas=names)
+        for node in (parsed, *names.values()):
+            _check_arrays(node, names)
     except UnknownType as error:
         raise ValueError(f"it uses {error.name}, which it does not define") from None
     except (SchemaParseException, LookupError, RecursionError, TypeError, AttributeError) as error:
@@ -130,6 +132,28 @@ class _AvroCodec:
             # fastavro's message ends with the address of the object that it reads from.
             raise ValueError(str(error).partition(" from <")[0] or type(error).__name__) from None
         return document  # type: ignore[no-any-return] # the schema is a record
+
+
+def _check_arrays(node: Any, names: Mapping[str, Any]) -> None:
+    """Raise ValueError if items of an array take no bytes: then a few bytes may claim to hold any number of them."""
+    if isinstance(node, list):
+        for item in node:
+            _check_arrays(item, names)
+    elif isinstance(node, dict):
+        if node.get("type") == "array" and _has_no_bytes(node["items"], names):
+            raise ValueError("the items of an array take no bytes")
+        for key in _INNER:
+            _check_arrays(node.get(key), names)
+
+
+def _has_no_bytes(node: Any, names: Mapping[str, Any]) -> bool:
+    if isinstance(node, str):
+        return node == "null" or (node in names and _has_no_bytes(names[node], names))
+    if not isinstance(node, dict):
+        return False  # a union has the number of its branch
+    if "fields" in node:
+        return all(_has_no_bytes(field["type"], names) for field in node["fields"])
+    return node.get("size") == 0 or _has_no_bytes(node["type"], names)
 
 
 def _plain_ids(node: Any) -> Any:
