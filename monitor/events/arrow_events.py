@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monitor.events.fields import MAX_CLASSES, MAX_ID_CHARACTERS, TYPES
@@ -20,8 +21,6 @@ from monitor.events.wire import ABSENT, Event
 KEYS: Final = ("model", "id", "ts", "type", "p", "y", "version", "segments", "features")
 """The keys of an event, in the order of :class:`Event`."""
 
-_ID_LENGTHS: Final = range(1, MAX_ID_CHARACTERS + 1)
-_NAMES: Final = {str, int, type(None)}
 _INNER_TYPES: Final = {str: pa.string(), int: pa.int64(), bool: pa.bool_()}
 _UNITS_PER_MS: Final = {"ms": 1, "us": 1_000, "ns": 1_000_000}
 _WORDS: Final = {*TYPES, None}
@@ -54,8 +53,11 @@ def read_events(columns: Mapping[str, Any], count: int) -> list[Event | None]:
         )
     except _Unfit:
         return [None] * count
-    if {*map(type, fields[0])} != {str}:
-        good &= [isinstance(name, str) for name in fields[0]]
+    model = columns.get("model")
+    if model is None or not pa.types.is_string(model.type):
+        good[:] = False
+    elif model.null_count:
+        good &= model.is_valid().to_numpy(zero_copy_only=False)
     events: list[Event | None] = list(map(Event, *fields))
     for row in np.flatnonzero(~good).tolist():
         events[row] = None
@@ -79,24 +81,28 @@ def _column(values: list[Any]) -> Any:
     return pa.array(values)
 
 
-def _values(column: Any, count: int) -> list[Any]:
-    return [None] * count if column is None else column.to_pylist()
-
-
 def _names(column: Any, count: int) -> list[Any]:
-    """Texts or integers; what they say is checked where they are interned."""
-    values = _values(column, count)
-    if not _NAMES.issuperset(map(type, values)):
+    """Texts or integers, equal ones as one object; what they say is checked where they are interned."""
+    if column is None:
+        return [None] * count
+    names, codes = _codes(column)
+    if pa.types.is_boolean(column.type):
         raise _Unfit
-    return values
+    return np.array([*names, None], object)[codes].tolist()  # type: ignore[no-any-return] # -1 is the last
 
 
 def _ids(column: Any, good: NDArray[np.bool_]) -> list[Any]:
-    values = _names(column, good.size)
-    if {*map(type, values)} == {str} and all(map(_ID_LENGTHS.__contains__, {*map(len, values)})):
-        return values
-    good &= [isinstance(value, int) or (value is not None and len(value) in _ID_LENGTHS) for value in values]
-    return values
+    if column is None or pa.types.is_null(column.type):
+        good[:] = False
+        return [None] * good.size
+    if pa.types.is_string(column.type):
+        length = pc.utf8_length(column).fill_null(0).to_numpy()
+        good &= (length >= 1) & (length <= MAX_ID_CHARACTERS)
+    elif not pa.types.is_integer(column.type):
+        raise _Unfit
+    elif column.null_count:
+        good &= column.is_valid().to_numpy(zero_copy_only=False)
+    return column.to_pylist()  # type: ignore[no-any-return]
 
 
 def _times(column: Any, count: int) -> list[Any]:
@@ -164,15 +170,15 @@ def _labels(column: Any, count: int) -> list[Any]:
     return column.to_pylist()  # type: ignore[no-any-return]
 
 
-def _segments(column: Any, count: int) -> Sequence[msgspec.Raw]:
-    """JSON of each row's segments. Each combination of keys and values is written once."""
+def _segments(column: Any, count: int) -> Sequence[msgspec.Raw | bytes]:
+    """JSON of each row's segments. Each combination of keys and values is one object, which keeps its hash."""
     if column is None or pa.types.is_null(column.type):
         return [ABSENT] * count
     if pa.types.is_map(column.type):
         keys, key_codes = _codes(column.keys)
         values, value_codes = _codes(column.items)
         pairs = np.column_stack((key_codes, value_codes))
-        ends = column.offsets.to_pylist()
+        ends = column.offsets.to_numpy()
     elif pa.types.is_struct(column.type):
         children = [_codes(child) for child in column.flatten()]
         keys, values = [field.name for field in column.type], []
@@ -181,24 +187,26 @@ def _segments(column: Any, count: int) -> Sequence[msgspec.Raw]:
             stacked.append(np.column_stack((np.full(count, at), np.where(codes < 0, -1, codes + len(values)))))
             values += child
         pairs = np.stack(stacked, axis=1).reshape(-1, 2) if stacked else np.zeros((0, 2), np.int64)
-        ends = list(range(0, (count + 1) * len(children), len(children))) if children else [0] * (count + 1)
+        ends = np.arange(count + 1) * len(children)
     else:
         raise _Unfit
-    pairs = np.ascontiguousarray(pairs, np.int64)
-    packed, size = pairs.tobytes(), pairs.itemsize * 2
-    spellings = [packed[size * begin : size * end] for begin, end in pairwise(ends)]
-    written = {b"": ABSENT}
-    for spelling in set(spellings):
+    # Each row's pairs as bytes, so that Arrow finds the distinct ones.
+    size = 2 * pairs.itemsize
+    offsets, packed = (size * ends).astype(np.int32), np.ascontiguousarray(pairs, np.int64)
+    spellings = pa.BinaryArray.from_buffers(pa.binary(), count, [None, pa.py_buffer(offsets), pa.py_buffer(packed)])
+    encoded = spellings.dictionary_encode()
+    written = np.empty(len(encoded.dictionary), object)
+    for at, spelling in enumerate(encoded.dictionary.to_pylist()):
         places = np.frombuffer(spelling, np.int64).reshape(-1, 2).tolist()
         segments = {keys[key]: values[value] for key, value in places if value >= 0}
-        written[spelling] = msgspec.Raw(msgspec.json.encode(segments)) if segments else ABSENT
-    return [written[spelling] for spelling in spellings]
+        written[at] = msgspec.json.encode(segments) if segments else ABSENT
+    return written[encoded.indices.to_numpy()].tolist()  # type: ignore[no-any-return]
 
 
 def _codes(column: Any) -> tuple[list[Any], NDArray[np.int64]]:
     """The distinct values of a column, and the place of each row's among them; -1 for null."""
     kind = column.type
-    if not (pa.types.is_string(kind) or pa.types.is_signed_integer(kind) or pa.types.is_boolean(kind)):
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         if pa.types.is_null(kind):
             return [], np.full(len(column), -1, np.int64)
         raise _Unfit
@@ -217,6 +225,8 @@ def _features(column: Any, count: int) -> Sequence[msgspec.Raw]:
     elif pa.types.is_list(kind) and (
         pa.types.is_floating(kind.value_type) or pa.types.is_signed_integer(kind.value_type)
     ):
+        if not len(column.values):
+            return [ABSENT] * count
         if column.values.null_count:
             raise _Unfit
         with np.errstate(over="ignore"):  # what is infinite as float32 is refused where features are read

@@ -30,7 +30,7 @@ Document = Mapping[str, Any]
 
 Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
-_UNITS: Final[dict[Unit, tuple[int, int]]] = {
+UNITS: Final[dict[Unit, tuple[int, int]]] = {
     "seconds": (1000, 1),
     "milliseconds": (1, 1),
     "microseconds": (1, 1_000),
@@ -48,6 +48,8 @@ class Source(NamedTuple):
     """The value in a message, None where it has none; of a source with ``[]`` the list of the rows' items."""
     steps_in_row: Sequence[str | int] | None = None
     """The path from an item of that list to the row's value; None for a source without ``[]``."""
+    steps: Sequence[str | int] | None = None
+    """The path from the message to the value; None for a source that is none, or has ``[]``."""
 
 
 def compile_source(text: str) -> Source:
@@ -65,10 +67,7 @@ def compile_source(text: str) -> Source:
     if text == "$timestamp":
         return Source(lambda _, record: record.timestamp if record.timestamp >= 0 else None)
     if text.startswith(_HEADER) and text != _HEADER:
-        name = text.removeprefix(_HEADER)
-        return Source(
-            lambda _, record: next((_text(value) for key, value in record.headers or () if key == name), None)
-        )
+        return _header_source(text.removeprefix(_HEADER))
     steps: list[str | int] = []
     at = 0
     while match := _STEP.match(text, at):
@@ -81,9 +80,19 @@ def compile_source(text: str) -> Source:
             f"$timestamp, $header.NAME, or =text; got {text!r}"
         )
     if "" not in steps:
-        return Source(lambda document, _: _follow(document, steps))
+        return Source(lambda document, _: _follow(document, steps), steps=steps)
     batch = steps.index("")
     return Source(lambda document, _: _items(document, steps[:batch]), steps[batch + 1 :])
+
+
+def _header_source(name: str) -> Source:
+    def read(_: Document, record: Record) -> str | None:
+        for key, value in record.headers:  # a generator would take three times as long
+            if key == name:
+                return _text(value)
+        return None
+
+    return Source(read)
 
 
 def _items(document: Document, steps: Sequence[str | int]) -> list[Any] | None:
@@ -182,10 +191,21 @@ class FieldMapping:
     @property
     def is_batch(self) -> bool:
         """Whether a message holds several events."""
-        return any(source.steps_in_row is not None for source in self._compiled.values())
+        return any(source.steps_in_row is not None for source in self.sources.values())
 
     @property
-    def _compiled(self) -> Mapping[str, Source]:
+    def is_single(self) -> bool:
+        """Whether each message is one event."""
+        return not self.is_batch and not self.where
+
+    @property
+    def names(self) -> Collection[str]:
+        """The fields of messages that are read."""
+        return {*KEYS, *(str(source.steps[0]) for source in self.sources.values() if source.steps)}
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """Text of a source -> source."""
         return self._sources  # type: ignore[attr-defined, no-any-return] # set above: the class is frozen
 
     def read_events(self, document: Document, record: Record) -> list[Document]:
@@ -201,8 +221,8 @@ class FieldMapping:
         conditions: list[tuple[Source, str]] = self._conditions  # type: ignore[attr-defined]
         if any(_as_text(source.read(document, record)) != text for source, text in conditions):
             return []
-        values = {text: source.read(document, record) for text, source in self._compiled.items()}
-        in_row = {text: steps for text, source in self._compiled.items() if (steps := source.steps_in_row) is not None}
+        values = {text: source.read(document, record) for text, source in self.sources.items()}
+        in_row = {text: steps for text, source in self.sources.items() if (steps := source.steps_in_row) is not None}
         if not in_row:
             return [self._event(document, values)]
         lengths = {text: len(values[text]) for text in in_row if values[text] is not None}
@@ -234,21 +254,22 @@ class FieldMapping:
             event["segments"] = {name: value for name, value in by_name.items() if value is not None}
         event["ts"] = self._time(event.get("ts"), self.keys.get("ts"))
         if self.positive or self.negative:
-            event["y"] = self._outcome(event.get("y"))
+            event["y"] = self.read_outcome(event.get("y"))
         return {key: value for key, value in event.items() if value is not None}
 
     def _time(self, value: Any, source: str | None) -> Any:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or source == "$timestamp" or self.ts_unit == "milliseconds":
             return value
-        times, divisor = _UNITS[self.ts_unit]
+        times, divisor = UNITS[self.ts_unit]
         ticks = value * times
         if isinstance(ticks, int):
             return ticks // divisor
         # Rounded: 1700000000.123 seconds is a little less than that. What no calendar has is refused later.
         return round(ticks / divisor) if math.isfinite(ticks) else value
 
-    def _outcome(self, value: Any) -> Any:
+    def read_outcome(self, value: Any) -> Any:
+        """What a value of ``y`` means: 1, 0, or itself where it is neither."""
         if value is None or isinstance(value, datetime):
             return value
         text = _as_text(value)

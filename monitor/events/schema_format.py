@@ -2,20 +2,22 @@
 
 import base64
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import compress
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from monitor.errors import SchemaUnavailable, SettingsError
 from monitor.events.arrow_events import KEYS, columns_of, read_events
-from monitor.events.cloudevents import Mode, mode_of
+from monitor.events.cloudevents import Headers, Mode, mode_of
 from monitor.events.examine import examine_json, value_within
 from monitor.events.fields import Rejected, shown
 from monitor.events.formats.base import Format, Messages, Rules
+from monitor.events.mapped_columns import map_columns
 from monitor.events.mapping import Document, FieldMapping
 from monitor.events.model import Kind, Reason, Record
 from monitor.events.schemas import Framed, Payloads, Schema, Unframed
@@ -25,11 +27,20 @@ _MAX_SCHEMAS: Final = 10_000
 _MAX_SHOWN: Final = 300
 
 
+class Columns(NamedTuple):
+    """Payloads that were decoded together."""
+
+    rows: Sequence[int]
+    """Which of the payloads they are, ascending."""
+    values: Mapping[str, Any]
+    """Field -> Arrow array of as many rows."""
+
+
 class Codec(Protocol):
     """Decodes payloads of one schema."""
 
-    def columns(self, payloads: Sequence[bytes]) -> Mapping[str, Any] | None:
-        """Arrow columns of all payloads; None if this schema, or one of the payloads, cannot be decoded so."""
+    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:
+        """The fields of these names, by columns. Payloads that are in none are to be decoded one by one."""
         ...
 
     def document(self, payload: bytes) -> Document:
@@ -55,8 +66,9 @@ class DocumentCodec:
     def __init__(self, decode: Callable[[bytes], Document]) -> None:
         self._decode = decode
 
-    def columns(self, payloads: Sequence[bytes]) -> None:
-        """Documents only."""
+    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:  # noqa: ARG002
+        """None: documents only."""
+        return ()
 
     def document(self, payload: bytes) -> Document:
         """One message, decoded."""
@@ -111,6 +123,7 @@ class SchemaFormat:
         self._schemas = schemas
         self._compile = compile_schema
         self._mapping = mapping
+        self._names = KEYS if mapping is None else mapping.names
         self._codecs: dict[bytes, Codec | str] = {}
         """Codec of each schema, or why it has none: compiling it again for each message would take too long."""
         if isinstance(schemas, Unframed):
@@ -122,7 +135,8 @@ class SchemaFormat:
     @property
     def format(self) -> Format:
         """What the decoder needs."""
-        return Format(self.decode, self.examine, read_rows=None if self._mapping is None else self.read_rows)
+        is_single = self._mapping is None or self._mapping.is_single
+        return Format(self.decode, self.examine, read_rows=None if is_single else self.read_rows)
 
     def decode(self, messages: Messages) -> list[Event | None]:
         """The event of each message; None where it has to be examined.
@@ -134,9 +148,9 @@ class SchemaFormat:
         """
         events: list[Event | None] = [None] * len(messages.values)
         for codec, payloads in self._group(messages):
-            for row, event in zip(payloads.rows, _decode_group(codec, payloads.values), strict=True):
+            for row, event in zip(payloads.rows, self._decode_group(codec, payloads, messages), strict=True):
                 events[row] = event
-        if messages.have_headers:
+        if messages.have_headers and self._mapping is None:
             for row, record in enumerate(messages.records):
                 if mode_of(record.headers) is Mode.BINARY:
                     events[row] = None  # a CloudEvent: its headers may complete the event
@@ -155,9 +169,11 @@ class SchemaFormat:
         value = value_within(record, rules.max_bytes)
         if not value:
             raise Rejected(Reason.EMPTY, "the message is empty")
+        if self._mapping is None:
+            return examine_json(self._encode(self._document(record, value)), record, rules, default_kind)
         if not isinstance(record, MappedRow):
-            document = self._document(record, value)
-            return examine_json(self._encode(document), record, rules, default_kind)
+            (document,) = self._mapping.read_events(self._document(record, value), record)
+            record = MappedRow(*_fields(record), None, document)
         try:
             if isinstance(record.document, Rejected):
                 raise record.document
@@ -191,7 +207,7 @@ class SchemaFormat:
                 is_batch = self._mapping is not None and self._mapping.is_batch
             except Rejected as rejected:
                 events, is_batch = [rejected], False
-            of_message = (record.offset, record.timestamp, record.key, record.value, record.headers)
+            of_message = _fields(record)
             numbers = range(len(events)) if is_batch else [None] * len(events)
             rows += [MappedRow(*of_message, *pair) for pair in zip(numbers, events, strict=True)]
         mapped = {at: row.document for at, row in enumerate(rows) if not isinstance(row.document, Rejected)}
@@ -199,6 +215,40 @@ class SchemaFormat:
         for at, event in zip(mapped, _events_of(list(mapped.values())), strict=True):
             events_of_rows[at] = event
         return rows, events_of_rows
+
+    def _decode_group(self, codec: Codec, payloads: Payloads, messages: Messages) -> list[Event | None]:
+        """The events of messages of one schema, each of one event: by columns, and the rest one by one."""
+        mapping, values = self._mapping, payloads.values
+        records = messages.records
+        if len(values) < len(records):
+            records = [records[row] for row in payloads.rows]
+        events: list[Event | None] = [None] * len(values)
+        left: Collection[int] = range(len(values))
+        for columns in codec.columns(values, self._names):
+            rows, named = columns
+            if mapping is not None:
+                of_rows = records if len(rows) == len(records) else [records[at] for at in rows]
+                mapped = map_columns(mapping, named, of_rows)
+                if mapped is None:
+                    continue
+                good, named = mapped
+                rows = rows if good.all() else [*compress(rows, good)]
+            read = read_events(named, len(rows)) if rows else []
+            if len(read) == len(values):
+                return read
+            left = set(left).difference(rows)
+            for at, event in zip(rows, read, strict=True):
+                events[at] = event
+        documents: dict[int, Document] = {}
+        for at in left:
+            with suppress(ValueError):
+                document = codec.document(values[at])
+                if mapping is not None:
+                    (document,) = mapping.read_events(document, records[at])
+                documents[at] = document
+        for at, event in zip(documents, _events_of(list(documents.values())), strict=True):
+            events[at] = event
+        return events
 
     def _group(self, messages: Messages) -> list[tuple[Codec, Payloads]]:
         """The messages by their schema, those left out that have no valid one."""
@@ -248,18 +298,8 @@ class SchemaFormat:
         return codec
 
 
-def _decode_group(codec: Codec, payloads: Sequence[bytes]) -> list[Event | None]:
-    columns = codec.columns(payloads)
-    if columns is not None:
-        return read_events(columns, len(payloads))
-    documents: dict[int, Document] = {}
-    for at, payload in enumerate(payloads):
-        with suppress(ValueError):
-            documents[at] = codec.document(payload)
-    events: list[Event | None] = [None] * len(payloads)
-    for at, event in zip(documents, _events_of(list(documents.values())), strict=True):
-        events[at] = event
-    return events
+def _fields(record: Record) -> tuple[int, int, bytes | None, bytes | None, Headers]:
+    return record.offset, record.timestamp, record.key, record.value, record.headers
 
 
 def _events_of(documents: Sequence[Document]) -> list[Event | None]:

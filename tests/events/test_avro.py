@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from monitor.clock import ManualClock
 from monitor.errors import SchemaUnavailable
+from monitor.events.arrow_events import KEYS
 from monitor.events.codec import Decoded, Decoder
 from monitor.events.formats.avro import compile_schema, make_format
 from monitor.events.formats.base import Rules
@@ -148,10 +149,9 @@ def test_schemas_that_are_not_columnar_give_the_same(events: list[dict[str, Any]
 
 def test_the_columnar_way_is_taken_where_it_can_be() -> None:
     payload = encode(record(), EVENT)
-    columns = compile_schema(Schema("AVRO", json.dumps(record()))).columns([payload, payload])
-    assert columns is not None
-    assert columns["p"].to_pylist() == [0.83, 0.83]
-    assert compile_schema(Schema("AVRO", json.dumps(record(extra="bytes")))).columns([payload]) is None
+    (columns,) = compile_schema(Schema("AVRO", json.dumps(record()))).columns([payload, payload], KEYS)
+    assert columns.values["p"].to_pylist() == [0.83, 0.83]
+    assert not [*compile_schema(Schema("AVRO", json.dumps(record(extra="bytes")))).columns([payload], KEYS)]
     format_ = make_format(Framed(Schemas(record())))
     from monitor.events.formats.base import Messages  # noqa: PLC0415
 
@@ -277,9 +277,8 @@ def test_types_of_other_schemas_are_used() -> None:
     file = io.BytesIO()
     written = EVENT | {"segments": {"region": "us"}, "other": None}
     fastavro.schemaless_writer(file, fastavro.parse_schema(event, named_schemas=named), written)
-    columns = codec.columns([file.getvalue()])
-    assert columns is not None
-    assert columns["segments"].to_pylist() == [{"region": "us"}]
+    (columns,) = codec.columns([file.getvalue()], KEYS)
+    assert columns.values["segments"].to_pylist() == [{"region": "us"}]
     assert codec.document(file.getvalue())["segments"] == {"region": "us"}
 
 
@@ -290,6 +289,16 @@ def test_types_of_other_schemas_are_used() -> None:
         ('"string"', "it must be a record"),
         ('{"type": "record", "name": "A", "fields": [{"name": "a", "type": "Missing"}]}', "it uses Missing"),
         ('{"type": "nonsense"}', "nonsense"),
+        (json.dumps(record(other={"type": "array", "items": "null"})), "items of an array take no bytes"),
+        (
+            json.dumps(
+                record(
+                    first={"type": "record", "name": "Empty", "fields": [{"name": "n", "type": "null"}]},
+                    other=["null", {"type": "map", "values": {"type": "array", "items": "Empty"}}],
+                )
+            ),
+            "items of an array take no bytes",
+        ),
     ],
 )
 def test_a_schema_that_is_none(text: str, says: str) -> None:

@@ -9,7 +9,8 @@ Source: Apache Avro 1.12 specification, "Binary Encoding" and "Logical Types".
 import io
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow as pa
 from monitor.errors import SettingsError
 from monitor.events.formats.base import Format
 from monitor.events.mapping import Document, FieldMapping
-from monitor.events.schema_format import Codec, SchemaFormat
+from monitor.events.schema_format import Codec, Columns, SchemaFormat
 from monitor.events.schemas import Framed, Schema, Unframed
 
 NAME: Final = "avro"
@@ -25,6 +26,8 @@ NAME: Final = "avro"
 _BROKEN: Final = (ArithmeticError, EOFError, LookupError, RecursionError, TypeError, ValueError, struct.error)
 """What fastavro raises for bytes that were not written with the schema."""
 
+_MIN_BATCH: Final = 16
+"""Fewer are decoded one by one."""
 _COLUMNAR_LOGICAL: Final = {"date", "timestamp-millis", "timestamp-micros"}
 _TICKS_PER_MS: Final = {"timestamp-millis": 1, "timestamp-micros": 1_000, "timestamp-nanos": 1_000_000}
 _OURS: Final = "event-"
@@ -67,6 +70,8 @@ def compile_schema(schema: Schema) -> Codec:
             parse_schema(_plain_ids(json.loads(reference.text)), named_schemas=names)
         definitions = dict(names)
         parsed = parse_schema(_plain_ids(json.loads(schema.text)), named_schemas=names)
+        for node in (parsed, *names.values()):
+            _check_arrays(node, names)
     except UnknownType as error:
         raise ValueError(f"it uses {error.name}, which it does not define") from None
     except (SchemaParseException, LookupError, RecursionError, TypeError, AttributeError) as error:
@@ -94,18 +99,31 @@ class _AvroCodec:
         self._read, self._read_columns = schemaless_reader, deserialize_array
         self._columnar = _is_columnar(schema)
 
-    def columns(self, payloads: Sequence[bytes]) -> Mapping[str, Any] | None:
-        if not self._columnar:
-            return None
+    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:
+        batches = [*self._read_batches(payloads, 0)] if self._columnar else []
+        if not batches:
+            return
+        columns = {
+            name: pa.concat_arrays([batch.column(name) for _, batch in batches])
+            for name in batches[0][1].schema.names
+            if name in names
+        }
+        for name, column in columns.items():
+            if pa.types.is_timestamp(column.type):  # it leaves out that they are in UTC
+                columns[name] = column.cast(pa.timestamp(column.type.unit, "UTC"))
+        yield Columns([*chain.from_iterable(rows for rows, _ in batches)], columns)
+
+    def _read_batches(self, payloads: Sequence[bytes], begin: int) -> Iterable[tuple[range, Any]]:
+        """Decode all, or else each half: one payload that is cut off fails all that are decoded with it."""
         try:
             batch = self._read_columns(payloads, self._text)
+            batch.validate(full=True)  # it does not check that texts are UTF-8
+            yield range(begin, begin + len(payloads)), batch
         except ValueError:
-            return None
-        return {
-            # It leaves out that these timestamps are in UTC.
-            name: column.cast(pa.timestamp(column.type.unit, "UTC")) if pa.types.is_timestamp(column.type) else column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        }
+            half = len(payloads) // 2
+            if half >= _MIN_BATCH:
+                yield from self._read_batches(payloads[:half], begin)
+                yield from self._read_batches(payloads[half:], begin + half)
 
     def document(self, payload: bytes) -> Document:
         try:
@@ -114,6 +132,28 @@ class _AvroCodec:
             # fastavro's message ends with the address of the object that it reads from.
             raise ValueError(str(error).partition(" from <")[0] or type(error).__name__) from None
         return document  # type: ignore[no-any-return] # the schema is a record
+
+
+def _check_arrays(node: Any, names: Mapping[str, Any]) -> None:
+    """Raise ValueError if items of an array take no bytes: then a few bytes may claim to hold any number of them."""
+    if isinstance(node, list):
+        for item in node:
+            _check_arrays(item, names)
+    elif isinstance(node, dict):
+        if node.get("type") == "array" and _has_no_bytes(node["items"], names):
+            raise ValueError("the items of an array take no bytes")
+        for key in _INNER:
+            _check_arrays(node.get(key), names)
+
+
+def _has_no_bytes(node: Any, names: Mapping[str, Any]) -> bool:
+    if isinstance(node, str):
+        return node == "null" or (node in names and _has_no_bytes(names[node], names))
+    if not isinstance(node, dict):
+        return False  # a union has the number of its branch
+    if "fields" in node:
+        return all(_has_no_bytes(field["type"], names) for field in node["fields"])
+    return node.get("size") == 0 or _has_no_bytes(node["type"], names)
 
 
 def _plain_ids(node: Any) -> Any:

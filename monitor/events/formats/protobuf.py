@@ -14,14 +14,18 @@ import importlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
 
 from monitor.errors import SettingsError
 from monitor.events.formats.base import Format
 from monitor.events.mapping import Document, FieldMapping
-from monitor.events.schema_format import Codec, SchemaFormat
+from monitor.events.protobuf_columns import TIMESTAMP, WRAPPERS, MessageType
+from monitor.events.schema_format import Codec, Columns, SchemaFormat
 from monitor.events.schemas import Framed, Schema, Unframed
 
 NAME: Final = "protobuf"
@@ -29,12 +33,9 @@ NAME: Final = "protobuf"
 _COMPILE_SECONDS: Final = 60
 _FILE: Final = "monitored.proto"
 _MAX_STEPS: Final = 32
+_MAX_TYPES: Final = 16
+"""Types in a batch that are decoded by columns; of a topic there are few."""
 _MAX_VARINT_BYTES: Final = 5
-_TIMESTAMP: Final = "google.protobuf.Timestamp"
-_WRAPPERS: Final = frozenset(
-    f"google.protobuf.{name}Value"
-    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
-)
 
 
 def make_format(schemas: Framed | Unframed, mapping: FieldMapping | None = None) -> Format:
@@ -187,19 +188,42 @@ class _ProtobufCodec:
         self._only = None if only is None else _Reader(only)
         self._readers: dict[tuple[int, ...], _Reader] = {}
 
-    def columns(self, payloads: Sequence[bytes]) -> Mapping[str, Any] | None:  # noqa: ARG002 - documents only
-        """Documents only."""
-        return None
+    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:
+        """The messages, by columns for each type."""
+        left: Sequence[int] = range(len(payloads))
+        for _ in range(_MAX_TYPES):
+            if not left:
+                return
+            try:
+                reader, start = self._reader(payloads[left[0]])
+            except ValueError:
+                left = left[1:]
+                continue
+            steps = payloads[left[0]][:start]
+            rows, left = left, []
+            if start and {payloads[row][:start] for row in rows} != {steps}:
+                left = [row for row in rows if not payloads[row].startswith(steps)]
+                rows = [row for row in rows if payloads[row].startswith(steps)]
+            if reader.message_type is not None:
+                of_type = payloads if len(rows) == len(payloads) else [payloads[row] for row in rows]
+                good, columns = reader.message_type.decode(of_type, start, names)
+                if good.any():
+                    yield Columns(rows if good.all() else np.array(rows)[good].tolist(), columns)
 
     def document(self, payload: bytes) -> Document:
         """One message, decoded."""
+        reader, start = self._reader(payload)
+        return reader.read(payload[start:])
+
+    def _reader(self, payload: bytes) -> tuple["_Reader", int]:
+        """What reads a message, and where it begins."""
         if self._only is not None:
-            return self._only.read(payload)
+            return self._only, 0
         steps, start = _read_steps(payload)
         reader = self._readers.get(steps)
         if reader is None:
             reader = self._readers[steps] = _Reader(_type_at(self._types, steps))
-        return reader.read(payload[start:])
+        return reader, start
 
 
 def _read_steps(payload: bytes) -> tuple[tuple[int, ...], int]:
@@ -249,6 +273,9 @@ class _Reader:
         self._parse = GetMessageClass(descriptor).FromString
         self._broken = DecodeError
         self._fields = _fields_of(descriptor)
+        self.message_type = None
+        with suppress(ValueError):
+            self.message_type = MessageType(descriptor)
 
     def read(self, payload: bytes) -> Document:
         """One message, decoded."""
@@ -298,8 +325,8 @@ def _read_one(value: Any, field: Any) -> Any:
     if field.message_type is None:
         return value
     name = field.message_type.full_name
-    if name == _TIMESTAMP:
+    if name == TIMESTAMP:
         return 1000 * value.seconds + value.nanos // 1_000_000
-    if name in _WRAPPERS:
+    if name in WRAPPERS:
         return value.value
     return _read_message(value, _fields_of(field.message_type))
