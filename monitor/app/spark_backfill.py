@@ -1,6 +1,8 @@
 """Past predictions of tables that Spark reads."""
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
@@ -11,6 +13,9 @@ from monitor.app.settings import Settings
 from monitor.errors import InputError, NotEnoughData
 from monitor.spark.panes import TIME, pane_tables, with_times
 from monitor.spark.tables import REASON, REJECTED
+
+_OF_FORMAT: Final = re.compile(r"\w+\.`[^`]+`")
+"""A folder and its format, as Spark's SQL names it."""
 
 
 def read_by_spark(
@@ -24,12 +29,13 @@ def read_by_spark(
     positive: str | None,
     skip_bad_rows: bool,
 ) -> PastPredictions:
-    """Sum the rows of Parquet files on the cluster; the driver gets the sums by series, pane and cell.
+    """Sum the rows of a table on the cluster; the driver gets the sums by series, pane and cell.
 
     Parameters
     ----------
     path
-        What Spark reads as Parquet: a file, a folder or a pattern.
+        What Spark reads as Parquet: a file, a folder or a pattern. Or a table of another format as SQL names it:
+        ``delta.`s3a://lake/scores` ``.
     columns
         Names of the columns ``prediction``, ``outcome`` and ``time``.
     version, to_ms
@@ -45,7 +51,8 @@ def read_by_spark(
         No row is from before the end.
     """
     spark = SparkSession.builder.getOrCreate()
-    timed = with_times(spark.read.parquet(path), columns["time"])
+    rows_of = spark.table if _OF_FORMAT.fullmatch(path) else spark.read.parquet
+    timed = with_times(rows_of(path), columns["time"])
     newest_ms, rows, with_time = timed.agg(F.max(TIME), F.count("*"), F.count(TIME)).collect()[0]
     if newest_ms is None:
         raise NotEnoughData("there are no predictions with a time")

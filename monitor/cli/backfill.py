@@ -66,7 +66,9 @@ def backfill_command(
     spark: Annotated[
         bool,
         typer.Option(
-            "--spark", help="Read Parquet by Spark, for more rows than fit into memory; run it by spark-submit."
+            "--spark",
+            help="Read Parquet, or a table such as delta.`s3a://lake/scores`, by Spark, for more rows than fit into "
+            "memory; run it by spark-submit.",
         ),
     ] = False,
     config: ConfigOption = None,

@@ -10,8 +10,9 @@ from structlog.testing import capture_logs
 from monitor.alarms.finding import Finding
 from monitor.alarms.watcher import Watcher
 from monitor.events.codec import Decoder
-from monitor.events.model import Kind, ModelPolicy
-from monitor.store import evidence
+from monitor.events.model import ALL, Kind, ModelPolicy, SeriesKey
+from monitor.store import backfill, evidence
+from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.evidence import StoredEvidence
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
@@ -223,3 +224,39 @@ def test_versions_that_have_stopped_leave_the_budget_and_the_store(tmp_path: Pat
     assert evidence.remove_stopped(world.store.database, 10_000) == 2
     assert [one.version for one in evidence.read(world.store.database, MODELS)] == ["1", "1"]
     world.store.close()
+
+
+@pytest.mark.parametrize("kept_ms", [KEPT_MS, FEW_MS])
+def test_evidence_begins_again_with_a_backfill_unless_what_it_was_computed_from_is_gone(
+    tmp_path: Path, kept_ms: Mapping[int, int]
+) -> None:
+    world, epochs = World(tmp_path / "world", 3, kept_ms), dict.fromkeys(MODELS, 1)
+    followed = watcher(world)
+    for at in range(0, world.turns, 200):
+        world.turn(at, 200)
+        before = states(followed.update(epochs))
+        with world.store.database.writing() as connection:
+            evidence.save(connection, world.store.database, before.values())
+    start_ms, values = np.array([START_MS - 60_000]), np.array([[9, 1, 0, 0, 0, 0]])
+    cells = Cells(np.array([0]), start_ms, np.array([2_000]), values)
+    panes = Panes([SeriesKey("a", "0", ALL)], cells)
+    backfill.save(world.store.database, "past", [Closing("a", START_MS - 60_000, START_MS - 59_000, 1_000, panes)])
+    read_closings(world.store, world.panes)
+    with capture_logs() as logs:
+        after = states(followed.update(epochs))
+    (entry,) = [log for log in logs if log.get("model") == "a"]
+    assert {key: after[key] for key in after if key[0] == "b"} == {key: before[key] for key in before if key[0] == "b"}
+    # A replica that takes over, from what was stored before or since, comes to the same.
+    assert states(watcher(world).update(epochs)) == after
+    with world.store.database.writing() as connection:
+        evidence.save(connection, world.store.database, after.values())
+    assert states(watcher(world).update(epochs)) == after
+    if kept_ms is KEPT_MS:
+        assert entry["event"] == "evidence begins again with what was backfilled"
+        with world.store.database.writing() as connection:
+            connection.exec_driver_sql("DELETE FROM evidence")
+        assert states(watcher(world).update(epochs)) == after
+    else:
+        assert entry["event"] == "evidence does not begin with what was backfilled"
+        levels = [evidence.decode(one["a", "1"].state) | {"began": None} for one in (before, after)]
+        assert evidence.encode(levels[0]) == evidence.encode(levels[1])

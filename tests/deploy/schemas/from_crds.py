@@ -1,7 +1,7 @@
 """Makes the JSON schemas beside this file from the custom resource definitions of their projects; needs Go.
 
-``python -m tests.deploy.schemas.from_crds`` downloads the two Go modules that hold them, through Go's own proxy, and
-writes what the tests read; so the tests need neither Go nor a network. Both projects are under the Apache License 2.0
+``python -m tests.deploy.schemas.from_crds`` downloads the Go modules that hold them, through Go's own proxy, and
+writes what the tests read; so the tests need neither Go nor a network. The projects are under the Apache License 2.0
 (https://www.apache.org/licenses/LICENSE-2.0), as is this one. What is changed: descriptions and Kubernetes' own
 keywords are left out, and keys that a definition does not name are refused, where the API server would drop them.
 """
@@ -26,6 +26,9 @@ _SOURCES: Final = {
     "github.com/kedacore/keda/v2@v2.21.0": [
         "config/crd/bases/keda.sh_scaledobjects.yaml",
         "config/crd/bases/keda.sh_triggerauthentications.yaml",
+    ],
+    "github.com/kubeflow/spark-operator/v2@v2.3.0": [
+        "config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",
     ],
 }
 

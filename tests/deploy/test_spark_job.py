@@ -1,0 +1,55 @@
+"""The job for Spark's operator: what its definition, the command line and the list of jars say of it."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from monitor.cli.backfill import app
+from tests.deploy.chart import ROOT, problems
+
+SPARK = ROOT / "deploy" / "spark"
+NEWEST = "1.34"  # of Kubernetes; the definition of a custom resource does not depend on it
+COORDINATES = re.compile(r"\b[\w.]+:[\w.-]+_?[\d.]*:\d[\w.]*\b")
+
+
+@pytest.fixture
+def job() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((SPARK / "backfill.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def packages() -> list[str]:
+    lines = (SPARK / "packages.txt").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_the_operator_takes_it(job: dict[str, Any]) -> None:
+    assert problems(job, NEWEST) == []
+    job["spec"]["driver"]["memry"] = "1g"
+    job["spec"]["executor"]["instances"] = "four"
+    assert len(problems(job, NEWEST)) == 2
+
+
+def test_the_command_line_takes_its_arguments(job: dict[str, Any]) -> None:
+    assert Path(job["spec"]["mainApplicationFile"]).name == "monitor_command.py"
+    name, *arguments = job["spec"]["arguments"]
+    given = typer.main.get_command(app).make_context(name, arguments).params
+    assert (given["spark"], given["model"]) == (True, "churn")
+    (mount,) = job["spec"]["driver"]["volumeMounts"]
+    assert Path(given["config"]).parent == Path(mount["mountPath"])
+
+
+def test_jars_are_those_of_the_list(job: dict[str, Any]) -> None:
+    listed = packages()
+    assert set(job["spec"]["deps"]["packages"]) <= set(listed)
+    named = {jar for page in (ROOT / "docs").glob("*.md") for jar in COORDINATES.findall(page.read_text("utf-8"))}
+    assert {jar for jar in named if jar.startswith(("org.apache.", "io.delta"))} <= set(listed)
+    version = job["spec"]["sparkVersion"]
+    assert any(f"spark-sql-kafka-0-10_2.13:{version}" in jar for jar in listed)
+    tested = (ROOT / "tests" / "real" / "delta_jars.txt").read_text(encoding="utf-8")
+    group, artifact, number = next(jar for jar in listed if "delta-spark" in jar).split(":")
+    assert f"{group.replace('.', '/')}/{artifact}/{number}/" in tested
