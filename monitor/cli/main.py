@@ -38,6 +38,7 @@ COMMANDS: Final = {
     "keys": "Make, list and revoke the API keys of the service. They take effect without a restart.",
     "check": "Check the settings and all that they lead to: log, store, clocks, disks, access, port.",
     "backfill": "Write past predictions into the store, so that windows, history and evidence begin with them.",
+    "spark-stream": "Read the topics by Spark, and write closings into the store, until SIGTERM.",
     "backup": "Back up the store to one file, also beside a running service.",
     "restore": "Restore a backup into the configured store: all of it, or nothing. Stop the service first.",
     "config": "Print the settings in force, as YAML, with secrets hidden.",
