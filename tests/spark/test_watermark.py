@@ -3,8 +3,7 @@
 The same rows, in three batches: the partition 1 is read an hour behind the partition 0.
 """
 
-import shutil
-import time
+import os
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -31,11 +30,22 @@ SCHEMA = (
     "partition int, topic string, offset long, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
+FIELDS = pa.schema(
+    [
+        ("partition", pa.int32()),
+        ("topic", pa.string()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
 EACH = 20
 
 
-def write(path: Path, partition: int, first: int, from_ms: int) -> None:
-    """A file of predictions of one partition, one a minute."""
+def part(partition: int, first: int, from_ms: int) -> pa.Table:
+    """Predictions of one partition, one a minute."""
     times_ms = [from_ms + number * MINUTE_MS for number in range(EACH)]
     rows: list[dict[str, Any]] = [
         {
@@ -49,10 +59,13 @@ def write(path: Path, partition: int, first: int, from_ms: int) -> None:
         }
         for number, time_ms in enumerate(times_ms)
     ]
-    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-    fields = [("partition", pa.int32()), ("topic", pa.string()), ("offset", pa.int64())]
-    fields += [("timestamp", pa.timestamp("us", "UTC")), ("key", pa.binary()), ("value", pa.binary())]
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema([*fields, ("headers", headers)])), path)
+    return pa.Table.from_pylist(rows, FIELDS)
+
+
+def write_part(path: Path, rows: pa.Table, number: int) -> None:
+    """Write a file; Spark reads files in the order of their times."""
+    pq.write_table(rows, path)
+    os.utime(path, (number, number))
 
 
 def collected(frame: DataFrame, folder: Path) -> list[Any]:
@@ -74,11 +87,9 @@ def test_a_partition_that_is_behind_loses_rows_to_sparks_watermark_and_none_to_u
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
     source = tmp_path / "source"
     source.mkdir()
-    parts = [(0, 0, START_MS + HOUR_MS), (1, 0, START_MS), (1, EACH, START_MS + EACH * MINUTE_MS)]
-    for number, (partition, first, from_ms) in enumerate(parts):
-        write(tmp_path / "part.parquet", partition, first, from_ms)
-        shutil.move(tmp_path / "part.parquet", source / f"{number}.parquet")
-        time.sleep(0.01)  # files are read in the order of their times
+    parts = [part(0, 0, START_MS + HOUR_MS), part(1, 0, START_MS), part(1, EACH, START_MS + EACH * MINUTE_MS)]
+    for number, rows in enumerate(parts):
+        write_part(source / f"{number}.parquet", rows, number)
     messages = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(source))
 
     by_id = messages.withColumn("id", F.col("value").cast("string")).withWatermark("timestamp", "2 minutes")
