@@ -23,7 +23,7 @@ from monitor.app.parts import (
 )
 from monitor.app.settings import Settings
 from monitor.clock import SystemClock
-from monitor.errors import Conflict, SettingsError, StoreUnavailable
+from monitor.errors import Conflict, SettingsError, SourceMisconfigured, StoreUnavailable
 from monitor.events.codec import Decoder
 from monitor.events.times import format_time
 from monitor.outage_log import Outage, Retry
@@ -86,6 +86,7 @@ def start_stream(
     store = open_store()
     store.register(range(partitions))
     spark.conf.set("spark.sql.streaming.stateStore.providerClass", STATE_STORE)
+    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "true")
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     start = LogStart(when_new=settings.source.start, when_purged=settings.source.when_purged)
     others = read_others(spark, partial(_others_reader, connection, list(kinds), partitions, open_store))
@@ -155,6 +156,10 @@ class _BatchWriter:
         clocks, backfilled_ms = self._store.model_clocks(), self._store.backfilled_ms()
         read_to_ms = min(clock.read_to_ms for clock in self._store.partition_clocks().values())
         edges_ms, evidence_ms = edges(clocks, read_to_ms, self._policies.policy), self._store.evidence_ms()
+        if new := encoded.keys() - self._epochs.keys():
+            raise SourceMisconfigured(
+                f"the topics have new partitions ({', '.join(map(str, sorted(new)))}): start the job again"
+            )
         checkpoints: list[Checkpoint] = []
         for partition, data in encoded.items():
             checkpoint = decode_checkpoint(data, self._epochs[partition])
@@ -170,4 +175,6 @@ class _BatchWriter:
             checkpoints.append(replace(checkpoint, old=old))
         if self._send is not None:
             self._send([letter for checkpoint in checkpoints for letter in checkpoint.dead_letters])
-        self._store.save_batch(query, number, checkpoints)
+        is_new = self._store.save_batch(query, number, checkpoints)
+        closings = sum(len(checkpoint.closings) for checkpoint in checkpoints)
+        _log.info("batch saved" if is_new else "batch was saved before", batch=number, closings=closings)

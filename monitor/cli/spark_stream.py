@@ -1,6 +1,7 @@
 """`monitor spark-stream`: the topics into closings by Spark, in place of the service's own reading."""
 
 import importlib.util
+import logging
 import signal
 import threading
 from datetime import timedelta
@@ -48,6 +49,7 @@ def spark_stream_command(
     """
     settings = read_settings(config)
     configure_logs("info", "auto")
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it logs each call
     if importlib.util.find_spec("pyspark") is None:
         raise InputError("spark-stream needs pyspark: pip install 'calibration-monitor[spark]'")
     from pyspark.errors import StreamingQueryException  # noqa: PLC0415 - an extra
