@@ -1,7 +1,7 @@
 """Events a second of the streaming job, on two cores, beside those of `monitor serve` on the same log.
 
 The time is that from the first batch that is saved to the last one, so starting Spark is not in it. With
-``SPARK_STREAM_EVENTS`` another number of events than 200,000.
+``SPARK_STREAM_EVENTS`` another number of events than 400,000.
 """
 
 import os
@@ -21,9 +21,9 @@ from tests.spark.stream_job import StreamJob
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.kafka, pytest.mark.timeout(3600)]
 
-EVENTS = int(os.environ.get("SPARK_STREAM_EVENTS", "200_000"))
+EVENTS = int(os.environ.get("SPARK_STREAM_EVENTS", "400_000"))
 PARTITIONS = 4
-BATCHES = 8
+BATCHES = 4
 
 
 def test_rate(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
