@@ -38,6 +38,7 @@ from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
 from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
+from monitor.store import batches
 from monitor.store.address import expand_home
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
@@ -410,7 +411,20 @@ def open_store(settings: Settings, clock: Clock) -> SqlStore:
 
 
 def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -> Pipeline:
-    """The pipeline between a log and a store."""
+    """The pipeline between a log and a store.
+
+    Raises
+    ------
+    SettingsError
+        A schema file cannot be read, or the store is that of a streaming query.
+    StoreUnavailable
+        The database does not answer.
+    """
+    if (query := batches.query(store.database)) is not None:
+        raise SettingsError(
+            f"roles must be [evaluate, serve]: the store holds what the streaming query {query} has read, which the "
+            "service cannot go on reading; to read by the service again, use another store"
+        )
     pipeline, letters = settings.pipeline, settings.dead_letters
     return Pipeline(
         log.source,

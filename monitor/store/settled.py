@@ -127,6 +127,27 @@ def settled_edge(
     return SettledEdge(edge_ms, _hold(first, clocks.get(first), partitions.get(first), due_ms, now_ms))
 
 
+def edges(
+    clocks: Mapping[str, ModelClock], read_to_ms: int, policy: Callable[[str], ModelPolicy | None]
+) -> dict[str, int]:
+    """Model -> settled edge, where no partition that has not met the model is to be known.
+
+    Parameters
+    ----------
+    clocks
+        Model -> how far it is over all partitions.
+    read_to_ms
+        How far the partition is read that is furthest behind.
+    policy
+        As of :func:`running`.
+    """
+    return {
+        model: min(clock.closed_to_ms, read_to_ms - of_model.wait_ms(clock.awaits_outcomes))
+        for model, clock in clocks.items()
+        if (of_model := policy(model)) is not None
+    }
+
+
 def _hold(
     number: int,
     clock: ModelClock | None,

@@ -24,11 +24,12 @@ from monitor.store.base import (
     ModelState,
     PartitionState,
 )
-from monitor.store.closing import Closing, OldPanes, Panes
+from monitor.store.closing import Closing, Panes
 from monitor.stream import event_results
 from monitor.stream.closing import close
 from monitor.stream.join import Ends, Join, Joined, Silence
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, sort_into_buckets
+from monitor.stream.old_panes import OldPanesFinder
 from monitor.stream.sampling import Sampler, SampleSettings
 from monitor.stream.topic_progress import AtEnd
 from monitor.stream.vector_loops import NO_OUTCOME
@@ -37,8 +38,6 @@ _DEPARTED: Final = "departed"
 _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
 _TOMBSTONES: Final = (event_results.UNKNOWN, event_results.TOMBSTONE)
-_MAX_WIDENED: Final = 16
-"""A checkpoint widens the panes of at most so many models, so that it does not take long; the next one continues."""
 _EVICT_TO_SHARE: Final = 0.9
 """A full join is emptied down to this share, so that this is not done at every checkpoint."""
 
@@ -116,13 +115,17 @@ class Partition:
         self._tombstones = 0
         self.departed: Counter[str] = Counter()
         """Result -> predictions that have left the join."""
-        self._oldest_ms: dict[tuple[str, int], int] = {}
-        """(model, width of panes) -> no closing with panes of this width is older."""
+        self._old_panes = OldPanesFinder(settings.kept_ms, {} if state is None else state.oldest_ms)
         self._saved_strata = 0
         self._saved_models: Sequence[ModelState] = ()
         self.saved_offsets: dict[str, int] = {}
         if state is not None:
             self._restore(state)
+
+    @property
+    def strata(self) -> Strata:
+        """The names that its events have had."""
+        return self._strata
 
     @property
     def unsaved_rows(self) -> int:
@@ -134,7 +137,7 @@ class Partition:
         pane_ms = self._settings.pane_ms
         return (
             self.offsets != self.saved_offsets
-            or bool((self._settled_ms(silence) > self.join.closed_to_ms).any())
+            or bool((self.settled_ms(silence) > self.join.closed_to_ms).any())
             or self._newest_ms(silence) // pane_ms > self._read_to_ms // pane_ms
         )
 
@@ -156,12 +159,25 @@ class Partition:
     def _saved_counters(self) -> dict[str, Counter[str]]:
         return {_REASON: self.dead_letter_reasons, _DEPARTED: self.departed, _CANDIDATE: self.sampler.results}
 
-    def apply(self, batch: RecordBatch, decoder: Decoder, default_kind: Kind | None) -> int:
+    def apply(
+        self,
+        batch: RecordBatch,
+        decoder: Decoder,
+        default_kind: Kind | None,
+        load: Callable[[NDArray[np.uint64]], None] = lambda _: None,
+    ) -> int:
         """Decode and join a batch of records; returns how many of them are no valid events, or hold one that is not.
 
         Events are counted; a message is stored once, with the first of its reasons.
+
+        Parameters
+        ----------
+        load
+            Called with the hashes of the ids before they are joined, uint64, shape (n, 2), where the join holds a part
+            of the predictions only.
         """
         decoded = decoder.decode(batch, self._strata, default_kind)
+        load(decoded.columns.id_hash)
         joined = self.join.apply(decoded.columns)
         if joined.rows.size:
             self.sampler.add(joined, decoded.features)
@@ -227,6 +243,7 @@ class Partition:
         removed = set(dropped)
         strata = self._strata.strata
         models, saved = self.join.model_states(), self._saved_models
+        closed = {state.name: state.closed_to_ms for state in models}
         result = Checkpoint(
             partition=self.number,
             epoch=self.epoch,
@@ -237,7 +254,7 @@ class Partition:
             journal=[batch for batch in batches if batch.bucket not in removed],
             dropped=dropped,
             closings=closings,
-            old=self._old(edges_ms or {}, evidence_ms) if dropped else [],
+            old=self._old_panes.find(closed, edges_ms or {}, evidence_ms) if dropped else [],
             unsettled=self.unsettled(cells=self._settings.unsettled_cells) if summarise else None,
             candidates=self.sampler.unsaved(),
             closed_samples=sampled,
@@ -269,14 +286,14 @@ class Partition:
         settled_ms = max(settled_ms, self.backfilled_ms.get(model, -1))
         return max(settled_ms - settled_ms % self._settings.pane_ms, -1)
 
-    def _settled_ms(self, silence: Silence | None) -> NDArray[np.int64]:
+    def settled_ms(self, silence: Silence | None) -> NDArray[np.int64]:
         """The start of the first pane of each model that is not settled."""
         settled_ms = self.join.settled_before_ms(silence)
         return np.asarray(settled_ms - settled_ms % self._settings.pane_ms)
 
     def _close(self, silence: Silence | None) -> list[NDArray[np.void]]:
         """Remove from the join what is settled, and the oldest beyond the limit; returns their rows."""
-        settled_ms = self._settled_ms(silence)
+        settled_ms = self.settled_ms(silence)
         left = self.join.close(settled_ms) if (settled_ms > self.join.closed_to_ms).any() else []
         for rows in left:
             self._count_departed(rows, event_results.EXPIRED)
@@ -330,35 +347,10 @@ class Partition:
         watermarks = self.join.watermarks_ms().tolist()
         return dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
 
-    def _old(self, edges_ms: Mapping[str, int], evidence_ms: Mapping[str, int] | None) -> list[OldPanes]:
-        """The panes of some models that nothing needs any more at their width, those that are longest overdue.
-
-        They are due once they span as much time as is kept: so each closing is rewritten about once.
-        """
-        widths = sorted(self._settings.kept_ms)
-        overdue: list[tuple[float, OldPanes]] = []
-        for model, at_ms in zip(self._strata.models, self.join.closed_to_ms.tolist(), strict=True):
-            edge_ms = min(at_ms, edges_ms.get(model, at_ms))
-            for width_ms, wider_ms in zip(widths, [*widths[1:], None], strict=True):
-                kept_ms = self._settings.kept_ms[width_ms]
-                before_ms = edge_ms - kept_ms
-                if evidence_ms is not None and width_ms == widths[0]:
-                    longest_ms = max(self._settings.kept_ms.values())
-                    before_ms = min(before_ms, max(evidence_ms.get(model, -1), before_ms - longest_ms))
-                before_ms -= before_ms % (wider_ms or width_ms)
-                # Of a model whose first panes these are, nothing is older.
-                spans = (before_ms - self._oldest_ms.setdefault((model, width_ms), before_ms)) / kept_ms
-                if spans >= 1:
-                    overdue.append((spans, OldPanes(model, width_ms, before_ms, wider_ms)))
-        chosen = [panes for _, panes in sorted(overdue, key=lambda pair: pair[0], reverse=True)[:_MAX_WIDENED]]
-        self._oldest_ms.update({(panes.model, panes.width_ms): panes.before_ms for panes in chosen})
-        return chosen
-
     def _restore(self, state: PartitionState) -> None:
         self.offsets.update(state.offsets)
         self.saved_offsets = dict(self.offsets)
         self._read_to_ms = state.read_to_ms
-        self._oldest_ms.update(state.oldest_ms)
         self._strata.restore([model.name for model in state.models], state.strata)
         self._saved_strata, self._saved_models = len(state.strata), state.models
         self.join.restore_models(state.models)

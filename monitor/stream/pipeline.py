@@ -28,6 +28,7 @@ from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, ModelClock
+from monitor.store.settled import edges
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
 from monitor.stream.join import Silence
@@ -363,11 +364,7 @@ class Pipeline:
             self._last_summary = now
 
     def _checkpoint(self, number: int, *, summarise: bool = True) -> Checkpoint:
-        edges_ms = {
-            model: min(clock.closed_to_ms, self._read_to_ms - policy.wait_ms(clock.awaits_outcomes))
-            for model, clock in self._clocks.items()
-            if (policy := self._partition_settings.policy(model)) is not None
-        }
+        edges_ms = edges(self._clocks, self._read_to_ms, self._partition_settings.policy)
         return self._partitions[number].checkpoint(
             self._silence(number), edges_ms=edges_ms, evidence_ms=self._evidence_ms, summarise=summarise
         )

@@ -1,4 +1,4 @@
-"""Fetches Apache Kafka and Apicurio Registry from Maven Central, once a checkout, checked against pinned SHA-256."""
+"""Fetches Kafka, a schema registry and Spark's Kafka source from Maven Central, once, checked against SHA-256 pins."""
 
 import hashlib
 import os
@@ -18,7 +18,8 @@ REPOSITORY = os.environ.get("MAVEN_REPOSITORY_URL", "https://repo1.maven.org/mav
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _CACHE = Path(os.environ.get("KAFKA_JARS_DIRECTORY", _CHECKOUT / ".cache" / "kafka-jars"))
-_PINNED = Path(__file__).with_name("kafka_jars.txt")
+_KAFKA = Path(__file__).with_name("kafka_jars.txt")
+_SPARK = Path(__file__).with_name("spark_jars.txt")
 _REGISTRY = "io/apicurio/apicurio-registry-app/3.3.3/apicurio-registry-app-3.3.3-all.tar.gz"
 _REGISTRY_SHA256 = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
 _ATTEMPTS = 5
@@ -27,7 +28,16 @@ _TIMEOUT_SECONDS = 60
 
 def kafka_jars() -> list[Path]:
     """Paths of Kafka's jars, fetching those that are not here yet (44 MB)."""
-    pinned = dict(_read_pinned())
+    return _jars(_KAFKA)
+
+
+def spark_jars() -> list[Path]:
+    """Paths of the jars of Spark's Kafka source, fetching those that are not here yet (11 MB)."""
+    return _jars(_SPARK)
+
+
+def _jars(pins: Path) -> list[Path]:
+    pinned = dict(_read_pinned(pins))
     jars = [_CACHE / path.rsplit("/", 1)[-1] for path in pinned]
     if all(jar.exists() for jar in jars):
         return jars
@@ -54,8 +64,8 @@ def registry_folder() -> Path:
     return folder
 
 
-def _read_pinned() -> Iterator[tuple[str, str]]:
-    for line in _PINNED.read_text().splitlines():
+def _read_pinned(pins: Path) -> Iterator[tuple[str, str]]:
+    for line in pins.read_text().splitlines():
         if line and not line.startswith("#"):
             sha256, path = line.split()
             yield path, sha256

