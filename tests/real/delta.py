@@ -1,4 +1,4 @@
-"""Spark with Delta: of the version that Delta is built for, which need not be that of the environment."""
+"""Spark with Delta, whose jars are built for the minor version of Spark that tests have."""
 
 import os
 import subprocess
@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pyspark
+
 from tests.real.jars import _CACHE, _fetch
 from tests.real.lock import one_at_a_time
 from tests.real.spark import _java_home
 
-VERSION: Final = "4.2.0"
 _PINNED = Path(__file__).with_name("delta_jars.txt")
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -26,42 +27,20 @@ _SETTINGS: Final = {
 
 def spark_submit(directory: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run spark-submit with Delta, locally; what it writes is under a directory."""
-    command: list[str | Path] = [_spark_home() / "bin" / "spark-submit", "--master", "local[2]"]
+    home = Path(pyspark.__file__).parent
+    command: list[str | Path] = [home / "bin" / "spark-submit", "--master", "local[2]"]
     command += ["--jars", ",".join(map(str, _jars()))]
     for key, value in (_SETTINGS | {"spark.local.dir": str(directory / "local")}).items():
         command += ["--conf", f"{key}={value}"]
     environment = {
         **os.environ,
-        "SPARK_HOME": str(_spark_home()),
+        "SPARK_HOME": str(home),
         "JAVA_HOME": str(_java_home(directory / "java")),
         "PYSPARK_PYTHON": sys.executable,
     }
     return subprocess.run(
         [*command, *arguments], cwd=directory, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
-
-
-def _spark_home() -> Path:
-    """Folder of Spark, installing it if it is not here yet (440 MB)."""
-    folder = _CACHE / f"pyspark-{VERSION}"
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with one_at_a_time(_CACHE / ".lock"):
-        if not folder.exists():
-            partial = folder.with_suffix(".installing")
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--no-deps",
-                "--upgrade",
-                "--target",
-                str(partial),
-            ]
-            subprocess.run([*pip, f"pyspark=={VERSION}"], check=True, timeout=1200)
-            partial.rename(folder)
-    return folder / "pyspark"
 
 
 def _jars() -> list[Path]:
