@@ -229,11 +229,19 @@ class Names(dict[Spelling, Name]):
         """The name of each event, in order; and by position, why an event has invalid names."""
         self._rejected = {}
         # No list of spellings: so many tuples would slow the garbage collector down.
+        # Segments that are bytes already were read by columns: equal ones are one object, which keeps its hash.
         if not (kind == _OUTCOME).any():
-            names = [self[event.model, event.version, bytes(event.segments)] for event in events]
+            names = [
+                self[event.model, event.version, raw if type(raw := event.segments) is bytes else bytes(raw)]
+                for event in events
+            ]
         else:
             names = [
-                self[event.model if of == _OUTCOME else (event.model, event.version, bytes(event.segments))]
+                self[
+                    event.model
+                    if of == _OUTCOME
+                    else (event.model, event.version, raw if type(raw := event.segments) is bytes else bytes(raw))
+                ]
                 for event, of in zip(events, kind.tolist(), strict=True)
             ]
         if not self._rejected:
