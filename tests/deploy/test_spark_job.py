@@ -1,4 +1,4 @@
-"""The job for Spark's operator: what its definition, the command line and the list of jars say of it."""
+"""The jobs for Spark's operator: what its definition, the command line and the list of jars say of them."""
 
 import re
 from pathlib import Path
@@ -8,17 +8,21 @@ import pytest
 import typer
 import yaml
 
-from monitor.cli.backfill import app
+from monitor.cli import backfill, spark_stream
 from tests.deploy.chart import ROOT, problems
 
 SPARK = ROOT / "deploy" / "spark"
 NEWEST = "1.34"  # of Kubernetes; the definition of a custom resource does not depend on it
 COORDINATES = re.compile(r"\b[\w.]+:[\w.-]+_?[\d.]*:\d[\w.]*\b")
+COMMANDS: dict[str, tuple[typer.Typer, dict[str, Any]]] = {
+    "backfill": (backfill.app, {"spark": True, "model": "churn"}),
+    "spark-stream": (spark_stream.app, {"interval": "30s"}),
+}
 
 
-@pytest.fixture
-def job() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((SPARK / "backfill.yaml").read_text(encoding="utf-8"))
+@pytest.fixture(params=["backfill", "stream"])
+def job(request: pytest.FixtureRequest) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((SPARK / f"{request.param}.yaml").read_text(encoding="utf-8"))
     return loaded
 
 
@@ -37,8 +41,9 @@ def test_the_operator_takes_it(job: dict[str, Any]) -> None:
 def test_the_command_line_takes_its_arguments(job: dict[str, Any]) -> None:
     assert Path(job["spec"]["mainApplicationFile"]).name == "monitor_command.py"
     name, *arguments = job["spec"]["arguments"]
+    app, expected = COMMANDS[name]
     given = typer.main.get_command(app).make_context(name, arguments).params
-    assert (given["spark"], given["model"]) == (True, "churn")
+    assert given.items() >= expected.items()
     (mount,) = job["spec"]["driver"]["volumeMounts"]
     assert Path(given["config"]).parent == Path(mount["mountPath"])
 

@@ -1,6 +1,6 @@
 """The streaming job comes to what the service comes to on the same log, though it is killed twice with all of Spark.
 
-It reads over TLS with a log-in, the service without. Once it is killed after it has saved a batch and before Spark
+It reads over TLS with a log-in and writes to PostgreSQL; the service does without, and has SQLite. Once it is killed after it has saved a batch and before Spark
 knows, once before it saves one. A service without the role consume evaluates its store: reports, evidence and alerts
 are those of a service that reads the log itself.
 """
@@ -19,10 +19,11 @@ from tests.cli.kafka_service import REPORTS, Log, Served, topics, unjoined_as_on
 from tests.patience import eventually
 from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker
 from tests.real.mixed_log import MODELS, LogLine
+from tests.real.postgres import PostgresServer
 from tests.spark.stream_job import StreamJob
 from tests.stream.published import PublishedPanes, panes_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(1200)]
 
 EVENTS = 24_000
 PARTITIONS = 4
@@ -80,7 +81,9 @@ def alerts_of(store: SqlStore) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda row: row[:3])
 
 
-def test_as_the_service_though_killed_twice(tmp_path: Path, kafka_broker: KafkaBroker) -> None:
+def test_as_the_service_though_killed_twice(
+    tmp_path: Path, kafka_broker: KafkaBroker, postgres_server: PostgresServer
+) -> None:
     log = Log(tmp_path / "by-service", EVENTS, PARTITIONS)
     log.lines = drifting(log.lines)
     encrypted = {
@@ -93,13 +96,15 @@ def test_as_the_service_though_killed_twice(tmp_path: Path, kafka_broker: KafkaB
     }
     suffix = f"spark-{tmp_path.name}"
     write_settings(tmp_path / "by-service", kafka_broker, suffix)
-    write_settings(tmp_path / "by-spark", kafka_broker, suffix, ["evaluate", "serve"], source={"kafka": encrypted})
+    database = postgres_server.url(postgres_server.new_database())
+    changes = {"source": {"kafka": encrypted}, "store": {"url": database}}
+    write_settings(tmp_path / "by-spark", kafka_broker, suffix, ["evaluate", "serve"], **changes)
     log.write(kafka_broker, suffix)
     job = StreamJob(tmp_path / "by-spark", EVENTS // 6)
     job.killed("after", 1)
     job.killed("before", 3)
     with (
-        SqlStore.open(f"sqlite:///{tmp_path}/by-spark/state.db") as by_spark,
+        SqlStore.open(database) as by_spark,
         SqlStore.open(f"sqlite:///{tmp_path}/by-service/state.db") as by_service,
     ):
         with job.running():
