@@ -185,6 +185,11 @@ def _own_events(
 class _WholeMessage(FieldMapping):
     """Reads each message as it is."""
 
+    @property
+    def is_single(self) -> bool:
+        """False: what it reads are no events, and are had as rows alone."""
+        return False
+
     def read_events(self, document: Document, record: Record) -> list[Document]:  # noqa: ARG002 - the body alone
         """The message."""
         return [document]
