@@ -1,8 +1,8 @@
 """The streaming job comes to what the service comes to on the same log, though it is killed twice with all of Spark.
 
-It reads over TLS with a log-in and writes to PostgreSQL; the service does without, and has SQLite. Once it is killed after it has saved a batch and before Spark
-knows, once before it saves one. A service without the role consume evaluates its store: reports, evidence and alerts
-are those of a service that reads the log itself.
+It reads over TLS with a log-in and writes to PostgreSQL; the service does without, and has SQLite. Once it is killed
+after it has saved a batch and before Spark knows, once before it saves one. A service without the role consume
+evaluates its store: reports, evidence and alerts are those of a service that reads the log itself.
 """
 
 from collections import Counter
