@@ -139,6 +139,7 @@ def test_the_report_of_the_window_is_a_page_and_its_json_one_click_away(page: Pa
     expect(page.get_by_role("heading", name="The measures")).to_be_visible()
     with page.expect_popup() as opened:
         page.get_by_role("link", name="JSON", exact=True).click()
+    opened.value.wait_for_url("**/v1/models/churn/report?*")
     report = json.loads(opened.value.inner_text("body"))
     assert (report["model"], report["version"], report["window"]) == ("churn", "7", "6h")
     assert set(report["measures"]) == {"tce", "smce"}
