@@ -1,5 +1,6 @@
 """The real parts that tests of every room share. Each is started once, when the first test asks for it."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,25 @@ structlog.configure(
     logger_factory=structlog.stdlib.LoggerFactory(),
     wrapper_class=structlog.stdlib.BoundLogger,
 )
+
+
+def _levels() -> dict[logging.Logger, int]:
+    root = logging.getLogger()
+    named = (logger for logger in root.manager.loggerDict.values() if isinstance(logger, logging.Logger))
+    return {logger: logger.level for logger in (root, *named)}
+
+
+@pytest.fixture(autouse=True)
+def _logs_of_its_own() -> Iterator[None]:
+    """A command that a test runs in its own process says how logs are written; the next test knows nothing of that."""
+    root = logging.getLogger()
+    handlers, levels = root.handlers[:], _levels()
+    yield
+    root.handlers = handlers
+    for logger in _levels():
+        logger.setLevel(levels.get(logger, logging.NOTSET))
+    # What pytest has put back since, a second capture would not take anew.
+    logging.captureWarnings(capture=False)
 
 
 @pytest.fixture(scope="session")

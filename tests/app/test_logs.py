@@ -8,7 +8,7 @@ import threading
 import urllib.error
 import urllib.request
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -48,15 +48,9 @@ def strict(line: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    """Where logs are written to. Afterwards they go where they went; structlog stays as it is, as loggers keep it."""
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    # What pytest has put back since, a second capture would not take anew.
-    logging.captureWarnings(capture=False)
-    yield io.StringIO()
-    root.handlers, root.level = handlers, level
-    logging.captureWarnings(capture=False)
+def stream() -> io.StringIO:
+    """Where logs are written to."""
+    return io.StringIO()
 
 
 @pytest.fixture

@@ -41,17 +41,9 @@ def clock() -> ManualClock:
 def handler(clock: ManualClock) -> Iterator[Handler]:
     made = Handler(clock)
     root = logging.getLogger()
-    # A service that another test ran in this process left its handler, which reports outages by a filter of its own.
-    others = [
-        handler for handler in root.handlers if any(isinstance(added, KafkaOutageFilter) for added in handler.filters)
-    ]
-    for other in others:
-        root.removeHandler(other)
     root.addHandler(made)
     yield made
     root.removeHandler(made)
-    for other in others:
-        root.addHandler(other)
 
 
 def test_an_outage_of_four_minutes_is_a_few_warnings(clock: ManualClock, handler: Handler) -> None:
