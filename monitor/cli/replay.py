@@ -7,12 +7,11 @@ from typing import Annotated, Final
 
 import typer
 
-from monitor.app.parts import make_json_topics, make_writer
-from monitor.app.replay import route
+from monitor.app.parts import make_writer
+from monitor.app.replay import make_route
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.clock import SystemClock
 from monitor.reports.progress import bytes_progress
-from monitor.sources.base import Topics
 from monitor.sources.files import EventFile
 
 app = typer.Typer(add_completion=False)
@@ -39,23 +38,24 @@ def replay(
     """Write the events of a file into the configured source: the embedded log or Kafka.
 
     Events are keyed by their prediction's id. Lines that are no valid events are written unchanged, and become dead
-    letters as from any producer. Events that the service has already read change nothing.
+    letters as from any producer. Events that the service has already read change nothing. Lines in words of their own
+    go to the topic whose mapping reads them: name it by --topic.
     """
     settings = read_settings(config)
     events = EventFile(file)
-    topics = make_json_topics(settings) if topic is None else Topics({topic: None})
+    route = make_route(settings, topic)
     writer = make_writer(settings, SystemClock())
     written: Counter[str] = Counter()
-    without_id = 0
+    without_key = 0
     began = time.monotonic()
     try:
         with bytes_progress(f"writing {file.name}") as progress:
             size = _BATCH if rate is None else max(1, min(_BATCH, round(rate / _BATCHES_PER_SECOND)))
             for batch in events.batches(size):
-                messages = [route(record.value or b"", topics) for record in batch.records]
+                messages = [route.message(record) for record in batch.records]
                 writer.write(messages)
                 written.update(message.topic for message in messages)
-                without_id += sum(message.key is None for message in messages)
+                without_key += sum(message.key is None for message in messages)
                 progress(events.bytes_read, events.size)
                 if rate is not None:
                     time.sleep(max(0.0, began + written.total() / rate - time.monotonic()))
@@ -66,5 +66,5 @@ def replay(
         where = ", ".join(f"{number:,} to {topic}" for topic, number in sorted(written.items())) or "nothing written"
         per_second = written.total() / seconds if seconds > 0 else 0.0
         typer.echo(f"{file.name}: {written.total():,} events in {seconds:.1f} s ({per_second:,.0f}/s): {where}")
-        if without_id:
-            typer.echo(f"{without_id:,} of them have no readable id and will be dead letters", err=True)
+        if without_key:
+            typer.echo(f"{without_key:,} of them {route.without_key}", err=True)

@@ -1,5 +1,6 @@
 """`monitor replay`."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,6 +61,37 @@ def test_all_may_go_to_one_topic(tmp_path: Path) -> None:
     events(tmp_path, 10)
     assert "21 to other" in inside("replay", "events.jsonl", "--topic", "other", cwd=tmp_path).stdout
     assert len(written(tmp_path, "other")["other"]) == 21
+
+
+def test_captures_go_to_the_topic_whose_mapping_reads_them(tmp_path: Path) -> None:
+    topics = "{predictions: {name: log, mapping: {preset: sagemaker_capture, model: =churn}}, outcomes: labels}"
+    (tmp_path / "monitor.yaml").write_text(SETTINGS.format(topics=topics), encoding="utf-8")
+    lines = [
+        json.dumps(
+            {
+                "captureData": {"endpointOutput": {"data": data, "encoding": "CSV"}},
+                "eventMetadata": {"eventId": f"e{row}", "inferenceTime": "2026-11-20T10:00:00Z"},
+            }
+        )
+        for row, data in enumerate(["0.25", "0.5,0.5", "0.25\n0.5", "yes"])
+    ]
+    (tmp_path / "captures.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    done = inside("replay", "captures.jsonl", "--topic", "log", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "2 of them hold no prediction, or several, and have no key" in done.stderr
+    records = [record for _, record in written(tmp_path, "log")["log"]]
+    assert {(record.key, record.value) for record in records} == set(
+        zip([b"e0-0", b"e1-0", None, None], (line.encode() for line in lines), strict=True)
+    )
+
+
+def test_lines_do_not_go_to_a_topic_of_another_format(tmp_path: Path) -> None:
+    topics = "{predictions: {name: log, format: messagepack}, outcomes: labels}"
+    (tmp_path / "monitor.yaml").write_text(SETTINGS.format(topics=topics), encoding="utf-8")
+    events(tmp_path, 1)
+    done = inside("replay", "events.jsonl", "--topic", "log", cwd=tmp_path)
+    assert done.returncode == 2
+    assert one_error_line(done).startswith("messages of log are messagepack, and lines of a file are JSON")
 
 
 def test_a_rate_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
