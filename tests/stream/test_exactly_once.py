@@ -405,7 +405,9 @@ def assert_evidence_as_expected(world: World) -> None:
         begin_ms = min(int(of_series.end_ms[0]) for of_series in steps.values()) - 1
         watch = VersionWatch(one.model, one.version, TOLERANCE, begin_ms, block_ms=POLICY.horizon_ms)
         watch.update(steps, lines_of(one.model))
-        assert one == StoredEvidence(one.model, one.version, watch.to_ms, evidence.encode(ServedVersion(watch).state()))
+        # It began with no backfill, and the first pane of the log.
+        state = {**ServedVersion(watch).state(), "began": [0, begin_ms + 1]}
+        assert one == StoredEvidence(one.model, one.version, watch.to_ms, evidence.encode(state))
         expected[one.model][one.version] = VersionEvidence(watch.to_ms, watch.levels(lines_of(one.model)))
         states[one.model].append(one)
     explainer = make_explainer(world.store, panes)
