@@ -39,7 +39,7 @@ def test_intervals_cover_and_tests_keep_their_level(scenario: Scenario, form: Fo
 
 def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     options = "--repeats 2 --draws 19 --sizes 100 --forms grid --workers 1 --measures smce brier"
-    main(options.split())
+    main([*options.split(), "--of", "models", "differences", "classes"])
     printed = capsys.readouterr().out
     for scenario in SCENARIOS:
         assert f"{scenario.name}, n = 100, grid, 2 samples" in printed
