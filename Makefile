@@ -8,6 +8,9 @@ DEV_STAMP := $(VENV)/.installed-dev
 NODE_STAMP := tests/page/node_modules/.installed
 AUDIT := .cache/audit
 
+# Tests start hundreds of processes: what Python compiles is kept, though many images say that it is not to be.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
@@ -53,7 +56,7 @@ audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is insta
 # takes longest comes first, so that all end together. Each process starts a broker and a database of its own. What is
 # named in ALONE is then tested with nothing beside it, and with as many threads as there are. A new folder or file is
 # among the others until it is named here. Spark's tests are a run of their own: each process would start a Spark, too.
-ALONE := tests/stream/test_exactly_once.py tests/deploy/test_alerts.py tests/http/test_server.py
+ALONE := tests/deploy/test_alerts.py tests/http/test_server.py
 LONGEST := $(addprefix tests/,cli recalibration page sources app deploy stream logging store http simulations)
 OTHERS := $(filter-out $(LONGEST) tests/spark tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 

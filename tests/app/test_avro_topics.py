@@ -18,7 +18,6 @@ import fastavro
 import numpy as np
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pydantic import ValidationError
@@ -121,7 +120,7 @@ def send(broker: KafkaBroker, topic: str, values: Sequence[tuple[bytes | None, b
 
 def serialised(registry: SchemaRegistryServer, topic: str, events: Sequence[bytes]) -> list[tuple[bytes | None, bytes]]:
     """Key and value of each event by Confluent's serialiser; from the middle on with the second schema."""
-    with SchemaRegistryClient({"url": registry.url}) as client:
+    with registry.client() as client:
         context = SerializationContext(topic, MessageField.VALUE)
         serialisers = []
         for schema in (FIRST, SECOND):

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 import yaml
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from monitor.app.mapping_proposal import detect_format, propose_topic
 from monitor.app.settings.load import load_settings
@@ -130,7 +129,7 @@ def test_topics_under_a_registry(
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap})
     traffic = Traffic("events", start_ms=NOW_MS - 900_000, change_ms=NOW_MS, seed=8, rate=0.5)
     values = [message.value or b"" for message in traffic.until(NOW_MS) if b'"local-error"' in (message.value or b"")]
-    with SchemaRegistryClient({"url": schema_registry.url}) as client:
+    with schema_registry.client() as client:
         write = {topic: serialiser(format_, topic, client, name) for topic, name in names.items()}
         for value in values:
             if b"click" in value or b"bad" in value:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from monitor.events.model import Kind
 from tests.app.foreign import FORMATS, MAPPINGS, Foreign, as_foreign, serialiser
@@ -46,7 +45,7 @@ def test_reports_are_to_the_last_bit_those_of_the_same_events_as_json(
     source = {"topics": topics, "registry": {"url": schema_registry.url, "cache": "schemas"}}
     write_settings(tmp_path, kafka_broker, suffix, source=source)
     expected = reports_of(tmp_path, lines)
-    with SchemaRegistryClient({"url": schema_registry.url}) as client:
+    with schema_registry.client() as client:
         write = {of: serialiser(formats[key], of, client, f"{key}-{suffix}") for key, of in TOPICS.items()}
         foreign = [line if line.event is None else replace(line, value=_as(write, line.value)) for line in lines]
     for topic in topics.values():

