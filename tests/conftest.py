@@ -37,8 +37,9 @@ def _logs_of_its_own() -> Iterator[None]:
     handlers, levels = root.handlers[:], _levels()
     yield
     root.handlers = handlers
-    for logger in _levels():
-        logger.setLevel(levels.get(logger, logging.NOTSET))
+    for logger, level in _levels().items():
+        if level != levels.get(logger, logging.NOTSET):
+            logger.setLevel(levels.get(logger, logging.NOTSET))
     # What pytest has put back since, a second capture would not take anew.
     logging.captureWarnings(capture=False)
 

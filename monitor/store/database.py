@@ -6,11 +6,14 @@ from contextlib import contextmanager
 from typing import Any, Final, Generic, Self, TypeVar
 
 import sqlalchemy as sa
+import structlog
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.clock import Clock
 from monitor.errors import StoreError, StoreUnavailable
 from monitor.redaction import Redactor
+
+_log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -19,6 +22,17 @@ SQLITE: Final = "sqlite"
 
 _WRITES: Final = "monitor_writes"
 """Execution option of connections that write."""
+
+_LOCK_TIMEOUT: Final = "55P03"
+"""SQLSTATE of a statement that waited for a lock as long as it may."""
+
+_END_HUNG: Final = sa.text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND usename = current_user"
+    " AND application_name = current_setting('application_name') AND state = 'active' AND wait_event = 'ClientRead'"
+    " AND state_change < clock_timestamp() - make_interval(secs => :seconds)"
+)
+"""A process that is paused in the middle of a batch of statements is not idle: the server awaits the next of them."""
 
 _UNAVAILABLE: Final = (
     sa.exc.OperationalError,
@@ -83,7 +97,7 @@ class Database:
             if not self.is_sqlite:
                 # Per transaction, so that it also holds behind a pooler. The server ends the session of an owner
                 # that hangs, so that its locks do not block the next owner for ever.
-                idle_seconds = idle_seconds or 6 * self.patience_seconds
+                idle_seconds = idle_seconds or self._idle_seconds
                 connection.execute(
                     sa.text(
                         "SELECT set_config('lock_timeout', :lock, true),"
@@ -138,9 +152,23 @@ class Database:
         try:
             yield
         except _UNAVAILABLE as error:
+            if isinstance(error, sa.exc.DBAPIError) and getattr(error.orig, "sqlstate", None) == _LOCK_TIMEOUT:
+                self._end_hung_sessions()
             raise StoreUnavailable(f"the store {self.shown} does not answer: {self.reason(error)}") from error
         except sa.exc.SQLAlchemyError as error:
             raise StoreError(f"the store {self.shown} refused a statement: {self.reason(error)}") from error
+
+    @property
+    def _idle_seconds(self) -> float:
+        """How long a process may hold locks and do nothing."""
+        return 6 * self.patience_seconds
+
+    def _end_hung_sessions(self) -> None:
+        """End sessions that await more of a batch from a process that is paused: they would keep their locks."""
+        with self.reading() as connection:
+            ended = connection.execute(_END_HUNG, {"seconds": self._idle_seconds}).rowcount
+        if ended:
+            _log.warning("sessions of the store that hung in the middle of a transaction were ended", sessions=ended)
 
     def reason(self, error: sa.exc.SQLAlchemyError) -> str:
         """The driver's message in one line, without secrets."""

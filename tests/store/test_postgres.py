@@ -9,12 +9,13 @@ from typing import Self
 
 import psycopg
 import pytest
+import structlog
 
 from monitor.errors import StoreError, StoreUnavailable
 from monitor.store import postgresql
 from monitor.store.base import Bucket
 from monitor.store.sql import SqlStore
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.postgres import PostgresServer, suspended
 from tests.store.samples import batch, checkpoint, closings_in, load, pane_closing, rows
 
@@ -181,6 +182,34 @@ def test_an_owner_that_hangs_does_not_hold_the_next_one_for_ever(
             assert patient.claim(0) == 3
             hanging.exec_driver_sql("SELECT 1")
         assert patient.claim(0) == 4
+
+
+def test_an_owner_that_hangs_in_the_middle_of_a_batch_does_not_either(
+    postgres_server: PostgresServer, database: str
+) -> None:
+    url = postgres_server.url(database)
+    hasty = SqlStore.open(url, patience_seconds=0.2)
+    with hasty, psycopg.connect(url, application_name="calibration-monitor") as hanging:
+        hasty.claim(0)
+        hanging.execute("SELECT set_config('idle_in_transaction_session_timeout', '1200', true)")
+        # psycopg's executemany is such a pipeline; it is paused before it says that this was all.
+        with pytest.raises(psycopg.OperationalError), hanging.pipeline() as pipeline:  # noqa: PT012
+            hanging.execute("UPDATE partitions SET epoch = epoch WHERE partition = 0")
+            while pipeline.command_queue:
+                pipeline.command_queue.popleft()()
+            hanging.pgconn.flush()
+            with pytest.raises(StoreUnavailable, match="lock timeout"):
+                hasty.claim(0)
+            with structlog.testing.capture_logs() as lines:
+                assert eventually(lambda: _claimed(hasty)) == 2
+    assert [line["sessions"] for line in lines] == [1]
+
+
+def _claimed(store: SqlStore) -> int | None:
+    try:
+        return store.claim(0)
+    except StoreUnavailable:
+        return None
 
 
 def test_a_server_that_hangs_is_given_up_and_a_slow_statement_is_not(
