@@ -29,10 +29,12 @@ _LOCK_TIMEOUT: Final = "55P03"
 _END_HUNG: Final = sa.text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
     " WHERE datname = current_database() AND usename = current_user"
-    " AND application_name = current_setting('application_name') AND state = 'active' AND wait_event = 'ClientRead'"
+    " AND application_name = current_setting('application_name') AND wait_event = 'ClientRead'"
+    " AND state IN ('active', 'idle in transaction') AND backend_xid IS NOT NULL"
     " AND state_change < clock_timestamp() - make_interval(secs => :seconds)"
 )
-"""A process that is paused in the middle of a batch of statements is not idle: the server awaits the next of them."""
+"""Ends sessions that have written and await more of a process that is paused. The server's own limit of idle
+transactions does not end those in the middle of a batch of statements: any message of the batch lifts it."""
 
 _UNAVAILABLE: Final = (
     sa.exc.OperationalError,

@@ -184,25 +184,37 @@ def test_an_owner_that_hangs_does_not_hold_the_next_one_for_ever(
         assert patient.claim(0) == 4
 
 
+@pytest.mark.parametrize("state", ["active", "idle in transaction"])
 def test_an_owner_that_hangs_in_the_middle_of_a_batch_does_not_either(
-    postgres_server: PostgresServer, database: str
+    postgres_server: PostgresServer, database: str, state: str
 ) -> None:
+    """The server's limit of idle transactions does not end it: it has had a message since, if not all of them."""
     url = postgres_server.url(database)
     hasty = SqlStore.open(url, patience_seconds=0.2)
     with hasty, psycopg.connect(url, application_name="calibration-monitor") as hanging:
         hasty.claim(0)
         hanging.execute("SELECT set_config('idle_in_transaction_session_timeout', '1200', true)")
+        if state == "idle in transaction":
+            hanging.execute("UPDATE partitions SET epoch = epoch WHERE partition = 0")
         # psycopg's executemany is such a pipeline; it is paused before it says that this was all.
         with pytest.raises(psycopg.OperationalError), hanging.pipeline() as pipeline:  # noqa: PT012
-            hanging.execute("UPDATE partitions SET epoch = epoch WHERE partition = 0")
-            while pipeline.command_queue:
-                pipeline.command_queue.popleft()()
+            if state == "active":
+                hanging.execute("UPDATE partitions SET epoch = epoch WHERE partition = 0")
+                while pipeline.command_queue:
+                    pipeline.command_queue.popleft()()
+            else:
+                hanging.pgconn.send_flush_request()
             hanging.pgconn.flush()
             with pytest.raises(StoreUnavailable, match="lock timeout"):
                 hasty.claim(0)
+            with hasty.database.reading() as connection:
+                assert connection.exec_driver_sql(_STATES).scalars().all() == [state]
             with structlog.testing.capture_logs() as lines:
                 assert eventually(lambda: _claimed(hasty)) == 2
     assert [line["sessions"] for line in lines] == [1]
+
+
+_STATES = "SELECT state FROM pg_stat_activity WHERE datname = current_database() AND backend_xid IS NOT NULL"
 
 
 def _claimed(store: SqlStore) -> int | None:
