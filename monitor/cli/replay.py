@@ -38,8 +38,8 @@ def replay(
     """Write the events of a file into the configured source: the embedded log or Kafka.
 
     Events are keyed by their prediction's id. Lines that are no valid events are written unchanged, and become dead
-    letters as from any producer. Events that the service has already read change nothing. Lines in words of their own
-    go to the topic whose mapping reads them: name it by --topic.
+    letters as from any producer. Events that the service has already read change nothing. Lines in the words of another
+    producer go to the topic whose mapping reads them: name it by --topic.
     """
     settings = read_settings(config)
     events = EventFile(file)

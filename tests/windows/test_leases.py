@@ -209,7 +209,8 @@ def test_no_two_replicas_hold_a_model_on_postgresql(postgres_server: PostgresSer
         while not ended.is_set():
             leases.beat()
             leases.acquire(MODELS)
-            time.sleep(draw.choice([0.02, 0.1, 2.0]))
+            # Beyond the lease, by little and by so much that another takes over.
+            time.sleep(draw.choice([0.02, 0.1, 1.4, 2.0]))
 
     with SqlStore.open(url) as store:
         evaluations = EvaluationStore(store.database, lease_ms=1300)
