@@ -1,5 +1,6 @@
 """The real parts that tests of every room share. Each is started once, when the first test asks for it."""
 
+import gc
 import logging
 from collections.abc import Iterator
 
@@ -22,6 +23,12 @@ structlog.configure(
     logger_factory=structlog.stdlib.LoggerFactory(),
     wrapper_class=structlog.stdlib.BoundLogger,
 )
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: nobody looks through it for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _levels() -> dict[logging.Logger, int]:

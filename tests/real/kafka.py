@@ -288,7 +288,7 @@ class KafkaBroker:
             "auto.create.topics.enable": "false",
             "offsets.topic.num.partitions": "1",
             "offsets.topic.replication.factor": "1",
-            "log.cleaner.backoff.ms": "100",
+            "log.cleaner.backoff.ms": "500",
             "transaction.state.log.num.partitions": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
@@ -297,8 +297,10 @@ class KafkaBroker:
             "group.min.session.timeout.ms": "1000",
             # A broker that was killed may come back once its former life has timed out; one that lives, on a machine
             # that has no time for it, must not seem dead to its own controller.
-            "broker.heartbeat.interval.ms": "500",
+            "broker.heartbeat.interval.ms": "1000",
             "broker.session.timeout.ms": "9000",
+            # One whom nobody asks has little to do.
+            "metadata.max.idle.interval.ms": "5000",
             **sasl,
         }
 

@@ -93,18 +93,12 @@ NUMBERS: Final = range(12)
 NAMES: Final = (*MODELS, OF_CLASSES)
 
 
-@pytest.fixture(scope="module")
-def log() -> MixedLog:
-    """The log, and what it comes to: found before any consumer runs, whose heartbeats would starve beside the loops."""
-    mixed = MixedLog(EVENTS, len(NUMBERS), models=NAMES, features=True)
+def log_of(events: int) -> MixedLog:
+    """A log, and what it comes to: found before any consumer runs, whose heartbeats would starve beside the loops."""
+    mixed = MixedLog(events, len(NUMBERS), models=NAMES, features=True)
     assert mixed.expected.panes
     assert mixed.samples
     return mixed
-
-
-@pytest.fixture(scope="module")
-def published(log: MixedLog) -> list[dict[str, PublishedPanes]]:
-    return published_of(log)
 
 
 def published_of(log: MixedLog) -> list[dict[str, PublishedPanes]]:
@@ -490,22 +484,18 @@ def _candidates(state: PartitionState) -> dict[tuple[Bucket, str], set[tuple[int
 # ---------------------------------------------------------------------- the worlds
 
 
-def test_one_process_on_sqlite(
-    kafka_broker: KafkaBroker, log: MixedLog, published: list[dict[str, PublishedPanes]], tmp_path: Path
-) -> None:
+def test_one_process_on_sqlite(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+    log = log_of(EVENTS // 4)
+    published = published_of(log)
     with World(log, kafka_broker, f"sqlite:///{tmp_path}/state.db", tmp_path) as world:
         disturb(world, OF_ONE, rounds=max(ROUNDS // 2, 1), processes=1, seed=7)
         assert_as_expected(world, published)
 
 
 @pytest.mark.postgres
-def test_replicas_on_postgresql(
-    kafka_broker: KafkaBroker,
-    postgres_server: PostgresServer,
-    log: MixedLog,
-    published: list[dict[str, PublishedPanes]],
-    tmp_path: Path,
-) -> None:
+def test_replicas_on_postgresql(kafka_broker: KafkaBroker, postgres_server: PostgresServer, tmp_path: Path) -> None:
+    log = log_of(EVENTS)
+    published = published_of(log)
     url = postgres_server.url(postgres_server.new_database())
     with World(log, kafka_broker, url, tmp_path, database=postgres_server) as world:
         disturb(world, OF_SEVERAL, rounds=ROUNDS, processes=3, seed=3)
