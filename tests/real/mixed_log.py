@@ -8,7 +8,7 @@ event, from the same log.
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -217,7 +217,6 @@ class MixedLog:
                 panes[key] = panes[key] + table if key in panes else table
         return Expected(dict(+counted), panes, partitions, sum(len(join.predictions) for join in joins))
 
-    @cache  # noqa: B019 - a log lives as long as its tests
     def sketches(self, slide_ms: int, partition: int | None = None) -> dict[PaneId, SkceSketch]:
         """The sketch of every pane of that width that has answered predictions over several classes."""
         grouped: defaultdict[PaneId, list[tuple[list[float], int]]] = defaultdict(list)
