@@ -2,7 +2,7 @@
 
 So does the evidence on the models, to the last bit, and so do their alerts. And they do so however often processes are
 killed and paused, partitions move, and the broker or the database restarts, hangs or stays away; in every store, for
-every reader. What was published once is never revised.
+every reader. What was published once is never revised. One process on SQLite reads a quarter of a million.
 
 In full length, with outages of a minute and every disturbance twenty times::
 
