@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,22 +19,37 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ended_by_signals(end: Callable[[], None]) -> Iterator[None]:
-    """Call ``end`` on SIGTERM and on the first Ctrl-C; a second Ctrl-C ends the process at once."""
-    interrupts = 0
+    """Call ``end`` on SIGTERM and on the first Ctrl-C; a second Ctrl-C ends the process at once.
 
-    def handle(number: int, _frame: object) -> None:
-        nonlocal interrupts
-        interrupts += number == signal.SIGINT
-        if interrupts > 1:
-            os._exit(INTERRUPTED)  # An exception would reach the interpreter's own exit: see `leave`.
-        end()
+    A thread does so: the main thread, in which alone Python runs the handlers of signals, sleeps on where one reached
+    another thread, or came just before a wait began.
+    """
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)  # As signal.set_wakeup_fd asks.
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    def watch() -> None:
+        interrupts = 0
+        while numbers := reader.recv(64):
+            interrupts += numbers.count(signal.SIGINT)
+            if interrupts > 1:
+                os._exit(INTERRUPTED)  # An exception would reach the interpreter's own exit: see `leave`.
+            if not handlers.keys().isdisjoint(numbers):
+                end()
+
+    woken = signal.set_wakeup_fd(writer.fileno())
+    # They do nothing, and keep the system from ending the process.
+    handlers = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    watcher = threading.Thread(target=watch, name="signals", daemon=True)
+    watcher.start()
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(woken)
+        writer.close()
+        watcher.join()
+        reader.close()
 
 
 def run_service(service: "Service", meanwhile: Callable[[], object]) -> int:

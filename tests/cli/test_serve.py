@@ -141,12 +141,13 @@ def test_an_address_that_is_none_is_one_line_and_status_2(tmp_path: Path) -> Non
     assert "secret" not in done.stderr
 
 
-# A service whose end would take for ever.
+# A service whose end would take for ever, in a main thread that no signal wakes.
 STUCK = """
-import threading
+import signal, threading
 from monitor.app.service import Service
 
 def stop(service):
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     print("ending", flush=True)
     threading.Event().wait()
 
