@@ -15,10 +15,10 @@ import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -44,7 +44,8 @@ from monitor.stream.partition import Partition
 from monitor.stream.sample_candidates import Candidates
 from monitor.windows.panes import ClosedPanes, read_closings
 from monitor.windows.snapshot import ModelEvidence, VersionEvidence
-from tests.patience import eventually, joined
+from tests.patience import eventually
+from tests.real.child import tail
 from tests.real.fleet import Fleet
 from tests.real.kafka import KafkaBroker
 from tests.real.mixed_log import (
@@ -147,9 +148,11 @@ class World:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.fleet.__exit__(None, None, None)
         self.store.close()
+        if kind is not None:
+            print(tail(self.broker.log))
 
     def end(self, *names: str) -> None:
         """End processes in order, and take up what they had summed."""
@@ -171,10 +174,10 @@ class World:
     @contextmanager
     def written(self, lines: Sequence[LogLine]) -> Iterator[None]:
         """Write lines beside the block."""
-        writer = threading.Thread(target=produce, args=(self.broker.bootstrap, lines, self.suffix))
-        writer.start()
-        yield
-        joined(writer)
+        with ThreadPoolExecutor(1) as writer:
+            writing = writer.submit(produce, self.broker.bootstrap, lines, self.suffix)
+            yield
+            writing.result()
 
 
 # ---------------------------------------------------------------------- what happens
