@@ -19,12 +19,17 @@ help: ## this list
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
+# Of an installation that is not editable pip leaves the compiled loops, whose folder Python would take for the package.
+REMOVE_LEFT := rm -rf $(VENV)/lib/python*/site-packages/monitor
+
 $(STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
+	@$(REMOVE_LEFT)
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(REMOVE_LEFT)
 	@touch $(STAMP) $@
 
 # Node and npm are those of the environment. The registry is the one that npm is configured for: the lock names none.
