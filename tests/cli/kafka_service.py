@@ -61,15 +61,16 @@ def write_settings(
     tree["source"]["topics"] = {"predictions": predictions, "outcomes": outcomes}
     if roles:
         tree["roles"] = list(roles)
-    _merge(tree, changes)
+    merge(tree, changes)
     folder.mkdir(exist_ok=True)
     (folder / "monitor.yaml").write_text(yaml.safe_dump(tree), encoding="utf-8")
 
 
-def _merge(tree: dict[str, Any], change: Mapping[str, Any]) -> None:
+def merge(tree: dict[str, Any], change: Mapping[str, Any]) -> None:
+    """Write a change into a tree of settings, key by key."""
     for key, value in change.items():
         if isinstance(value, dict) and isinstance(tree.get(key), dict):
-            _merge(tree[key], value)
+            merge(tree[key], value)
         else:
             tree[key] = value
 
