@@ -164,19 +164,20 @@ def read_schema(topic: ReadTopic) -> Schema:
 
 def make_policy(models: ModelsSettings) -> Callable[[str], ModelPolicy | None]:
     """Return a function: model -> its policy, or None if models must be declared and this one is not."""
-    declared = {name: _policy(models.of(name), model) for name, model in models.declared.items()}
-    default = None if models.only_declared else _policy(models.defaults, DeclaredModel())
+    declared = {name: _policy(models.of(name), model, declared=True) for name, model in models.declared.items()}
+    default = None if models.only_declared else _policy(models.defaults, DeclaredModel(), declared=False)
     return lambda name: declared.get(name, default)
 
 
-def _policy(model: ModelDefaults, declared: DeclaredModel) -> ModelPolicy:
+def _policy(model: ModelDefaults, of_model: DeclaredModel, *, declared: bool) -> ModelPolicy:
     return ModelPolicy(
         horizon_ms=to_ms(model.horizon),
         lateness_ms=to_ms(model.allowed_lateness),
         implied_negative=model.implied_negative,
         segments=model.segments,
-        classes=declared.classes or (),
-        sketch_features=declared.sketch_features or 0,
+        classes=of_model.classes or (),
+        sketch_features=of_model.sketch_features or 0,
+        declared=declared,
     )
 
 

@@ -101,7 +101,7 @@ def _state(saved: Sequence[Checkpoint]) -> PartitionState:
     return PartitionState(
         offsets=last.offsets,
         models=last.models,
-        strata=[stratum for checkpoint in saved for stratum in checkpoint.new_strata],
+        strata={at: stratum for checkpoint in saved for at, stratum in checkpoint.strata.items()},
         counters=last.counters,
         journal=iter([batch for checkpoint in saved for batch in checkpoint.journal]),
     )

@@ -155,6 +155,8 @@ class ModelPolicy:
         Names of the classes, by class; empty for a model of one probability, P(y = 1).
     sketch_features
         Number of Fourier features of the sketch of its vectors in each pane; 0 for no sketch.
+    declared
+        Whether the settings name the model: it is never refused, and takes no place under the cap on models.
     """
 
     horizon_ms: int
@@ -163,6 +165,7 @@ class ModelPolicy:
     segments: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
     sketch_features: int = 0
+    declared: bool = False
 
     @property
     def retention_ms(self) -> int:

@@ -1,7 +1,8 @@
 """Names to small integers: the models, strata and series of one partition, and a cache in front of them."""
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -19,11 +20,11 @@ REFUSED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """How many names events may add to one partition, so that a bad producer cannot fill the memory.
+    """How many names may live in one partition at a time, so that a bad producer cannot fill the memory.
 
-    Beyond ``models``, a model's events are refused and counted; beyond ``versions`` (of a model) and
-    ``segment_values`` (of a segment key of a model), the name becomes ``other``; beyond ``strata`` (of a model), all
-    segment values of the new combination do.
+    Beyond ``models`` that are not declared, the events of another one are refused and counted; beyond ``versions`` (of
+    a model) and ``segment_values`` (of a segment key of a model), the name becomes ``other``; beyond ``strata`` (of a
+    model), all segment values of the new combination do.
     """
 
     models: int = 200
@@ -32,8 +33,12 @@ class Caps:
     strata: int = 20_000
 
 
+_FREE: Final = Stratum("", "", ())
+"""Stands at an id that no stratum has."""
+
+
 class Strata:
-    """Interns the names in events. Only grows; ids are dense and stable, and are saved with the partition.
+    """Interns the names in events. Only grows; ids are stable, and those of strata are saved with the partition.
 
     Parameters
     ----------
@@ -49,7 +54,12 @@ class Strata:
         self._models: dict[str, int] = {}
         self.policies: list[ModelPolicy] = []
         """Policy of each model, by model id."""
+        self._undeclared = 0
         self._strata: dict[Stratum, int] = {}
+        self._by_id: list[Stratum] = []
+        self._free: list[int] = []
+        self.interned: list[int] = []
+        """Ids of the strata, in the order in which they were interned or restored."""
         self._stratum_model: list[int] = []
         self._strata_of: list[int] = []
         self._versions: list[set[str]] = []
@@ -66,14 +76,9 @@ class Strata:
         return list(self._models)
 
     @property
-    def stratum_count(self) -> int:
-        """Number of strata."""
-        return len(self._strata)
-
-    @property
-    def strata(self) -> list[Stratum]:
-        """The strata, by stratum id."""
-        return list(self._strata)
+    def strata(self) -> Sequence[Stratum]:
+        """The strata, by stratum id; without names at an id that none has. Do not change it."""
+        return self._by_id
 
     @property
     def series(self) -> list[SeriesKey]:
@@ -86,7 +91,7 @@ class Strata:
         if model_id is not None:
             return model_id
         policy = self._policy_of(name)
-        if policy is None or len(self._models) >= self._caps.models:
+        if policy is None or not (policy.declared or self._undeclared < self._caps.models):
             return REFUSED
         return self._add_model(name, policy)
 
@@ -113,8 +118,10 @@ class Strata:
             stratum = stratum._replace(segments=tuple((key, OTHER) for key, _ in pairs))
         return self._add_stratum(model_id, stratum)
 
-    def restore(self, models: Iterable[str], strata: Iterable[Stratum]) -> None:
-        """Restore saved names, in the order of their ids, regardless of the current caps and policies.
+    def restore(self, models: Iterable[str], strata: Mapping[int, Stratum]) -> None:
+        """Restore saved models, and strata by id, regardless of the current caps and policies.
+
+        Ids below the largest that no stratum has are given to new ones.
 
         Raises
         ------
@@ -126,11 +133,36 @@ class Strata:
         for name in models:
             # A model that is no longer declared keeps its id until its predictions expire.
             self._add_model(name, self._policy_of(name) or ModelPolicy(horizon_ms=0, lateness_ms=0))
-        for stratum in strata:
-            self._add_stratum(self._models[stratum.model], stratum)
+        size = max(strata, default=-1) + 1
+        self._by_id = [_FREE] * size
+        self._stratum_model = [REFUSED] * size
+        self._fan_out = [()] * size
+        self._class_fan_out = [(0, 0)] * size
+        for stratum_id, stratum in sorted(strata.items()):
+            self._set_stratum(stratum_id, self._models[stratum.model], stratum)
+        self._free = sorted(set(range(size)) - strata.keys(), reverse=True)
+
+    def gives_places_back(self, gone: Collection[int]) -> bool:
+        """Whether a cap that is at least half used would have places again without these strata."""
+        stay = [stratum for at, stratum in enumerate(self._by_id) if stratum is not _FREE and at not in gone]
+        versions = {(stratum.model, stratum.version) for stratum in stay}
+        values = {(stratum.model, *pair) for stratum in stay for pair in stratum.segments}
+        left = Counter(stratum.model for stratum in stay)
+        for model, model_id in self._models.items():
+            used, strata = self._versions[model_id], self._strata_of[model_id]
+            if 2 * len(used) >= self._caps.versions and any((model, version) not in versions for version in used):
+                return True
+            if 2 * strata >= max(self._caps.strata, 4 * left[model]):
+                return True
+            for key, of_key in self._segment_values[model_id].items():
+                if 2 * len(of_key) >= self._caps.segment_values and any(
+                    (model, key, value) not in values for value in of_key
+                ):
+                    return True
+        return False
 
     def models_of_strata(self) -> NDArray[np.int32]:
-        """Model id of each stratum, int32, shape (strata,)."""
+        """Model id of each stratum, int32, shape (strata,); REFUSED at an id that none has."""
         return np.array(self._stratum_model, np.int32)
 
     def fan_out(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -162,6 +194,7 @@ class Strata:
 
     def _add_model(self, name: str, policy: ModelPolicy) -> int:
         self._models[name] = len(self._models)
+        self._undeclared += not policy.declared
         self.policies.append(policy)
         self._versions.append(set())
         self._segment_values.append({})
@@ -172,21 +205,34 @@ class Strata:
         existing = self._strata.get(stratum)
         if existing is not None:
             return existing
-        stratum_id = self._strata[stratum] = len(self._strata)
-        self._stratum_model.append(model_id)
+        if self._free:
+            stratum_id = self._free.pop()
+        else:
+            stratum_id = len(self._by_id)
+            self._by_id.append(_FREE)
+            self._stratum_model.append(REFUSED)
+            self._fan_out.append(())
+            self._class_fan_out.append((0, 0))
+        self._set_stratum(stratum_id, model_id, stratum)
+        return stratum_id
+
+    def _set_stratum(self, stratum_id: int, model_id: int, stratum: Stratum) -> None:
+        self._strata[stratum] = stratum_id
+        self._by_id[stratum_id] = stratum
+        self.interned.append(stratum_id)
+        self._stratum_model[stratum_id] = model_id
         self._strata_of[model_id] += 1
         if stratum.version != OTHER:
             self._versions[model_id].add(stratum.version)
         for key, value in stratum.segments:
             if value != OTHER:
                 self._segment_values[model_id].setdefault(key, set()).add(value)
-        self._fan_out.append(self._series_ids(stratum.series()))
+        self._fan_out[stratum_id] = self._series_ids(stratum.series())
         classes = stratum.class_series(self.policies[model_id].classes)
         if classes not in self._class_sets:
             self._class_sets[classes] = len(self._class_series)
             self._class_series += self._series_ids(classes)
-        self._class_fan_out.append((self._class_sets[classes], len(classes)))
-        return stratum_id
+        self._class_fan_out[stratum_id] = (self._class_sets[classes], len(classes))
 
     def _series_ids(self, keys: Iterable[SeriesKey]) -> tuple[int, ...]:
         return tuple(self._series.setdefault(key, len(self._series)) for key in keys)

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle, ValueState
 
 from monitor.events.codec import Decoder
-from monitor.events.model import DeadLetter, Kind, RecordBatch, Stratum
-from monitor.store.base import Checkpoint, ModelState
+from monitor.events.model import DeadLetter, Kind, RecordBatch
+from monitor.store.base import Checkpoint, ModelState, SavedStratum
 from monitor.store.closing import Closing
 from monitor.stream.keyed_partition import KeyedPartition, Others
 from monitor.stream.partition import PartitionSettings
@@ -165,8 +165,7 @@ class _Checkpoint(msgspec.Struct, array_like=True):
     partition: int
     offsets: dict[str, int]
     models: list[ModelState]
-    first_stratum: int
-    new_strata: list[Stratum]
+    strata: dict[int, SavedStratum]
     closings: list[tuple[bytes, bytes | None]]
     counters: list[tuple[str, str, int]]
     dead_letters: list[DeadLetter]
@@ -185,8 +184,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
             partition=checkpoint.partition,
             offsets=dict(checkpoint.offsets),
             models=list(checkpoint.models),
-            first_stratum=checkpoint.first_stratum,
-            new_strata=list(checkpoint.new_strata),
+            strata=dict(checkpoint.strata),
             closings=[closing.to_bytes() for closing in checkpoint.closings],
             counters=[(*key, count) for key, count in checkpoint.counters.items()],
             dead_letters=list(checkpoint.dead_letters),
@@ -204,8 +202,7 @@ def decode_checkpoint(data: bytes, epoch: int) -> Checkpoint:
         epoch=epoch,
         offsets=read.offsets,
         models=read.models,
-        first_stratum=read.first_stratum,
-        new_strata=read.new_strata,
+        strata=read.strata,
         closings=[Closing.from_bytes(*parts) for parts in read.closings],
         counters={(type_, result): count for type_, result, count in read.counters},
         dead_letters=read.dead_letters,

@@ -181,22 +181,14 @@ def _first_pane_ms(connection: sa.Connection, partition: int, model: str) -> int
 
 def _move_clock(connection: sa.Connection, database: Database, model: str, to_ms: int, now_ms: int) -> None:
     """Note that the model is closed up to a time, or to a later one where it was."""
-    of_backfill = MODELS.c.partition == BACKFILL
-    known = connection.execute(
-        sa.select(MODELS.c.model_id, MODELS.c.closed_to_ms, MODELS.c.saved_ms).where(
-            of_backfill, MODELS.c.name == model
-        )
-    ).one_or_none()
-    if known is None:
-        last = connection.execute(sa.select(sa.func.max(MODELS.c.model_id)).where(of_backfill)).scalar()
-        number = 0 if last is None else last + 1
-    else:
-        number, to_ms = known.model_id, max(to_ms, known.closed_to_ms)
+    saved = sa.select(MODELS.c.closed_to_ms, MODELS.c.saved_ms)
+    earlier = connection.execute(saved.where(MODELS.c.partition == BACKFILL, MODELS.c.name == model)).one_or_none()
+    if earlier is not None:
+        to_ms = max(to_ms, earlier.closed_to_ms)
         # Services tell by this time that there was another backfill.
-        now_ms = max(now_ms, known.saved_ms + 1)
+        now_ms = max(now_ms, earlier.saved_ms + 1)
     row = {
         "partition": BACKFILL,
-        "model_id": number,
         "name": model,
         "prediction_watermark_ms": to_ms - 1,
         "outcome_watermark_ms": to_ms - 1,

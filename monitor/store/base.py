@@ -114,8 +114,15 @@ class SampledSpan(NamedTuple):
     sample: ClosedSample
 
 
+class SavedStratum(NamedTuple):
+    """A stratum, and about when it was last predicted: see :class:`monitor.stream.lifetimes.Lifetimes`."""
+
+    stratum: Stratum
+    newest_ms: int = -1
+
+
 class ModelState(NamedTuple):
-    """Watermarks of a model. Its place in a sequence of these is the model's id."""
+    """Watermarks of a model. Its place in a sequence of these is the model's id while the partition is held."""
 
     name: str
     prediction_watermark_ms: int
@@ -161,7 +168,9 @@ class PartitionState:
     ----------
     offsets
         Topic -> next offset.
-    models, strata
+    models
+        In any order.
+    strata
         By id.
     journal
         Batches in the order in which they were saved.
@@ -175,7 +184,7 @@ class PartitionState:
 
     offsets: Mapping[str, int]
     models: Sequence[ModelState]
-    strata: Sequence[Stratum]
+    strata: Mapping[int, SavedStratum]
     counters: Counters
     journal: Iterator[JournalBatch]
     candidates: Iterator[CandidateBatch] = field(default_factory=lambda: iter(()))
@@ -195,8 +204,10 @@ class Checkpoint:
         Topic -> next offset: the state contains every record before it and none after.
     models
         All models with their watermarks, by id.
-    new_strata
-        Strata since the last checkpoint; the first has the id ``first_stratum``.
+    strata
+        By id, those that are new or were predicted since.
+    ended_strata, ended_models
+        Names that are removed. The partition is loaded again before it reads on: their ids are given to others.
     journal
         Batches to append.
     dropped
@@ -227,8 +238,9 @@ class Checkpoint:
     epoch: int
     offsets: Mapping[str, int]
     models: Sequence[ModelState]
-    first_stratum: int = 0
-    new_strata: Sequence[Stratum] = ()
+    strata: Mapping[int, SavedStratum] = field(default_factory=dict)
+    ended_strata: Sequence[int] = ()
+    ended_models: Sequence[str] = ()
     journal: Sequence[JournalBatch] = ()
     dropped: Sequence[Bucket] = ()
     closings: Sequence[Closing] = ()

@@ -81,8 +81,7 @@ MODELS: Final = Table(
     "models",
     METADATA,
     owner(),
-    *keys(Integer, "model_id"),
-    *columns(Name, "name"),
+    *keys(Name, "name"),
     *columns(BigInteger, "prediction_watermark_ms", "outcome_watermark_ms", "closed_to_ms"),
     *columns(Integer, "awaits_outcomes"),
     # Wall-clock time of the last save that changed it: says which models have stopped.
@@ -96,6 +95,8 @@ STRATA: Final = Table(
     *keys(Integer, "stratum_id"),
     *columns(Name, "model", "version"),
     *columns(Text, "segments"),  # JSON: [[key, value], ...]
+    # About when it was last predicted: says when nothing holds it any more.
+    Column("newest_ms", BigInteger, nullable=False, server_default="-1"),
 )
 
 JOURNAL: Final = Table(

@@ -21,6 +21,7 @@ from monitor.store.base import (
     ModelState,
     PartitionClock,
     PartitionState,
+    SavedStratum,
     StoredDeadLetter,
 )
 from monitor.store.closing import Closing, Panes
@@ -42,6 +43,7 @@ from monitor.store.schema import (
 )
 
 _TOPIC_ID: Final = "topic_id/"
+_NAMES_A_STATEMENT: Final = 500
 _IS_READ: Final = PARTITIONS.c.partition != BACKFILL
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 _headers_from_bytes: Final = msgspec.msgpack.Decoder(tuple[tuple[str, bytes], ...])
@@ -231,11 +233,11 @@ class SqlStore:
             with database.translated():
                 return PartitionState(
                     offsets=dict(_rows(connection, OFFSETS, partition)),
-                    models=[ModelState(*state) for _, *state, _ in _rows(connection, MODELS, partition)],
-                    strata=[
-                        Stratum(model, version, _segments_from_json.decode(segments))
-                        for _, model, version, segments in _rows(connection, STRATA, partition)
-                    ],
+                    models=[ModelState(*state) for *state, _ in _rows(connection, MODELS, partition)],
+                    strata={
+                        at: SavedStratum(Stratum(model, version, _segments_from_json.decode(segments)), newest_ms)
+                        for at, model, version, segments, newest_ms in _rows(connection, STRATA, partition)
+                    },
                     counters={(kind, result): n for kind, result, n in _rows(connection, COUNTERS, partition)},
                     journal=Stream((JournalBatch(*batch) for batch in batches), snapshot),
                     candidates=Stream((CandidateBatch(*batch) for batch in candidates), snapshot),
@@ -506,15 +508,13 @@ class SqlStore:
         next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2, now_ms)
 
         strata = [
-            (stratum_id, stratum.model, stratum.version, msgspec.json.encode(stratum.segments).decode())
-            for stratum_id, stratum in enumerate(checkpoint.new_strata, checkpoint.first_stratum)
+            (at, stratum.model, stratum.version, msgspec.json.encode(stratum.segments).decode(), newest_ms)
+            for at, (stratum, newest_ms) in checkpoint.strata.items()
         ]
-        if strata:
-            connection.execute(sa.insert(STRATA), _records(STRATA, partition, strata))
+        self._upsert(connection, STRATA, partition, strata)
         self._upsert(connection, OFFSETS, partition, checkpoint.offsets.items())
         changed = range(len(checkpoint.models)) if checkpoint.changed_models is None else checkpoint.changed_models
-        models = [(number, *checkpoint.models[number], now_ms) for number in changed]
-        self._upsert(connection, MODELS, partition, models)
+        self._upsert(connection, MODELS, partition, [(*checkpoint.models[number], now_ms) for number in changed])
         self._upsert(connection, COUNTERS, partition, [(*key, count) for key, count in checkpoint.counters.items()])
         journal.append(connection, JOURNAL, partition, next_sequence - len(batches), batches)
         first_candidate = next_sequence - len(batches) - len(candidates)
@@ -531,6 +531,10 @@ class SqlStore:
             self._upsert(connection, UNSETTLED, partition, [checkpoint.unsettled.to_bytes()])
         samples.append_closed(connection, partition, first_candidate - 1, closed)
         samples.expire(connection, partition, checkpoint.expired_samples_before_ms)
+        for table, ended in ((STRATA.c.stratum_id, checkpoint.ended_strata), (MODELS.c.name, checkpoint.ended_models)):
+            for at in range(0, len(ended), _NAMES_A_STATEMENT):
+                names = table.in_(ended[at : at + _NAMES_A_STATEMENT])
+                connection.execute(sa.delete(table.table).where(table.table.c.partition == partition, names))
         self._save_dead_letters(connection, checkpoint)
         return next_sequence
 

@@ -74,6 +74,10 @@ class JournalBuckets:
             del buckets[bucket]
         return dropped
 
+    def held_from_ms(self, model: str, closed_to_ms: int) -> int:
+        """The time from which on a model has predictions in the join, or in a bucket that is not dropped yet."""
+        return min([closed_to_ms, *(bucket.start_ms for bucket in self._models[model])])
+
     def oldest_first(self) -> Iterator[tuple[Bucket, int, int]]:
         """(bucket, end, rows) of all buckets, by their ends."""
         everything = [item for buckets in self._models.values() for item in buckets.items()]

@@ -28,6 +28,7 @@ from monitor.store.base import (
     ModelClock,
     ModelState,
     PartitionState,
+    SavedStratum,
 )
 from monitor.stream.join import Ends, Silence
 from monitor.stream.partition import Partition, PartitionSettings
@@ -143,7 +144,7 @@ class KeyedPartition:
             PartitionState(
                 offsets=state.offsets,
                 models=state.models,
-                strata=state.strata,
+                strata={at: SavedStratum(stratum) for at, stratum in enumerate(state.strata)},
                 counters={(type_, result): count for type_, result, count in state.counters},
                 journal=iter(()),
                 read_to_ms=state.read_to_ms,
@@ -188,7 +189,8 @@ class KeyedPartition:
         self._write_back(checkpoint)
         self._state.offsets = dict(checkpoint.offsets)
         self._state.models = list(checkpoint.models)
-        self._state.strata += checkpoint.new_strata
+        known = len(self._state.strata)
+        self._state.strata += [saved.stratum for at, saved in checkpoint.strata.items() if at >= known]
         self._state.counters = [(*key, count) for key, count in checkpoint.counters.items()]
         self._state.read_to_ms = checkpoint.read_to_ms
         published = replace(checkpoint, journal=(), dropped=(), candidates=())

@@ -1,7 +1,7 @@
 """A partition, the unit of state: its names, join, offsets and unsaved changes."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,22 +24,26 @@ from monitor.store.base import (
     ModelState,
     PartitionState,
 )
-from monitor.store.closing import Closing, Panes
+from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.stream import event_results
 from monitor.stream.closing import close
 from monitor.stream.join import Ends, Join, Joined, Silence
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, sort_into_buckets
+from monitor.stream.lifetimes import Lifetimes
 from monitor.stream.old_panes import OldPanesFinder
 from monitor.stream.sampling import Sampler, SampleSettings
 from monitor.stream.topic_progress import AtEnd
 from monitor.stream.vector_loops import NO_OUTCOME
 
+_NEVER: Final = -1
 _DEPARTED: Final = "departed"
 _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
 _TOMBSTONES: Final = (event_results.UNKNOWN, event_results.TOMBSTONE)
 _EVICT_TO_SHARE: Final = 0.9
 """A full join is emptied down to this share, so that this is not done at every checkpoint."""
+_ALL_MS: Final = 1 << 62
+"""Later than every time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,7 @@ class Partition:
         self.all_at_end: AtEnd[Ends] = AtEnd()
         self._read_to_ms = -1
         self.sampler = Sampler(self._strata, settings.samples)
+        self._lifetimes = Lifetimes(self._strata, max(settings.kept_ms.values()))
         self._buckets = JournalBuckets()
         self._unsaved: list[Joined] = []
         self._dead_letters: list[DeadLetter] = []
@@ -116,7 +121,6 @@ class Partition:
         self.departed: Counter[str] = Counter()
         """Result -> predictions that have left the join."""
         self._old_panes = OldPanesFinder(settings.kept_ms, {} if state is None else state.oldest_ms)
-        self._saved_strata = 0
         self._saved_models: Sequence[ModelState] = ()
         self.saved_offsets: dict[str, int] = {}
         if state is not None:
@@ -181,6 +185,7 @@ class Partition:
         joined = self.join.apply(decoded.columns)
         if joined.rows.size:
             self.sampler.add(joined, decoded.features)
+            self._lifetimes.note(joined.rows)
             self._unsaved.append(joined)
         self.dead_letter_reasons.update(letter.reason.value for letter in decoded.dead_letters)
         of_message: dict[int, list[DeadLetter]] = {}
@@ -199,9 +204,12 @@ class Partition:
         *,
         edges_ms: Mapping[str, int] | None = None,
         evidence_ms: Mapping[str, int] | None = None,
+        stopped: Collection[str] | None = None,
         summarise: bool = True,
     ) -> Checkpoint:
         """Changes since the last checkpoint. Predictions that are settled leave the join for a closing.
+
+        Load the partition again before it reads on if the checkpoint ends names.
 
         Parameters
         ----------
@@ -212,6 +220,9 @@ class Partition:
         evidence_ms
             Model -> time up to which its evidence has read panes: later ones stay narrow, unless evidence is behind by
             more than the longest time for which panes are kept. None: nothing reads them but windows.
+        stopped
+            Models that have stopped: they are removed with all that is held of them, and so are strata that nothing
+            holds any more, if caps need their places. None: no names end.
         summarise
             Whether to sum what is not settled.
         """
@@ -226,6 +237,7 @@ class Partition:
         self.sampler.assign_pending()
         closed_ms = self.join.closed_to_ms.copy()
         left = self._close(silence)
+        ended_models = [] if stopped is None else self._end_models(stopped)
         sampled = self.sampler.complete(self.join.closed_to_ms)
         closed_to_ms = self.join.closed_to_ms
         dropped = [
@@ -241,24 +253,30 @@ class Partition:
         ]
         self._read_to_ms = self._newest_ms(silence)
         removed = set(dropped)
-        strata = self._strata.strata
         models, saved = self.join.model_states(), self._saved_models
         closed = {state.name: state.closed_to_ms for state in models}
+        ended_strata = [] if stopped is None else self._ended_strata(ended_models)
+        old = self._old_panes.find(closed, edges_ms or {}, evidence_ms) if dropped else []
+        expired_ms = self.sampler.expired_before_ms(self.clocks) if dropped or ended_models else {}
+        for model in ended_models:
+            old += [OldPanes(model, width_ms, _ALL_MS, None) for width_ms in self._settings.kept_ms]
+        expired_ms = {key: _ALL_MS if key[0] in ended_models else at_ms for key, at_ms in expired_ms.items()}
         result = Checkpoint(
             partition=self.number,
             epoch=self.epoch,
             offsets=dict(self.offsets),
             models=models,
-            first_stratum=self._saved_strata,
-            new_strata=strata[self._saved_strata :],
+            strata=self._lifetimes.unsaved(),
+            ended_strata=ended_strata,
+            ended_models=ended_models,
             journal=[batch for batch in batches if batch.bucket not in removed],
             dropped=dropped,
             closings=closings,
-            old=self._old_panes.find(closed, edges_ms or {}, evidence_ms) if dropped else [],
+            old=old,
             unsettled=self.unsettled(cells=self._settings.unsettled_cells) if summarise else None,
             candidates=self.sampler.unsaved(),
             closed_samples=sampled,
-            expired_samples_before_ms=self.sampler.expired_before_ms(self.clocks) if dropped else {},
+            expired_samples_before_ms=expired_ms,
             counters=self.counters(),
             dead_letters=self._dead_letters,
             read_to_ms=self._read_to_ms,
@@ -266,8 +284,26 @@ class Partition:
         )
         self._saved_models = models
         self._unsaved, self._dead_letters = [], []
-        self._saved_strata, self.saved_offsets = len(strata), dict(self.offsets)
+        self.saved_offsets = dict(self.offsets)
         return result
+
+    def _end_models(self, stopped: Collection[str]) -> list[str]:
+        """Remove the predictions of models that have stopped from the join: nothing will settle them."""
+        names = self._strata.models
+        ended = [model for model in names if model in stopped]
+        if ended:
+            before_ms = np.where(np.isin(names, ended), _ALL_MS, _NEVER)
+            self.sampler.discard(before_ms)
+            for rows in self.join.close(before_ms):
+                self._count_departed(rows, event_results.EVICTED)
+        return ended
+
+    def _ended_strata(self, ended_models: Sequence[str]) -> list[int]:
+        """Ids of the strata that nothing holds any more, if their models end or caps need their places."""
+        closed_ms = zip(self._strata.models, self.join.closed_to_ms.tolist(), strict=True)
+        held_ms = np.array([self._buckets.held_from_ms(model, at_ms) for model, at_ms in closed_ms], np.int64)
+        ended = self._lifetimes.ended(held_ms)
+        return ended if ended_models or (ended and self._strata.gives_places_back(set(ended))) else []
 
     def _bucket_widths_ms(self) -> NDArray[np.int64]:
         return np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
@@ -351,8 +387,10 @@ class Partition:
         self.offsets.update(state.offsets)
         self.saved_offsets = dict(self.offsets)
         self._read_to_ms = state.read_to_ms
-        self._strata.restore([model.name for model in state.models], state.strata)
-        self._saved_strata, self._saved_models = len(state.strata), state.models
+        strata = {at: saved.stratum for at, saved in state.strata.items()}
+        self._strata.restore([model.name for model in state.models], strata)
+        self._lifetimes.restore(state.strata)
+        self._saved_models = state.models
         self.join.restore_models(state.models)
         counters = self._saved_counters()
         for (type_, result), count in state.counters.items():
@@ -365,13 +403,15 @@ class Partition:
         widths_ms = [bucket_width_ms(policy.retention_ms) for policy in policies]
         waiting: list[tuple[NDArray[np.void], NDArray[np.int32]]] = []
         unmatched: list[NDArray[np.void]] = []
+        is_stratum = np.append(self._strata.models_of_strata() >= 0, False)
         for batches in gather(state.journal):
             rows = np.frombuffer(bytearray(b"".join(batch.rows for batch in batches)), JOURNAL_ROW)
             sizes = np.array([len(batch.rows) // JOURNAL_ROW.itemsize for batch in batches])
             model_of_batch = np.array([model_ids.get(batch.bucket.model, -1) for batch in batches], np.int32)
             model = np.repeat(model_of_batch, sizes)
             # The loops use these as indices, unchecked.
-            is_unknown = (model < 0) | ((rows["entry"] < WAITING) & (rows["stratum"] >= self._strata.stratum_count))
+            in_names = is_stratum[np.minimum(rows["stratum"], is_stratum.size - 1)]
+            is_unknown = (model < 0) | ((rows["entry"] < WAITING) & ~in_names)
             if is_unknown.any():
                 batch = batches[np.searchsorted(np.cumsum(sizes), is_unknown.argmax(), side="right")]
                 raise self._damaged(f"it refers to names of {batch.bucket.model} that were not saved")

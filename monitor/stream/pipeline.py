@@ -3,7 +3,7 @@
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +28,7 @@ from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, ModelClock
-from monitor.store.settled import edges
+from monitor.store.settled import edges, running
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
 from monitor.stream.join import Silence
@@ -57,6 +57,9 @@ models, most of the time is spent reading it ..."""
 
 _LONGEST_SECONDS: Final = 30.0
 """... but not longer than this."""
+
+_NOTICE_MS: Final = 86_400_000
+"""A model that has stopped is removed so much later: by then its evaluation and its alerts have ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,20 +343,25 @@ class Pipeline:
             self._pause_seconds = min(_READING_SHARE * (self._last_checkpoint - began), _LONGEST_SECONDS)
 
     def _begin_checkpoint(self, *, summarise: bool = False) -> None:
+        now = self._clock.monotonic()
+        end_names = now - self._last_summary >= self._settings.summary_seconds
+        summarise |= end_names
+        stopped: Collection[str] | None = None
         with suppress(StoreUnavailable):  # the save says so
             read_to_ms = [clock.read_to_ms for clock in self._store.partition_clocks().values()]
             self._clocks, self._read_to_ms = self._store.model_clocks(), min(read_to_ms, default=-1)
             self._evidence_ms = self._store.evidence_ms()
             for partition in self._partitions.values():
                 partition.elsewhere = self._clocks
-        now = self._clock.monotonic()
-        summarise |= now - self._last_summary >= self._settings.summary_seconds
+            if end_names:
+                clocks, kept_ms = self._store.clocks(), max(self._partition_settings.kept_ms.values())
+                stopped = clocks.keys() - running(clocks, self._partition_settings.policy, kept_ms + _NOTICE_MS).keys()
         rows = 0
         for number, partition in tuple(self._partitions.items()):  # a save may find that one was claimed by another
             if not (summarise or partition.changed(self._silence(number))):
                 continue
             rows += partition.unsaved_rows
-            self._unsaved.append(self._checkpoint(number, summarise=summarise))
+            self._unsaved.append(self._checkpoint(number, stopped=stopped, summarise=summarise))
             if rows >= _ROWS_IN_A_SAVE:
                 self._save()
                 if self._unsaved:
@@ -363,10 +371,14 @@ class Pipeline:
         if summarise:
             self._last_summary = now
 
-    def _checkpoint(self, number: int, *, summarise: bool = True) -> Checkpoint:
+    def _checkpoint(self, number: int, *, stopped: Collection[str] | None = None, summarise: bool = True) -> Checkpoint:
         edges_ms = edges(self._clocks, self._read_to_ms, self._partition_settings.policy)
         return self._partitions[number].checkpoint(
-            self._silence(number), edges_ms=edges_ms, evidence_ms=self._evidence_ms, summarise=summarise
+            self._silence(number),
+            edges_ms=edges_ms,
+            evidence_ms=self._evidence_ms,
+            stopped=stopped,
+            summarise=summarise,
         )
 
     def _silence(self, number: int) -> Silence:
@@ -400,6 +412,7 @@ class Pipeline:
         if not self._unsaved:
             return
         began = self._clock.monotonic()
+        ended = {part.partition for part in self._unsaved if part.ended_models or part.ended_strata}
         try:
             for checkpoint in self._unsaved:
                 self._send(checkpoint)
@@ -417,6 +430,10 @@ class Pipeline:
                 for topic, offset in partition.saved_offsets.items()
             }
         )
+        if ended:
+            # Claimed and loaded again, without the names that have ended.
+            self._unclaimed |= ended & self._partitions.keys()
+            self._forget(frozenset(ended))
         self.status = replace(
             self.status,
             checkpoint_ms=self._clock.now_ms(),

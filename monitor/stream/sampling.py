@@ -154,6 +154,8 @@ class Sampler:
         self._versions: dict[tuple[int, str], int] = {}
         """(model id, version) -> number of the version, of models that are sampled."""
         self._version_of_stratum = np.empty(0, np.int32)
+        self._named = 0
+        """How many of the interned strata are in these."""
         self._cells: defaultdict[str, defaultdict[int, dict[int, _Cell]]] = defaultdict(lambda: defaultdict(dict))
         """Model -> start of a bucket -> number of a version -> cell."""
         self._settled: defaultdict[Bucket, _Settled] = defaultdict(_Settled)
@@ -468,9 +470,10 @@ class Sampler:
         return FullCells(slots, version, start_ms, first, limits)
 
     def _update_names(self) -> None:
-        count = self._version_of_stratum.size
-        if count == self._strata.stratum_count:
+        interned = self._strata.interned
+        if len(interned) == self._named:
             return
+        added, self._named = interned[self._named :], len(interned)
         names = self._strata.models
         for model in range(len(self._capacity), len(names)):
             policy = self._strata.policies[model]
@@ -478,15 +481,14 @@ class Sampler:
             self._candidates.append(self._settings.candidates(names[model], policy))
             self._span_ms.append(self._settings.span_width_ms(policy))
         self._widths_ms = np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
-        model_of = self._strata.models_of_strata()
-        added = []
-        for at, stratum in enumerate(self._strata.strata[count:], count):
+        model_of, strata = self._strata.models_of_strata(), self._strata.strata
+        more = len(strata) - self._version_of_stratum.size
+        self._version_of_stratum = np.append(self._version_of_stratum, np.full(more, -1, np.int32))
+        for at in added:
             model = int(model_of[at])
             if self._capacity[model]:
-                added.append(self._versions.setdefault((model, stratum.version), len(self._versions)))
-            else:
-                added.append(-1)
-        self._version_of_stratum = np.concatenate([self._version_of_stratum, np.array(added, np.int32)])
+                version = model, strata[at].version
+                self._version_of_stratum[at] = self._versions.setdefault(version, len(self._versions))
 
 
 def _find(rows: NDArray[np.void], wanted: NDArray[np.bool_], candidates: Candidates) -> NDArray[np.int64]:

@@ -49,14 +49,22 @@ class Pane:
         self._parts = [(total.series.size, _compress(total))]
         return total
 
+    def series(self) -> Ints:
+        """The series that it has, ascending."""
+        return self._counted()[:, 0]
+
     def counts(self, series: int) -> Ints:
         """Positives, negatives and unanswered predictions of a series, int64, shape (3,)."""
+        counts = self._counted()
+        return np.asarray(counts[counts[:, 0] == series, 1:].sum(axis=0))
+
+    def _counted(self) -> Ints:
         if self._counts is None:
             cells = self.cells()
             first = np.flatnonzero(np.diff(cells.series, prepend=-1))
             totals = np.add.reduceat(cells.values[:, :POSITIVE_SUM], first, axis=0)
             self._counts = np.column_stack((cells.series[first], totals))
-        return np.asarray(self._counts[self._counts[:, 0] == series, 1:].sum(axis=0))
+        return self._counts
 
 
 def _compress(cells: Cells) -> bytes:

@@ -93,7 +93,9 @@ class _Model:
 
     def __init__(self, slides_ms: Iterable[int]) -> None:
         self.levels = {slide_ms: _Level() for slide_ms in slides_ms}
-        self.series: dict[SeriesKey, int] = {}
+        self.series: Mapping[SeriesKey, int] = {}
+        """The ids of the series that have panes. Replaced as a whole, as other threads read it."""
+        self._next_series = 0
         self.clocks: dict[int, ModelClock] = {}
         """By partition."""
         self.kept_from_ms = dict.fromkeys(self.levels, 0)
@@ -104,7 +106,17 @@ class _Model:
 
     def place(self, names: Sequence[SeriesKey]) -> Ints:
         """The ids of series; new ones get one."""
-        return np.array([self.series.setdefault(name, len(self.series)) for name in names], np.int64)
+        new = {name: at for at, name in enumerate(sorted(set(names) - self.series.keys()), self._next_series)}
+        if new:
+            self.series = {**self.series, **new}
+            self._next_series += len(new)
+        return np.array([self.series[name] for name in names], np.int64)
+
+    def forget_series(self, others: Collection[SeriesKey]) -> None:
+        """Forget the series that have no panes any more, apart from others."""
+        widest = self.levels[max(self.levels)].panes.values()
+        held = set(np.concatenate([np.empty(0, np.int64), *(pane.series() for pane in widest)]).tolist())
+        self.series = {key: number for key, number in self.series.items() if number in held or key in others}
 
 
 class ClosedPanes:
@@ -215,7 +227,7 @@ class ClosedPanes:
         """Replace what was added of a model by all closings of all its partitions."""
         with self._lock:
             earlier, known = self._models[model], _Model(self._kept_ms)
-            known.series, known.edge_ms, known.late = earlier.series, earlier.edge_ms, earlier.late + 1
+            known.edge_ms, known.late = earlier.edge_ms, earlier.late + 1
             known.kept_from_ms = earlier.kept_from_ms
             self._advance(known, clocks, closings)
             self._settle(model, known, now_ms)
@@ -280,6 +292,8 @@ class ClosedPanes:
             if before_ms > known.kept_from_ms[slide_ms]:
                 level.expire(before_ms)
                 known.kept_from_ms[slide_ms] = before_ms
+                if slide_ms == max(known.levels):
+                    known.forget_series({name for panes in self._unsettled.values() for name in panes.names})
 
     def show_unsettled(self, partition: int, panes: Panes) -> None:
         """Replace the summary of what a partition has not settled."""
@@ -322,9 +336,11 @@ class ClosedPanes:
     def sum(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         """Sum of the panes of width ``slide_ms`` that start in [from, to)."""
         known = self._models.get(series.model)
-        if known is None or series not in known.series:
+        if known is None:
             return GridTable.zero()
         with self._lock:
+            if series not in known.series:
+                return GridTable.zero()
             edge_ms = min(to_ms, known.edge_ms - known.edge_ms % slide_ms)
             series_id, level = known.series[series], known.levels[slide_ms]
             parts = [level.total(slide_ms, from_ms, edge_ms).of_series(series_id)] if edge_ms > from_ms else []
@@ -336,9 +352,11 @@ class ClosedPanes:
     def sum_settled(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> GridTable:
         """The same for any span before the settled edge. It is not kept, as the sums of windows are, which move on."""
         known = self._models.get(series.model)
-        if known is None or series not in known.series:
+        if known is None:
             return GridTable.zero()
         with self._lock:
+            if series not in known.series:
+                return GridTable.zero()
             cells = known.levels[slide_ms].cells(slide_ms, from_ms, to_ms)
             total = _total(part.of_series(known.series[series]) for part in cells)
         return GridTable(total.cell, total.values)
@@ -395,9 +413,11 @@ class ClosedPanes:
     def counts(self, series: SeriesKey, slide_ms: int, from_ms: int, to_ms: int) -> list[Count]:
         """Number of events in each pane that starts in [from, to), ascending by start, without empty panes."""
         known = self._models.get(series.model)
-        if known is None or series not in known.series:
+        if known is None:
             return []
         with self._lock:
+            if series not in known.series:
+                return []
             series_id, level = known.series[series], known.levels[slide_ms]
             at_ms = [np.array(level.starts(slide_ms, from_ms, to_ms), np.int64)]
             settled = [level.panes[at].counts(series_id) for at in at_ms[0].tolist()]
@@ -436,9 +456,11 @@ class ClosedPanes:
         Predictions without an outcome count as negatives where the model's policy says so.
         """
         known = self._models.get(series.model)
-        if known is None or series not in known.series:
+        if known is None:
             return Steps.of([])
         with self._lock:
+            if series not in known.series:
+                return Steps.of([])
             edge_ms = min(to_ms, known.edge_ms - known.edge_ms % slide_ms)
             number = known.series[series]
             parts = [cells.of_series(number) for cells in known.levels[slide_ms].cells(slide_ms, from_ms, edge_ms)]

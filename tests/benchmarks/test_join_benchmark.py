@@ -10,7 +10,7 @@ import pytest
 
 from monitor.events.model import EventColumns, Kind, ModelPolicy
 from monitor.events.strata import Strata
-from monitor.store.base import Checkpoint, ModelState
+from monitor.store.base import Checkpoint, ModelState, SavedStratum
 from monitor.store.sql import SqlStore
 from monitor.stream.join import Join
 from monitor.stream.journal import sort_into_buckets
@@ -76,7 +76,7 @@ def test_ten_million_pending_predictions(tmp_path: Path, capsys: pytest.CaptureF
                         epoch=epoch,
                         offsets={"events": at},
                         models=[ModelState("churn", START_MS + DAY_MS, -1)],
-                        new_strata=strata.strata if at == BATCH else (),
+                        strata=dict(enumerate(map(SavedStratum, strata.strata))) if at == BATCH else {},
                         journal=[one for one, _ in sort_into_buckets([joined], ["churn"], widths)],
                     )
                 ]

@@ -1,6 +1,7 @@
 """Names to ids: caps, what stands in for names beyond them, and that what is saved comes back the same."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,38 @@ def test_models_beyond_the_cap_are_refused_and_those_within_stay() -> None:
     strata = strata_of(SMALL)
     assert [strata.model(name) for name in ("a", "b", "c", "a", "b")] == [0, 1, REFUSED, 0, 1]
     assert strata.stratum("c", "1", {}) == REFUSED
+
+
+def test_a_declared_model_is_not_refused_and_takes_no_place() -> None:
+    declared = replace(POLICY, declared=True)
+    strata = strata_of(SMALL, lambda name: declared if name.startswith("declared") else POLICY)
+    names = ("a", "declared 1", "b", "c", "declared 2", "declared 3")
+    assert [strata.model(name) for name in names] == [0, 1, 2, REFUSED, 3, 4]
+
+
+def test_ids_that_no_stratum_has_are_given_to_new_ones() -> None:
+    strata = strata_of(SMALL)
+    kept = {1: Stratum("a", "1", (("region", "eu"),)), 4: Stratum("a", "2", ())}
+    strata.restore(["a"], kept)
+    assert strata.models_of_strata().tolist() == [REFUSED, 0, REFUSED, REFUSED, 0]
+    assert strata.stratum("a", "1", {"region": "eu"}) == 1
+    assert [strata.stratum("a", "1", {"region": region}) for region in ("us", "ap")] == [0, 2]
+    assert strata.strata[2].segments == (("region", OTHER),)
+    assert [strata.stratum("b", version, {}) for version in "12"] == [3, 5]
+    assert strata.interned == [1, 4, 0, 2, 3, 5]
+    start, series = strata.fan_out()
+    assert [strata.series[at] for at in series[start[1] : start[2]]] == list(kept[1].series())
+
+
+def test_places_are_given_back_where_a_cap_is_half_used() -> None:
+    strata = strata_of(Caps(models=2, versions=4, segment_values=4, strata=20))
+    ids = [strata.stratum("a", version, {"region": version}) for version in "1"]
+    assert not strata.gives_places_back(ids)
+    ids += [strata.stratum("a", "2", {"region": "1"}), strata.stratum("a", "2", {"region": "2"})]
+    # The version lives on in another stratum, the value in none.
+    assert not strata.gives_places_back([ids[1]])
+    assert strata.gives_places_back([ids[2]])
+    assert strata.gives_places_back([ids[0]])
 
 
 def test_versions_beyond_the_cap_become_other() -> None:
@@ -141,7 +174,7 @@ def test_what_is_restored_goes_on_where_it_stopped() -> None:
         for model, version, segments in before:
             lived.stratum(model, version, segments)
         restored = strata_of(SMALL)
-        restored.restore(lived.models, lived.strata)
+        restored.restore(lived.models, dict(enumerate(lived.strata)))
         for model, version, segments in after:
             assert restored.stratum(model, version, segments) == lived.stratum(model, version, segments)
         assert restored.models == lived.models
@@ -158,7 +191,7 @@ def test_what_is_restored_goes_on_where_it_stopped() -> None:
 def test_restoring_asks_no_cap_and_no_policy() -> None:
     restored = strata_of(Caps(models=1, versions=1, segment_values=1, strata=1))
     saved = [Stratum("undeclared", version, (("region", version),)) for version in "123"]
-    restored.restore(["undeclared", "b"], saved)
+    restored.restore(["undeclared", "b"], dict(enumerate(saved)))
     assert restored.strata == saved
     assert restored.models == ["undeclared", "b"]
     # What it waits for expires at once, in the events' own time; the model that is declared keeps its policy.
@@ -170,7 +203,7 @@ def test_restoring_needs_an_empty_object() -> None:
     strata = strata_of()
     strata.model("a")
     with pytest.raises(ValueError, match="empty object"):
-        strata.restore(["b"], [])
+        strata.restore(["b"], {})
 
 
 def test_the_caps_hold_whatever_comes() -> None:

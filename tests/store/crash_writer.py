@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from monitor.events.model import Stratum
-from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState
+from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState, SavedStratum
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS
 from tests.store.samples import HOUR_MS, letter, load, pane_closing
@@ -27,8 +27,7 @@ def checkpoint_number(k: int, partition: int, epoch: int) -> Checkpoint:
         epoch=epoch,
         offsets={"predictions": k, "outcomes": 2 * k},
         models=[ModelState("churn", k, k)],
-        first_stratum=k - 1,
-        new_strata=[Stratum("churn", str(k), ())],
+        strata={k - 1: SavedStratum(Stratum("churn", str(k), ()))},
         journal=[JournalBatch(Bucket("churn", age * HOUR_MS), rows.tobytes())],
         dropped=[Bucket("churn", (age - 2) * HOUR_MS)] if place == 0 else [],
         closings=[pane_closing(PANE_MS * k, 1)],

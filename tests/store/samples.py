@@ -7,15 +7,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import sqlalchemy as sa
 
-from monitor.events.model import DeadLetter, Reason, SeriesKey, Stratum
+from monitor.events.model import DeadLetter, Reason, SeriesKey
 from monitor.scores import GridTable
-from monitor.store.base import (
-    JOURNAL_ROW,
-    Bucket,
-    Checkpoint,
-    JournalBatch,
-    ModelState,
-)
+from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState, SavedStratum
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.schema import PARTITIONS
 from monitor.store.sql import SqlStore
@@ -28,7 +22,7 @@ class Loaded(NamedTuple):
 
     offsets: Mapping[str, int]
     models: Sequence[ModelState]
-    strata: Sequence[Stratum]
+    strata: Mapping[int, SavedStratum]
     counters: Mapping[tuple[str, str], int]
     journal: list[JournalBatch]
 
@@ -117,14 +111,21 @@ def undo_closings(url: str) -> None:
     with engine.begin() as connection:
         for statement in (
             *(f"DROP TABLE {table}" for table in sorted(UNDONE)),
-            "ALTER TABLE models DROP COLUMN closed_to_ms",
-            "ALTER TABLE models DROP COLUMN awaits_outcomes",
-            "ALTER TABLE models DROP COLUMN saved_ms",
+            "ALTER TABLE strata DROP COLUMN newest_ms",
+            "ALTER TABLE models RENAME TO models_by_name",
+            (
+                "CREATE TABLE models (partition INTEGER, model_id BIGINT, name TEXT, prediction_watermark_ms BIGINT,"
+                " outcome_watermark_ms BIGINT, evicted_before_ms BIGINT NOT NULL DEFAULT -1)"
+            ),
+            (
+                "INSERT INTO models SELECT partition, row_number() OVER (ORDER BY name), name, prediction_watermark_ms,"
+                " outcome_watermark_ms, -1 FROM models_by_name"
+            ),
+            "DROP TABLE models_by_name",
             "ALTER TABLE servings DROP COLUMN from_ms",
             "ALTER TABLE refits DROP COLUMN since_ms",
             "ALTER TABLE partitions DROP COLUMN read_to_ms",
             "ALTER TABLE partitions DROP COLUMN saved_ms",
-            "ALTER TABLE models ADD COLUMN evicted_before_ms BIGINT NOT NULL DEFAULT -1",
             f"CREATE TABLE closed_panes ({key}, grid_table {data})",
             f"CREATE TABLE closed_sketches ({key}, sketch {data})",
             "UPDATE alembic_version SET version_num = '0005'",

@@ -5,7 +5,7 @@ import pytest
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
 from monitor.scores import GridTable
-from monitor.store.base import Bucket, JournalBatch, ModelState
+from monitor.store.base import Bucket, JournalBatch, ModelState, SavedStratum
 from monitor.store.closing import Closing, OldPanes
 from monitor.store.sql import SqlStore
 from tests.store.samples import HOUR_MS, batch, checkpoint, closings_in, grid_table, letter, load, pane_closing, rows
@@ -17,15 +17,15 @@ SECOND = Bucket("churn", HOUR_MS)
 
 def test_a_partition_nobody_saved_is_empty(store: SqlStore) -> None:
     loaded = load(store, 7)
-    assert loaded == ({}, [], [], {}, [])
+    assert loaded == ({}, [], {}, {}, [])
 
 
 def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) -> None:
     epoch = store.claim(3)
-    strata = [
-        Stratum("churn", "7", (("region", "eu"), ("tier", "größe\\0 \N{SNOWMAN}"))),
-        Stratum("odd\0name\\0\\", "unversioned", ()),
-    ]
+    strata = {
+        0: SavedStratum(Stratum("churn", "7", (("region", "eu"), ("tier", "größe\\0 \N{SNOWMAN}"))), 5),
+        3: SavedStratum(Stratum("odd\0name\\0\\", "unversioned", ())),
+    }
     models = [ModelState("churn", 12, -1, 5), ModelState("odd\0name\\0\\", -1, 99)]
     odd = pane_closing(60_000, 2, model="odd\0name\\0\\", version="\\")
     store.save(
@@ -36,14 +36,14 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
                 partition=3,
                 offsets={"predictions": 2**62, "outcomes": 0},
                 models=models,
-                new_strata=strata[:1],
+                strata={0: strata[0]._replace(newest_ms=1)},
                 journal=[batch(FIRST, seed=1), batch(Bucket("odd\0name\\0\\", -HOUR_MS), seed=2)],
                 closings=[pane_closing(300_000, 1), odd],
                 counters={("prediction", "joined"): 5, ("outcome", "orphan"): 2**40},
             )
         ]
     )
-    store.save([checkpoint(epoch, 42, partition=3, models=models, first_stratum=1, new_strata=strata[1:])])
+    store.save([checkpoint(epoch, 42, partition=3, models=models, strata=strata)])
 
     with SqlStore.open(store_url) as other:
         loaded = load(other, 3)
@@ -54,6 +54,17 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
     assert loaded.strata == strata
     assert loaded.counters == {("prediction", "joined"): 5, ("outcome", "orphan"): 2**40}
     assert loaded.journal == [batch(FIRST, seed=1), batch(Bucket("odd\0name\\0\\", -HOUR_MS), seed=2)]
+
+
+def test_names_that_have_ended_are_removed(store: SqlStore) -> None:
+    epoch = store.claim(0)
+    strata = {at: SavedStratum(Stratum("ab"[at % 2], str(at), ()), at) for at in range(4)}
+    models = [ModelState("a", 1, 1), ModelState("b", 2, 2)]
+    store.save([checkpoint(epoch, 1, models=models, strata=strata)])
+    store.save([checkpoint(epoch, 2, models=models, ended_strata=[1, 2, 3], ended_models=["b"])])
+    assert (load(store).strata, load(store).models) == ({0: strata[0]}, models[:1])
+    store.save([checkpoint(epoch, 3, models=models[:1], strata={2: strata[2]})])
+    assert load(store).strata == {0: strata[0], 2: strata[2]}
 
 
 def test_partitions_are_apart(store: SqlStore) -> None:
@@ -209,7 +220,7 @@ def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
                     checkpoint(
                         first,
                         2,
-                        new_strata=[Stratum("churn", "7", ())],
+                        strata={0: SavedStratum(Stratum("churn", "7", ()))},
                         journal=[batch(SECOND)],
                         dropped=[FIRST],
                         closings=[pane_closing(600_000)],

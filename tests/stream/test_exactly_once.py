@@ -478,7 +478,7 @@ def _candidates(state: PartitionState) -> dict[tuple[Bucket, str], set[tuple[int
     candidates: dict[tuple[Bucket, str], set[tuple[int, int, tuple[float, ...]]]] = defaultdict(set)
     for batch in state.candidates:
         for row in Candidates.from_bytes(batch.rows).table.to_pylist():
-            version = state.strata[row["stratum"]].version
+            version = state.strata[int(row["stratum"])].stratum.version
             candidate = row["id_high"] << 64 | row["id_low"], row["confidence"], tuple(row["features"] or ())
             candidates[batch.bucket, version].add(candidate)
     return candidates

@@ -67,7 +67,7 @@ def stored_candidates(state: PartitionState) -> dict[tuple[Bucket, str], list[tu
     found: dict[tuple[Bucket, str], list[tuple[int, int, tuple[float, ...]]]] = {}
     for batch in state.candidates:
         for row in Candidates.from_bytes(batch.rows).table.to_pylist():
-            cell = found.setdefault((batch.bucket, state.strata[row["stratum"]].version), [])
+            cell = found.setdefault((batch.bucket, state.strata[int(row["stratum"])].stratum.version), [])
             cell.append((row["id_high"] << 64 | row["id_low"], row["confidence"], tuple(row["features"] or ())))
     return found
 
@@ -242,7 +242,7 @@ def test_candidates_of_names_that_were_not_saved_are_damage() -> None:
     partition.apply(batch_of(records_of(predictions(100), garbage_every=0)), Decoder(), None)
     saved = partition.checkpoint()
     with pytest.raises(DamagedStore, match="candidates of churn refer to names that were not saved"):
-        Partition(0, 0, SETTINGS, _state(replace(saved, new_strata=(), journal=())))
+        Partition(0, 0, SETTINGS, _state(replace(saved, strata={}, journal=())))
     broken = [batch._replace(rows=batch.rows[:-20]) for batch in saved.candidates]
     with pytest.raises(DamagedStore, match="stored candidates of a sample cannot be read"):
         Partition(0, 0, SETTINGS, _state(replace(saved, candidates=broken)))
@@ -262,7 +262,7 @@ def test_a_model_that_is_sampled_no_more_lets_its_candidates_go() -> None:
 def _state(saved: Checkpoint) -> PartitionState:
     candidates: list[CandidateBatch] = list(saved.candidates)
     return PartitionState(
-        saved.offsets, saved.models, saved.new_strata, saved.counters, iter(saved.journal), iter(candidates),
+        saved.offsets, saved.models, saved.strata, saved.counters, iter(saved.journal), iter(candidates),
     )  # fmt: skip
 
 

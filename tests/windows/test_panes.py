@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.events.codec import Decoder
-from monitor.events.model import ModelPolicy, SeriesKey
+from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.store.base import Checkpoint, ModelClock
 from monitor.store.closing import Closing
@@ -220,3 +220,30 @@ def test_of_a_merged_closing_only_the_rest_is_added() -> None:
     for series in plain.series():
         span = START_MS - 60_000, plain.edge_ms(series.model)
         assert merged.sum(series, 1_000, *span) == plain.sum(series, 1_000, *span)
+
+
+def test_a_version_that_stopped_is_no_series_once_no_pane_holds_it() -> None:
+    """A version for each ten seconds; what is left of the others is their predictions, in what was summed before."""
+    panes, every = ClosedPanes({1_000: 20_000, 5_000: 40_000}, lambda _: POLICY), ClosedPanes(KEPT_MS, lambda _: POLICY)
+    partition = Partition(0, 1, SETTINGS)
+    events = [
+        NaiveEvent(Kind.PREDICTION, "a", str(at), START_MS + 100 * at, 0.3, version=str(at // 100))
+        for at in range(1_800)
+    ]
+    most = 0
+    for at in range(0, 1_800, 50):
+        partition.apply(batch_of(records_of(events[at : at + 50], garbage_every=0)), Decoder(), None)
+        checkpoint = partition.checkpoint()
+        for reader in (panes, every):
+            reader.add_checkpoint(checkpoint)
+        most = max(most, len(panes.series()))
+        if at % 500 == 0:
+            for series in panes.series():
+                edge_ms = panes.edge_ms("a") // 5_000 * 5_000
+                assert panes.sum(series, 5_000, edge_ms - 30_000, edge_ms) == every.sum(
+                    series, 5_000, edge_ms - 30_000, edge_ms
+                )
+    # Of five panes of ten seconds, one is only begun, and one not settled.
+    assert most <= 7
+    assert {series.version for series in every.series()} == {str(version) for version in range(18)}
+    assert min(int(series.version) for series in panes.series()) >= 11

@@ -399,10 +399,13 @@ class StoreSettings(Section):
 
 
 class CapSettings(Section):
-    """How much may appear by itself in a partition, so that a bad producer cannot fill memory or Prometheus."""
+    """How many names may live in a partition at a time, so that a bad producer cannot fill memory or Prometheus.
+
+    A name gives its place back once no window reaches its newest prediction.
+    """
 
     models: Positive = 200
-    """Models; events of further ones are refused and counted."""
+    """Models that are not declared; events of further ones are refused and counted. Declared ones take no place."""
     versions: Positive = 20
     """Versions of a model; further ones are counted as the version `other`."""
     segment_values: Positive = 50
