@@ -60,18 +60,19 @@ $(AUDIT)/bin/pip-audit:
 audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is installed; asks the advisory database of PyPI
 	PIPAPI_PYTHON_LOCATION=$(abspath $(BIN)/python) $(AUDIT)/bin/pip-audit --skip-editable --progress-spinner off $(AUDIT_FLAGS)
 
-# Four processes at a time, a file of tests each, of one thread each: as tests of servers wait, three would leave a sixth
-# of two processors idle. What takes longest comes first, so that all end together. Each process starts a broker and a
+# So many at a time, a file of tests each, of one thread each: as tests of servers wait, three would leave a sixth of two
+# processors idle. What takes longest comes first, so that all end together. Each process starts a broker and a
 # database of its own. What is named in ALONE is then tested with nothing beside it, and with as many threads as there
 # are. A new folder or file is among the others until it is named here. Spark's tests are a run of their own: each
 # process would start a Spark, too.
+PROCESSES := 4
 ALONE := tests/deploy/test_alerts.py tests/http/test_server.py
 LONGEST := $(addprefix tests/,cli recalibration page sources app deploy stream logging store http simulations)
 OTHERS := $(filter-out $(LONGEST) tests/spark tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 
 test: $(DEV_STAMP) $(NODE_STAMP) ## every test but Spark's, against real parts
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -m "not benchmark" -n 4 --dist loadfile --no-loadscope-reorder \
+		$(BIN)/python -m pytest -m "not benchmark" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
 		$(addprefix --ignore=,$(ALONE)) $(LONGEST) $(OTHERS)
 	$(BIN)/python -m pytest -m "not benchmark" $(ALONE)
 

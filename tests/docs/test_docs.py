@@ -96,6 +96,13 @@ def test_every_page_is_found_from_the_readme() -> None:
     assert found >= set(PAGES)
 
 
+def test_no_page_is_listed_twice() -> None:
+    """Neither in the index nor in a table of another page, whatever is said of it."""
+    for page in PAGES:
+        listed = re.findall(r"^\| \[[^\]]*\]\(([^)]*)\) \|", text_of(page), re.MULTILINE)
+        assert sorted(listed) == sorted(set(listed)), page
+
+
 def test_every_decision_is_in_the_index() -> None:
     shown = [DOCS / link for link in links(DOCS / "index.md") if link.startswith("decisions/")]
     assert shown == sorted((DOCS / "decisions").glob("*.md"))
