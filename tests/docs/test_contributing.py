@@ -22,6 +22,10 @@ def test_every_file_that_it_names_exists() -> None:
 def test_every_target_of_make_that_a_page_names_is_there() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    named = {name for page in pages for name in re.findall(r"(?:`|^\$ )make ([a-z-]+)", page.read_text("utf-8"), re.M)}
+    named = {
+        name
+        for page in pages
+        for name in re.findall(r"(?:`|^\$ )make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE)
+    }
     assert named - targets == set()
     assert {"demo", "broker", "check", "test"} <= named
