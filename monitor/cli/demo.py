@@ -215,7 +215,7 @@ def links(url: str, directory: Path) -> Text:
     for model in MODELS:
         text.append(f"  {model.name:<14}", style="cyan").append(f"{model.story}\n", style="not bold")
     text.append("To repair two of them, two minutes from now, in another terminal:\n", style="bold")
-    for arguments in ("overconfident --wait --promote", "local-error --wait"):
+    for arguments in ("overconfident --wait --promote", "local-error --method lore --wait"):
         text.append(f"  monitor recalibrate {arguments}{at}\n", style="not bold")
     return text
 

@@ -157,7 +157,7 @@ class SegmentsBody(Body):
 class CohortBody(Body):
     """The predictions of one age."""
 
-    cohort: str = field("25-50%", "age in parts of the horizon; mature: the horizon has passed")
+    cohort: str = field("25-50%", "age in parts of the horizon; mature: beyond the horizon, and settled")
     from_seconds: float = field(21600.0, "age from which they are")
     to_seconds: float | None = field(43200.0, "age below which they are; null where there is no limit")
     predictions: int = field(5120)

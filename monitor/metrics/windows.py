@@ -225,7 +225,7 @@ COVERAGE: Final[tuple[Series[Sequence[AgeCohort]], ...]] = (
     Series(
         "calibration_cohort_predictions",
         "Predictions of an age, which is told in quarters of the horizon, back from the newest event; mature: beyond "
-        "the horizon, as far as a window reaches.",
+        "the horizon and settled, as far as a window reaches.",
         lambda cohorts: [((cohort.cohort,), cohort.predictions) for cohort in cohorts],
         (*VERSION_LABELS, "cohort"),
     ),

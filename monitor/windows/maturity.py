@@ -4,9 +4,11 @@ When outcomes stop arriving, the youngest cohorts lose coverage first, hours or 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from monitor.events.model import SeriesKey
+from monitor.windows.contents import moment_of
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Window
 
@@ -40,8 +42,9 @@ class CoverageByAge:
     def __init__(self, panes: ClosedPanes, windows: Sequence[Window]) -> None:
         self._panes = panes
         # Of windows with one width of panes, the longest says how long those are kept.
-        self._lengths = {
-            window.slide_ms: window.length_ms for window in sorted(windows, key=lambda window: window.length_ms)
+        self._windows = {
+            window.slide_ms: replace(window, mature=True)
+            for window in sorted(windows, key=lambda window: window.length_ms)
         }
         self._due: dict[SeriesKey, tuple[int, tuple[AgeCohort, ...]]] = {}
 
@@ -66,24 +69,25 @@ class CoverageByAge:
     def _cohorts(self, series: SeriesKey) -> tuple[int, tuple[AgeCohort, ...]]:
         """The largest possible number of panes, and the cohorts.
 
-        A pane is as old as the youngest prediction that it can hold. The mature cohort is of predictions whose horizon
-        has passed, settled or not; mature windows hold the settled ones.
+        A pane is as old as the youngest prediction that it can hold. The mature cohort is that of a mature window: of
+        predictions whose horizon has passed, the settled ones. Outcomes of the others may still be on their way.
         """
         watermark_ms = self._panes.watermark_ms(series.model)
         horizon_ms = self._panes.policy(series.model).horizon_ms
-        slide_ms = self._slide_ms(horizon_ms)
-        mature_ms = watermark_ms - horizon_ms
-        from_ms = mature_ms - mature_ms % slide_ms - self._lengths[slide_ms]
+        window = self._window(horizon_ms)
+        from_ms, settled_ms = window.span(moment_of(self._panes, series.model))
         predictions, labelled = [0] * len(COHORTS), [0] * len(COHORTS)
-        for pane in self._panes.counts(series, slide_ms, from_ms, watermark_ms + 1):
-            age_ms = max(0, watermark_ms - (pane.start_ms + slide_ms))
+        for pane in self._panes.counts(series, window.slide_ms, from_ms, watermark_ms + 1):
+            age_ms = max(0, watermark_ms - (pane.start_ms + window.slide_ms))
+            if age_ms >= horizon_ms and pane.start_ms >= settled_ms:
+                continue
             at = _QUARTERS if age_ms >= horizon_ms else age_ms * _QUARTERS // horizon_ms
             predictions[at] += pane.predictions
             labelled[at] += pane.labelled
         cohorts = tuple(AgeCohort(*row) for row in zip(COHORTS, predictions, labelled, strict=True))
-        return (watermark_ms - from_ms) // slide_ms, cohorts
+        return (watermark_ms - from_ms) // window.slide_ms, cohorts
 
-    def _slide_ms(self, horizon_ms: int) -> int:
-        """Width of the panes in which ages are measured."""
-        fitting = [slide_ms for slide_ms in self._lengths if slide_ms * _PANES_PER_HORIZON <= horizon_ms]
-        return max(fitting) if fitting else min(self._lengths)
+    def _window(self, horizon_ms: int) -> Window:
+        """The window in whose panes ages are measured."""
+        fitting = [slide_ms for slide_ms in self._windows if slide_ms * _PANES_PER_HORIZON <= horizon_ms]
+        return self._windows[max(fitting) if fitting else min(self._windows)]

@@ -73,7 +73,7 @@ def test_it_says_how_to_repair_a_model_at_its_address(port: int, at: str) -> Non
     commands = [line.strip() for line in lines if "monitor recalibrate" in line]
     assert commands == [
         f"monitor recalibrate overconfident --wait --promote{at}",
-        f"monitor recalibrate local-error --wait{at}",
+        f"monitor recalibrate local-error --method lore --wait{at}",
     ]
     for model in MODELS:
         assert any(line.split()[:1] == [model.name] and model.story in line for line in lines)

@@ -3,16 +3,29 @@
 import re
 from pathlib import Path
 
-from docs.generators.house import ROOT, table
+from docs.generators import house
+from docs.generators.house import ROOT
 
-PAGE = (ROOT / "docs" / "contributing.md").read_text("utf-8")
+PAGE = house.PAGE.read_text("utf-8")
 
 
-def test_the_table_of_rooms_is_current() -> None:
-    assert table() in PAGE
+def test_the_tables_of_rooms_and_numbers_are_current() -> None:
+    assert house.written(PAGE) == PAGE, "run: python -m docs.generators.house"
 
 
 def test_every_file_that_it_names_exists() -> None:
     paths = re.findall(r"`((?:monitor|tests|docs|helm)/[\w./-]*)`", PAGE)
     assert len(paths) > 20
     assert [path for path in paths if not (ROOT / Path(path)).exists()] == []
+
+
+def test_every_target_of_make_that_a_page_names_is_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {
+        name
+        for page in pages
+        for name in re.findall(r"(?:`|^\$ )make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE)
+    }
+    assert named - targets == set()
+    assert {"demo", "broker", "check", "test"} <= named

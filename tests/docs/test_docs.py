@@ -21,7 +21,7 @@ from monitor.clock import SystemClock
 from monitor.events.formats.plain_json import event_schema
 from monitor.events.model import Kind, Reason, RecordBatch
 from monitor.events.strata import Strata
-from monitor.measures import MEASURES
+from monitor.measures import MAIN_MEASURES, MEASURES
 from tests.events.messages import Message
 from tests.http.service import Service
 
@@ -96,6 +96,13 @@ def test_every_page_is_found_from_the_readme() -> None:
     assert found >= set(PAGES)
 
 
+def test_no_page_is_listed_twice() -> None:
+    """Neither in the index nor in a table of another page, whatever is said of it."""
+    for page in PAGES:
+        listed = re.findall(r"^\| \[[^\]]*\]\(([^)]*)\) \|", text_of(page), re.MULTILINE)
+        assert sorted(listed) == sorted(set(listed)), page
+
+
 def test_every_decision_is_in_the_index() -> None:
     shown = [DOCS / link for link in links(DOCS / "index.md") if link.startswith("decisions/")]
     assert shown == sorted((DOCS / "decisions").glob("*.md"))
@@ -114,6 +121,13 @@ def test_the_examples_of_the_measures_print_what_they_say(name: str) -> None:
 def test_every_measure_is_explained() -> None:
     headings = {heading.split(",")[0].lower() for heading in _HEADING.findall(prose(DOCS / "measures.md"))}
     assert {measure.title.lower() for measure in MEASURES.values()} <= headings
+
+
+def test_the_readme_explains_the_measures_that_it_shows() -> None:
+    page = text_of(ROOT / "README.md")
+    explained = set(re.findall(r"^\| \*\*([\w ]+)\*\* ", page, re.MULTILINE))
+    (of_the_demo,) = re.findall(r"^ model +window +n +(.+?) +evidence$", page, re.MULTILINE)
+    assert explained == {MEASURES[name].title for name in MAIN_MEASURES} | set(of_the_demo.split())
 
 
 def test_every_measure_of_many_classes_is_explained() -> None:

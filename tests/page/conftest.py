@@ -7,17 +7,17 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response, expect
 
 from tests.http.keys import Keys
 from tests.page.churn import Churn, churn_site
 from tests.page.site import Site
 from tests.patience import PATIENCE_SECONDS
-from tests.real.chromium import chromium
+from tests.real.chromium import start_browser
 
 _PATIENCE_MS: Final = 1000 * PATIENCE_SECONDS
 _OWN: Final = {"127.0.0.1", "localhost"}
-_OPTIONS: Final = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"]
+_ONLY_OWN: Final = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"
 _ASKED: Final = {"document", "fetch", "eventsource"}
 """Requests whose failure the page reports. A browser also writes them to the console."""
 
@@ -43,8 +43,7 @@ def _loop_of_playwright(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
 def browser() -> Iterator[Browser]:
     """Chromium, one for the run. Without the fixture ``page``, a test may not use it."""
     expect.set_options(timeout=_PATIENCE_MS)
-    playwright = sync_playwright().start()
-    started = playwright.chromium.launch(executable_path=chromium(), args=_OPTIONS)
+    playwright, started = start_browser(_ONLY_OWN)
     loop = asyncio.get_running_loop()
     asyncio._set_running_loop(None)
     yield started

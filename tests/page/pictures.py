@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 from tests.page.looks import (
     STORED,
@@ -21,7 +21,7 @@ from tests.page.looks import (
     visit,
 )
 from tests.page.states import States, states
-from tests.real.chromium import chromium
+from tests.real.chromium import start_browser
 
 DOCS: Final = Path(__file__).parents[2] / "docs" / "pictures"
 SHOWN: Final = {"fleet": 640, "model": 1000, "alert": 640}
@@ -31,14 +31,15 @@ MAX_BYTES: Final = 100_000
 
 def main() -> None:
     """Write all pictures; those that still look alike stay as they are."""
-    with states() as made, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+    with states() as made:
+        playwright, browser = start_browser()
         for scheme in STORED_SCHEMES:
             page = browser.new_context().new_page()
             prepare(page, scheme)
             _store(page, made, scheme)
             page.context.close()
         browser.close()
+        playwright.stop()
 
 
 def _store(page: Page, made: States, scheme: str) -> None:

@@ -33,7 +33,13 @@ ROLES: Final = [
 ]
 """Those of the keys that a service knows from its start."""
 
-SPANS: Final = [("churn", "8", "24h"), ("churn", "8", "1h"), ("fraud", "7", "24h"), ("org/model", "1", "24h")]
+SPANS: Final = [
+    ("churn", "8", "24h"),
+    ("churn", "8", "1h"),
+    ("fraud", "7", "24h"),
+    ("org/model", "1", "24h"),
+    ("org/model", "1", "last-10000"),
+]
 
 
 class Site:

@@ -31,6 +31,12 @@ def test_a_page_is_drawn_and_no_wider_than_a_phone(page: Page, site: Site, path:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_a_window_of_the_last_predictions_says_that_it_may_hold_more(page: Page, site: Site) -> None:
+    for path in ("models/org/model", "reports/org/model"):
+        page.goto(f"{site.url}/{path}")
+        expect(page.get_by_label("Window", exact=True)).to_contain_text("at least the last 10,000")
+
+
 @pytest.mark.parametrize("path", ["nowhere", "v1/models/x/coverage"])
 def test_a_problem_is_a_page_also_without_scripts(page: Page, site: Site, path: str) -> None:
     page.route("**/assets/**", lambda route: route.abort())

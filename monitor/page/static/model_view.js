@@ -3,6 +3,7 @@
 import { modelPath, ROOT } from "page/api.js";
 import { Field } from "page/ui.js";
 import { html, useEffect, useRef, useState } from "page/vendor/preact.js";
+import { windowNames } from "page/words.js";
 
 export const MODEL = decodeURIComponent(location.pathname.slice(`${new URL(ROOT).pathname}models/`.length));
 export const PATH = `v1/models/${modelPath(MODEL)}`;
@@ -82,7 +83,7 @@ export function Controls({ view, change, model, version, window, segment, range 
     from !== null && to !== null && from < to && change({ from: iso(from), to: iso(to) });
   return html`<div class="bar controls" role="group" aria-label="What is shown">
     <${Choice} label="Version" value=${version} groups=${{ "": model.versions.map((/** @type {any} */ one) => one.version) }} onChange=${(/** @type {string} */ value) => change({ version: value, segment: null })} />
-    <${Choice} label="Window" value=${window} groups=${{ "": of?.windows ?? [] }} onChange=${(/** @type {string} */ value) => change({ window: value })} />
+    <${Choice} label="Window" value=${window} groups=${{ "": of?.windows ?? [] }} names=${windowNames(of?.windows ?? [])} onChange=${(/** @type {string} */ value) => change({ window: value })} />
     <${Choice} label=${segments.some(isClass) ? "Class or segment" : "Segment"} value=${segment} names=${{ all: segments.some(isClass) ? "most probable class" : "the whole model" }} onChange=${(/** @type {string} */ value) => change({ segment: value === "all" ? null : value })}
       groups=${{ "": segments.filter((name) => name === "all"), Classes: segments.filter(isClass), Segments: segments.filter((name) => name !== "all" && !isClass(name)) }} />
     <${Choice} label="Range" value=${chosen ? CHOSEN : (view.range ?? USUAL)} groups=${{ "": [...Object.keys(RANGES), ...(chosen ? [CHOSEN] : [])] }} onChange=${(/** @type {string} */ value) => value !== CHOSEN && change({ range: value, from: null, to: null })} />

@@ -6,7 +6,7 @@ import { Reliability } from "page/plots/reliability.js";
 import { Table } from "page/table.js";
 import { Field, Problem, show, useAnswer } from "page/ui.js";
 import { html, useEffect, useState } from "page/vendor/preact.js";
-import { certain, count, interval, number, percent, sentence } from "page/words.js";
+import { certain, count, interval, number, percent, sentence, windowNames } from "page/words.js";
 
 const PLACE = "/reports/";
 const MODEL = decodeURIComponent(location.pathname.slice(location.pathname.indexOf(PLACE) + PLACE.length));
@@ -15,10 +15,10 @@ const PATH = `v1/models/${modelPath(MODEL)}`;
 const TONES = { waiting: "", quiet: "good", pending: "warn", firing: "bad" };
 const UNITS = /** @type {Record<string, string>} */ ({ percent: " %" });
 
-/** @param {{ label: string, value: string, options: string[], onChange: (value: string) => void }} props */
-function Choice({ label, value, options, onChange }) {
+/** @param {{ label: string, value: string, options: string[], names?: Record<string, string>, onChange: (value: string) => void }} props */
+function Choice({ label, value, options, names = {}, onChange }) {
   return html`<label>${label}${" "}<select value=${value} onChange=${(/** @type {any} */ event) => onChange(event.target.value)}>
-    ${options.map((option) => html`<option value=${option}>${option}</option>`)}</select></label>`;
+    ${options.map((option) => html`<option value=${option}>${names[option] ?? option}</option>`)}</select></label>`;
 }
 
 /** What the service answered: its own URL would lead a browser back to the page. @param {{ data: any, text: string, path: string }} props */
@@ -98,13 +98,14 @@ function Report() {
   const versions = listed.data?.models[0]?.versions ?? [];
   const of = versions.find((/** @type {any} */ each) => each.version === report.version);
   const shown = { version: report.version, segment: report.segment, window: report.window };
+  const windows = of?.windows ?? [report.window];
   const words = report.diagnosis?.sentence;
   return html`<${Problem} failure=${failure} stale />
     <div class="bar"><h1>Report of <a href=${withQuery(`${ROOT}models/${modelPath(MODEL)}`, shown)}><bdi>${MODEL}</bdi></a></h1>
       <span class="right"></span><${Json} data=${report} text="JSON" path=${path} /> ${diagrams.data && html`<${Json} data=${diagrams.data} text="JSON of the diagram" path=${`${PATH}/diagrams`} />`}</div>
     <div class="bar">
       <${Choice} label="Version" value=${report.version} options=${versions.map((/** @type {any} */ each) => each.version)} onChange=${(/** @type {string} */ version) => change({ version })} />
-      <${Choice} label="Window" value=${report.window} options=${of?.windows ?? [report.window]} onChange=${(/** @type {string} */ chosen) => change({ window: chosen })} />
+      <${Choice} label="Window" value=${report.window} options=${windows} names=${windowNames(windows)} onChange=${(/** @type {string} */ chosen) => change({ window: chosen })} />
       <${Choice} label="Segment" value=${report.segment} options=${of?.segments ?? [report.segment]} onChange=${(/** @type {string} */ segment) => change({ segment })} />
       <label>As of (UTC)${" "}<${Field} type="datetime-local" value=${(view.as_of ?? "").slice(0, 16)} onChange=${(/** @type {string} */ at) => change({ as_of: at && `${at}:00Z` })} /></label>
       ${view.as_of && html`<button type="button" onClick=${() => change({ as_of: "" })}>Now</button>`}

@@ -35,6 +35,13 @@ export function percent(value) {
   return format("p", () => new Intl.NumberFormat("en", { style: "percent", maximumSignificantDigits: 3 })).format(value);
 }
 
+/** Names of windows as people read them: one of the last predictions holds whole panes. @param {string[]} windows such as last-10000 */
+export function windowNames(windows) {
+  return Object.fromEntries(
+    windows.map((name) => [name, name.replace(/^last-(\d+)/, (_, least) => `at least the last ${count(Number(least))}`)]),
+  );
+}
+
 /** How many decimals an interval deserves: two digits of half its width. @param {number} lower @param {number} upper */
 export function decimalsOf(lower, upper) {
   const half = (upper - lower) / 2;
