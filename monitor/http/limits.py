@@ -32,6 +32,8 @@ class Limits:
     ----------
     report_bytes, event_bytes
         Largest body of POST /v1/reports (and of predictions to be recalibrated) and of POST /v1/events.
+    events
+        Events of one request of POST /v1/events.
     body_seconds
         How long a request may take to send its body.
     computations
@@ -52,6 +54,7 @@ class Limits:
 
     report_bytes: int = 32 * 1024 * 1024
     event_bytes: int = 4 * 1024 * 1024
+    events: int = 50_000
     body_seconds: float = 30.0
     computations: int = 2
     writes: int = 8

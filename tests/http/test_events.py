@@ -202,6 +202,36 @@ def test_too_many_bytes_are_refused() -> None:
     assert_problem(post(service.client(), json.dumps([PREDICTION] * 20)), 413, "1000 bytes", "several requests")
 
 
+@pytest.mark.parametrize("media", ["application/json", "application/x-ndjson"])
+def test_too_many_events_are_refused_and_commas_are_no_events(media: str) -> None:
+    service = Service(limits=Limits(events=3))
+    odd = PREDICTION | {"id": 'a,"],\\', "more": [[1, {"a": [2, 3]}], "\\"]}
+
+    def body(count: int) -> str:
+        events = [json.dumps(odd) for _ in range(count)]
+        return f"[{','.join(events)}]" if media == "application/json" else "\n \r\n\n".join(events)
+
+    assert post(service.client(), body(3), media).json()["accepted"] == 3
+    problem = assert_problem(post(service.client(), body(4), media), 413, "at most 3 events", "api.max_events")
+    assert problem["limit_events"] == 3
+    assert len(service.log.messages) == 3
+
+
+def test_of_many_events_each_keeps_its_place_and_the_first_hundred_errors_are_listed(
+    service: Service, client: Client
+) -> None:
+    """Events are checked in pieces, of which there are several here."""
+    ids = range(6_500)
+    wrong = [at for at in ids if at % 50 == 3]
+    body = json.dumps([PREDICTION | {"id": at} | ({"p": 2} if at in wrong else {}) for at in ids])
+    answer = post(client, body).json()
+    assert (answer["accepted"], answer["rejected"]) == (6_500 - 130, 130)
+    assert [error["index"] for error in answer["errors"]] == wrong[:100]
+    assert [json.loads(message.value or b"")["id"] for message in service.log.messages] == [
+        at for at in ids if at not in wrong
+    ]
+
+
 def test_an_invented_name_stays_nowhere(service: Service, client: Client) -> None:
     """A caller's names go into an object of the request's own: a thousand versions now, and none is refused later."""
     events = [PREDICTION | {"version": str(at)} for at in range(1000)]

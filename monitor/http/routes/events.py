@@ -1,12 +1,15 @@
 """POST /v1/events: writes events to the log, for producers without a Kafka client."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from sys import maxsize
 from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
+import numpy as np
 from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -14,11 +17,13 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.errors import Conflict, Forbidden, SourceUnavailable
 from monitor.events.cloudevents import event_fields
+from monitor.events.codec import Decoder
 from monitor.events.encode import partition_key
 from monitor.events.fields import text_of
 from monitor.events.model import Kind, RecordBatch
 from monitor.events.strata import REFUSED, Caps, Strata
 from monitor.http.authorization import Of, may, needs
+from monitor.http.element_loops import count_elements
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
@@ -35,6 +40,9 @@ _ALLOWED: Final = (JSON, *_LINES, _CLOUDEVENT, _CLOUDEVENTS)
 
 _SHOWN_ERRORS: Final = 100
 
+_PIECE: Final = 2_000
+"""Events that are checked together, so that the objects of the others do not exist at the same time."""
+
 _UNCAPPED: Final = Caps(models=maxsize, versions=maxsize, segment_values=maxsize, strata=maxsize)
 """Caps are applied where the events are read."""
 
@@ -42,6 +50,7 @@ _FORBIDDEN: Final = "forbidden_model"
 """The reason of an event of a model that the caller may not write."""
 
 _WHITESPACE: Final = b" \t\r\n"
+_LINE: Final = re.compile(rb"[^ \t\r\n][^\n]*")
 
 _DESCRIPTION: Final = """\
 One event, a JSON array of events, or one event per line. CloudEvents 1.0 are accepted too, in both modes and in
@@ -50,7 +59,8 @@ Each event names its `type`.
 
 Every event is checked on its own by the rules of the stream: valid events are written, with their id as key, and are
 durable when the answer comes; the others are listed with index, key and value. If none is valid, nothing is written and
-the answer is 422; if all are of models that the key may not write, 403.
+the answer is 422; if all are of models that the key may not write, 403. A body of more events than `api.max_events` is
+refused whole: 413.
 
 After a 503, some may have been written. Send all of them again: an event that was written before changes nothing.
 """
@@ -129,19 +139,30 @@ def _write(services: Services, body: bytes, media: str, headers: Headers, may_wr
             "events are written as JSON, and the service reads no topic of JSON; send them to its topics with the "
             "producer's own serialiser"
         )
-    records = _records(body, media, headers, services.clock.now_ms())
-    messages, errors = _check(services, services.topics, records, may_write)
-    shown = errors[:_SHOWN_ERRORS]
+    values, attributes = _read_events(body, media, headers, services.limits.events)
+    messages: list[Message] = []
+    shown: list[dict[str, Any]] = []
+    forbidden, now_ms, decoder = 0, services.clock.now_ms(), services.decoder()
+    for first in range(0, len(values), _PIECE):
+        piece = [
+            _Posted(at, now_ms, bytes(value), attributes)
+            for at, value in enumerate(values[first : first + _PIECE], start=first)
+        ]
+        valid, errors = _check(services, services.topics, decoder, piece, may_write)
+        messages += valid
+        shown += errors[: _SHOWN_ERRORS - len(shown)]
+        forbidden += sum(error["reason"] == _FORBIDDEN for error in errors)
+    rejected = len(values) - len(messages)
     if not messages:
-        first = f"the first: {errors[0]['detail']} (index {errors[0]['index']})"
-        if all(error["reason"] == _FORBIDDEN for error in errors):
-            raise Forbidden(f"none of the {len(records)} events may be written; {first}")
+        first_error = f"the first: {shown[0]['detail']} (index {shown[0]['index']})"
+        if forbidden == rejected:
+            raise Forbidden(f"none of the {rejected} events may be written; {first_error}")
         raise Problem(
             422,
             "invalid-events",
-            f"none of the {len(records)} events is valid; {first}",
+            f"none of the {rejected} events is valid; {first_error}",
             accepted=0,
-            rejected=len(errors),
+            rejected=rejected,
             errors=shown,
         )
     try:
@@ -151,36 +172,52 @@ def _write(services: Services, body: bytes, media: str, headers: Headers, may_wr
             f"some of the {len(messages)} valid events may not have been written: {error}. Send all of "
             "them again: an event that was written before changes nothing"
         ) from error
-    return encode_json({"accepted": len(messages), "rejected": len(errors), "errors": shown})
+    return encode_json({"accepted": len(messages), "rejected": rejected, "errors": shown})
 
 
-def _records(body: bytes, media: str, headers: Headers, now_ms: int) -> list[_Posted]:
-    """The events of a body, each with its bytes as they were sent.
+def _read_events(
+    body: bytes, media: str, headers: Headers, max_events: int
+) -> tuple[Sequence[bytes | msgspec.Raw], Sequence[tuple[str, bytes]]]:
+    """The bytes of each event of a body, as they were sent, and the headers that each has in the log.
 
     Raises
     ------
     Problem
-        422: the body holds no events.
+        422: the body holds no events; 413: it holds more than ``max_events``.
     """
     if "ce-specversion" in headers:
-        return [_Posted(0, now_ms, body, _binary_headers(headers))]
+        return [body], _binary_headers(headers)
     if media == _CLOUDEVENT:
-        return [_Posted(0, now_ms, body, [("content-type", media.encode())])]
+        return [body], [("content-type", media.encode())]
     stripped = body.strip(_WHITESPACE)
+    values: Sequence[bytes | msgspec.Raw]
     if media not in _LINES and stripped.startswith(b"["):
+        if count_elements(np.frombuffer(stripped, np.uint8), max_events + 1) > max_events:
+            raise _too_many(max_events)
         values = _elements(stripped)
     elif media in _LINES or (b"\n" in stripped and _is_lines(stripped)):
-        values = [line for line in (line.strip(_WHITESPACE) for line in stripped.split(b"\n")) if line]
+        values = [line[0].rstrip(_WHITESPACE) for line in islice(_LINE.finditer(stripped), max_events + 1)]
+        if len(values) > max_events:
+            raise _too_many(max_events)
     else:
         values = [stripped] if stripped else []
     if not values:
         raise Problem(422, "invalid-events", "the body holds no event; send one, a JSON array of them, or one a line")
-    return [_Posted(at, now_ms, value) for at, value in enumerate(values)]
+    return values, ()
 
 
-def _elements(array: bytes) -> list[bytes]:
+def _too_many(max_events: int) -> Problem:
+    return Problem(
+        413,
+        "too-many-events",
+        f"the body must hold at most {max_events} events (api.max_events), got more; send them in several requests",
+        limit_events=max_events,
+    )
+
+
+def _elements(array: bytes) -> list[msgspec.Raw]:
     try:
-        return [bytes(event) for event in msgspec.json.decode(array, type=list[msgspec.Raw])]
+        return msgspec.json.decode(array, type=list[msgspec.Raw])
     except _JSON_ERRORS as error:
         raise Problem(422, "invalid-events", f"the body is not a valid JSON array: {error}") from None
 
@@ -205,13 +242,17 @@ def _binary_headers(headers: Headers) -> list[tuple[str, bytes]]:
 
 
 def _check(
-    services: Services, topics: Topics, records: Sequence[_Posted], may_write: Callable[[str], bool]
+    services: Services,
+    topics: Topics,
+    decoder: Decoder,
+    records: Sequence[_Posted],
+    may_write: Callable[[str], bool],
 ) -> tuple[list[Message], list[dict[str, Any]]]:
     """The valid events as messages, and what is wrong with the others, by index."""
     # New names go into a temporary object, so that names that a caller invents do not stay in memory.
     # The model that the decoder reads decides whether an event may be written.
     strata = Strata(lambda name: services.policy(name) if may_write(name) else None, _UNCAPPED)
-    decoded = services.decoder().decode(RecordBatch("", 0, records, len(records)), strata, None)
+    decoded = decoder.decode(RecordBatch("", 0, records, len(records)), strata, None)
     errors = [
         {"index": letter.offset, "reason": letter.reason.value, "detail": letter.detail}
         for letter in decoded.dead_letters
