@@ -1,5 +1,6 @@
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, RecordBatch
 from monitor.events.strata import Strata
 from monitor.http.limits import Limits
-from monitor.sources.base import Topics
+from monitor.sources.base import Message, Topics
+from monitor.sources.embedded_log import EmbeddedLog
 from tests.http.service import Client, Service, assert_problem
 from tests.snapshots import NOW_MS
 
@@ -190,6 +192,15 @@ def test_a_log_that_does_not_answer_says_that_sending_again_is_safe(service: Ser
     answer = post(client, json.dumps(PREDICTION))
     assert_problem(answer, 503, "localhost:9092", "again", "changes nothing")
     assert "retry-after" in answer.headers
+
+
+def test_a_damaged_log_is_unavailable_and_says_where(service: Service, tmp_path: Path) -> None:
+    log = EmbeddedLog(tmp_path / "log", partitions=1)
+    log.write([Message("predictions", b"x")])
+    (segment,) = tmp_path.glob("log/topics/predictions/0/*.log")
+    segment.write_bytes(segment.read_bytes() + bytes(range(1, 201)))
+    answer = post(service.client(writer=log), json.dumps(PREDICTION))
+    assert_problem(answer, 503, str(segment), "is damaged", "put back a copy")
 
 
 def test_a_form_may_not_write_events(service: Service, client: Client) -> None:

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.errors import Conflict, Forbidden, SourceUnavailable
+from monitor.errors import Conflict, Forbidden, SourceError, SourceUnavailable
 from monitor.events.cloudevents import event_fields
 from monitor.events.codec import Decoder
 from monitor.events.encode import partition_key
@@ -167,7 +167,7 @@ def _write(services: Services, body: bytes, media: str, headers: Headers, may_wr
         )
     try:
         services.writer.write(messages)
-    except SourceUnavailable as error:
+    except SourceError as error:
         raise SourceUnavailable(
             f"some of the {len(messages)} valid events may not have been written: {error}. Send all of "
             "them again: an event that was written before changes nothing"
