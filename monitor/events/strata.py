@@ -32,6 +32,19 @@ class Caps:
     strata: int = 20_000
 
 
+def undeclared(model: str) -> str:
+    """Why events of a model without a policy are refused."""
+    return (
+        f"model {model!r} is not declared, and models.only_declared is set; declare it under models.declared, "
+        "and send its events again"
+    )
+
+
+def beyond_cap(model: str) -> str:
+    """Why events of a model are refused where a partition has as many models as it may have."""
+    return f"model {model!r} is one more than a partition may have (caps.models); raise that, and send its events again"
+
+
 class Strata:
     """Interns the names in events. Only grows; ids are dense and stable, and are saved with the partition.
 
@@ -66,6 +79,15 @@ class Strata:
         return list(self._models)
 
     @property
+    def is_full(self) -> bool:
+        """Whether a model that is not among these is refused."""
+        return len(self._models) >= self._caps.models
+
+    def refusal(self, name: str) -> str:
+        """Why :meth:`model` refuses this model, and what to do."""
+        return undeclared(name) if self._policy_of(name) is None else beyond_cap(name)
+
+    @property
     def stratum_count(self) -> int:
         """Number of strata."""
         return len(self._strata)
@@ -86,7 +108,7 @@ class Strata:
         if model_id is not None:
             return model_id
         policy = self._policy_of(name)
-        if policy is None or len(self._models) >= self._caps.models:
+        if policy is None or self.is_full:
             return REFUSED
         return self._add_model(name, policy)
 

@@ -1,5 +1,6 @@
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from monitor.events.strata import Strata
 from monitor.http.limits import Limits
 from monitor.sources.base import Message, Topics
 from monitor.sources.embedded_log import EmbeddedLog
-from tests.http.service import Client, Service, assert_problem
+from monitor.sources.kafka_loops import partitions_of
+from tests.http.keys import Keys
+from tests.http.service import RUNNING, Client, Service, assert_problem
 from tests.snapshots import NOW_MS
 
 PREDICTION = {"type": "prediction", "model": "churn", "version": "7", "id": "7f3a", "ts": NOW_MS, "p": 0.83}
@@ -113,8 +116,27 @@ def test_valid_events_are_taken_and_the_others_named(service: Service, client: C
     assert "y must be 0 or 1" in details[0]
     assert "got 2" in details[0]
     assert "no id" in details[1]
-    assert 'model "unheard-of" is not declared' in details[2]
+    assert "model 'unheard-of' is not declared" in details[2]
     assert len(service.log.messages) == 2
+
+
+def test_events_of_a_model_that_their_partition_refuses_are_refused(service: Service, client: Client) -> None:
+    """Partition 0 of 2 takes no more models, which is the partition of one of the two ids."""
+    service.pipeline.status = replace(RUNNING, partition_count=2, full={0: {"fraud"}})
+    ids = [next(number for number in range(9) if partitions_of([b"%d" % number], 2)[0] == at) for at in (0, 1)]
+    events = [PREDICTION | {"model": model, "id": id_} for model in ("churn", "fraud") for id_ in ids]
+    body = post(client, json.dumps([*events, {}])).json()
+    assert (body["accepted"], body["rejected"]) == (3, 2)
+    assert [(error["index"], error["reason"]) for error in body["errors"]] == [(0, "refused_model"), (4, "missing_key")]
+    assert "model 'churn' is one more than a partition may have (caps.models)" in body["errors"][0]["detail"]
+    assert_problem(post(client, json.dumps(events[0])), 422, "caps.models")
+
+
+def test_an_undeclared_model_that_the_key_may_write_is_refused_as_undeclared() -> None:
+    keys = Keys()
+    service = Service(authenticator=keys.authenticator())
+    answer = service.client().post("/v1/events", key=keys("write:unknown"), json=PREDICTION | {"model": "unknown"})
+    assert assert_problem(answer, 422, "'unknown' is not declared")["errors"][0]["reason"] == "refused_model"
 
 
 def test_no_valid_event_is_a_problem_and_nothing_is_written(service: Service, client: Client) -> None:

@@ -1,7 +1,7 @@
 """POST /v1/events: writes events to the log, for producers without a Kafka client."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from sys import maxsize
@@ -16,12 +16,10 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.errors import Conflict, Forbidden, SourceError, SourceUnavailable
-from monitor.events.cloudevents import event_fields
 from monitor.events.codec import Decoder
 from monitor.events.encode import partition_key
-from monitor.events.fields import text_of
-from monitor.events.model import Kind, RecordBatch
-from monitor.events.strata import REFUSED, Caps, Strata
+from monitor.events.model import Kind, ModelPolicy, Reason, RecordBatch
+from monitor.events.strata import Caps, Strata, beyond_cap, undeclared
 from monitor.http.authorization import Of, may, needs
 from monitor.http.element_loops import count_elements
 from monitor.http.problems import Problem
@@ -30,6 +28,8 @@ from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
 from monitor.http.schemas import TakenBody
 from monitor.http.services import Services, ServicesOf
 from monitor.sources.base import Message, Topics
+from monitor.sources.kafka_loops import partitions_of
+from monitor.stream.status import PipelineStatus
 
 router: Final = APIRouter(tags=["events"])
 
@@ -44,7 +44,8 @@ _PIECE: Final = 2_000
 """Events that are checked together, so that the objects of the others do not exist at the same time."""
 
 _UNCAPPED: Final = Caps(models=maxsize, versions=maxsize, segment_values=maxsize, strata=maxsize)
-"""Caps are applied where the events are read."""
+_ANY: Final = ModelPolicy(horizon_ms=0, lateness_ms=0)
+"""Policies and caps are applied where the events are read."""
 
 _FORBIDDEN: Final = "forbidden_model"
 """The reason of an event of a model that the caller may not write."""
@@ -242,49 +243,52 @@ def _binary_headers(headers: Headers) -> list[tuple[str, bytes]]:
 
 
 def _check(
-    services: Services,
-    topics: Topics,
-    decoder: Decoder,
-    records: Sequence[_Posted],
-    may_write: Callable[[str], bool],
+    services: Services, topics: Topics, decoder: Decoder, records: Sequence[_Posted], may_write: Callable[[str], bool]
 ) -> tuple[list[Message], list[dict[str, Any]]]:
     """The valid events as messages, and what is wrong with the others, by index."""
     # New names go into a temporary object, so that names that a caller invents do not stay in memory.
-    # The model that the decoder reads decides whether an event may be written.
-    strata = Strata(lambda name: services.policy(name) if may_write(name) else None, _UNCAPPED)
+    strata = Strata(lambda _: _ANY, _UNCAPPED)
     decoded = decoder.decode(RecordBatch("", 0, records, len(records)), strata, None)
-    errors = [
-        {"index": letter.offset, "reason": letter.reason.value, "detail": letter.detail}
-        for letter in decoded.dead_letters
-    ]
-    invalid = {letter.offset for letter in decoded.dead_letters}
-    valid = [record for record in records if record.offset not in invalid]
-    messages = []
-    columns = decoded.columns
+    errors = {letter.offset: (letter.reason.value, letter.detail) for letter in decoded.dead_letters}
+    valid = [record for record in records if record.offset not in errors]
+    # The model that the decoder reads decides whether an event may be written.
+    names, columns = strata.models, decoded.columns
+    refusals = [_refusal(name, services.policy(name), may_write) for name in names]
+    messages: dict[int, Message] = {}
+    model_of: dict[int, str] = {}
     for record, kind, model in zip(valid, columns.kind.tolist(), columns.model.tolist(), strict=True):
-        if model == REFUSED:
-            errors.append({"index": record.offset} | _refused(_model_of(record), may_write))
+        refusal = refusals[model]
+        if refusal is not None:
+            errors[record.offset] = refusal
             continue
         topic = _topic_of(Kind(kind), topics)
-        messages.append(Message(topic, record.value, partition_key(record.value), record.headers))
-    errors.sort(key=lambda error: error["index"])
-    return messages, errors
+        messages[record.offset] = Message(topic, record.value, partition_key(record.value), record.headers)
+        model_of[record.offset] = names[model]
+    for at in _beyond_cap(services.status(), messages, model_of):
+        del messages[at]
+        errors[at] = (Reason.REFUSED_MODEL.value, beyond_cap(model_of[at]))
+    return list(messages.values()), [
+        {"index": at, "reason": reason, "detail": detail} for at, (reason, detail) in sorted(errors.items())
+    ]
 
 
-def _refused(model: str, may_write: Callable[[str], bool]) -> dict[str, str]:
+def _refusal(model: str, policy: ModelPolicy | None, may_write: Callable[[str], bool]) -> tuple[str, str] | None:
     if not may_write(model):
         # The same words whether there is such a model or not.
-        return {"reason": _FORBIDDEN, "detail": f"events of model {model} need the role write for it"}
-    return {
-        "reason": "refused_model",
-        "detail": f"model {model} is not declared; declare it in the settings, or see GET /v1/models for those that "
-        "are",
-    }
+        return _FORBIDDEN, f"events of model {model!r} need the role write for it"
+    return (Reason.REFUSED_MODEL.value, undeclared(model)) if policy is None else None
 
 
-def _model_of(record: _Posted) -> str:
-    """The model of a valid event, as it was written."""
-    return text_of(event_fields(record.value, record.headers)[1].model)
+def _beyond_cap(status: PipelineStatus, messages: Mapping[int, Message], model_of: Mapping[int, str]) -> list[int]:
+    """The events that go to a partition that takes no more models, among the partitions that this replica reads."""
+    if not status.full:
+        return []
+    partitions = partitions_of([message.key or b"" for message in messages.values()], status.partition_count)
+    return [
+        at
+        for at, partition in zip(messages, partitions.tolist(), strict=True)
+        if partition in status.full and model_of[at] not in status.full[partition]
+    ]
 
 
 def _topic_of(kind: Kind, topics: Topics) -> str:
