@@ -422,6 +422,7 @@ def _limits(settings: Settings) -> Limits:
     return Limits(
         report_bytes=api.max_report_bytes,
         event_bytes=api.max_event_bytes,
+        events=api.max_events,
         body_seconds=api.body_timeout.total_seconds(),
         computations=api.computations,
         writes=api.writes,

@@ -14,6 +14,7 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
+from monitor.http.element_loops import count_elements
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.reports.evaluation.assess import Minimum
@@ -60,6 +61,8 @@ def warm_up() -> None:
     decoder = Decoder(Rules(classes={_OF_CLASSES: _CLASSES}))
     # Chooses partitions for posted events and for dead letters.
     partitions_of([_MODEL.encode()], 2)
+    # Counts the posted events.
+    count_elements(np.frombuffer(b"[]", np.uint8), 1)
     partition = Partition(0, 0, settings)
     saved: list[Checkpoint] = []
     messages = _messages(np.random.default_rng(0))

@@ -21,6 +21,7 @@ from monitor.cli.options import (
 )
 from monitor.clock import SystemClock
 from monitor.errors import InputError
+from monitor.events.model import Reason
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
@@ -299,7 +300,9 @@ def _write(findings: Findings, targets: Mapping[str, Path]) -> None:
 def _print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
     """Print how many events had which result, and the windows at the end of the log."""
     snapshot = log.snapshot
-    invalid = Counter(letter.reason.value for letter in log.dead_letters)
+    refused = [letter for letter in log.dead_letters if letter.reason is Reason.REFUSED_MODEL]
+    letters = [letter for letter in log.dead_letters if letter.reason is not Reason.REFUSED_MODEL]
+    invalid = Counter(letter.reason.value for letter in letters)
     if as_json:
         counts: dict[str, dict[str, int]] = {}
         for (kind, result), number in sorted(log.events.items()):
@@ -324,8 +327,10 @@ def _print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
     console.print(f"{file.name}: {total:,} lines: {results or 'none'}".replace("_", " "), markup=False)
     if invalid:
         reasons = ", ".join(f"{number:,} {reason}" for reason, number in invalid.items())
-        first = f"line {log.dead_letters[0].offset}: {log.dead_letters[0].detail}"
+        first = f"line {letters[0].offset}: {letters[0].detail}"
         console.print(f"no valid events: {reasons}; the first is {first}", style="yellow", markup=False)
+    for letter in refused:
+        console.print(f"refused from line {letter.offset} on: {letter.detail}", style="yellow", markup=False)
     for name, model in snapshot.models.items():
         console.print(f"{name}: newest event at {time_text(model.watermark_ms)} UTC", markup=False)
     if reports := list(snapshot.reports.values()):

@@ -69,12 +69,15 @@ class Decoded:
         those that are kept longer than the batch.
     tombstones
         How many records without a value were ignored.
+    refused_models
+        The first event of each refused model, with the reason.
     """
 
     columns: EventColumns
     dead_letters: list[DeadLetter]
     features: Sequence[Features | None]
     tombstones: int = 0
+    refused_models: Sequence[DeadLetter] = ()
 
     @property
     def refused(self) -> int:
@@ -167,11 +170,17 @@ class Decoder:
             interned = [name for at, name in enumerate(interned) if at not in misnamed]
             rows, kept = _kept(events, dead)
             draft = self._draft(kept, records, rows, default_kind)
+        columns = _columns(draft, kept, interned)
+        refused = {kept[at].model: at for at in np.flatnonzero(columns.model == REFUSED)[::-1].tolist()}
         return Decoded(
-            columns=_columns(draft, kept, interned),
+            columns=columns,
             dead_letters=[dead[row] for row in sorted(dead)],
             features=[features.get(row) for row in rows] if features else (None,) * len(rows),
             tombstones=tombstones,
+            refused_models=[
+                _dead_letter(batch, records[rows[at]], Reason.REFUSED_MODEL, strata.refusal(model))
+                for model, at in sorted(refused.items(), key=lambda item: item[1])
+            ],
         )
 
     def _decode_each(self, batch: RecordBatch) -> tuple[Sequence[Record], list[Event | None], list[_Claim]]:

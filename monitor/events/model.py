@@ -54,6 +54,8 @@ class Reason(StrEnum):
     UNKNOWN_SCHEMA = "unknown_schema"
     UNDECODABLE = "undecodable"
     UNSUPPORTED_MULTICLASS = "unsupported_multiclass"
+    REFUSED_MODEL = "refused_model"
+    """A valid event of a model that is refused: only the first of each model is kept."""
 
 
 class Record(Protocol):

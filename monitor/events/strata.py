@@ -33,6 +33,22 @@ class Caps:
     strata: int = 20_000
 
 
+def undeclared(model: str) -> str:
+    """Why events of a model without a policy are refused."""
+    return (
+        f"model {model!r} is not declared, and models.only_declared is set; declare it under models.declared, "
+        "and send its events again"
+    )
+
+
+def beyond_cap(model: str) -> str:
+    """Why events of a model are refused where as many undeclared ones live in a partition as may."""
+    return (
+        f"model {model!r} is one more than may live in a partition undeclared (caps.models); declare it, or raise that, "
+        "and send its events again"
+    )
+
+
 _FREE: Final = Stratum("", "", ())
 """Stands at an id that no stratum has."""
 
@@ -76,6 +92,15 @@ class Strata:
         return list(self._models)
 
     @property
+    def is_full(self) -> bool:
+        """Whether a model that is not declared, and not among these, is refused."""
+        return self._undeclared >= self._caps.models
+
+    def refusal(self, name: str) -> str:
+        """Why :meth:`model` refuses this model, and what to do."""
+        return undeclared(name) if self._policy_of(name) is None else beyond_cap(name)
+
+    @property
     def strata(self) -> Sequence[Stratum]:
         """The strata, by stratum id; without names at an id that none has. Do not change it."""
         return self._by_id
@@ -91,7 +116,7 @@ class Strata:
         if model_id is not None:
             return model_id
         policy = self._policy_of(name)
-        if policy is None or not (policy.declared or self._undeclared < self._caps.models):
+        if policy is None or (self.is_full and not policy.declared):
             return REFUSED
         return self._add_model(name, policy)
 

@@ -1,6 +1,8 @@
 """The app: the routes of every file in ``routes/``, and the middleware around them."""
 
+import asyncio
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -73,6 +75,7 @@ def create_api(services: Services, *folders: Path) -> FastAPI:
         app.add_middleware(_Refusals, problem_of=_loopback_only)
     app.add_middleware(RequestLog, traffic=services.traffic, clock=services.clock)
     app.add_middleware(_SecurityHeaders)
+    app.add_middleware(_UnreadBodies, seconds=services.limits.body_seconds)
     complete_openapi(app)
     return app
 
@@ -151,3 +154,43 @@ class _SecurityHeaders:
 
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         await self._app({**scope, "method": method}, receive, send_with_headers)
+
+
+class _UnreadBodies:
+    """Reads and discards the rest of a request's body, for at most ``seconds``, before the connection is closed.
+
+    A connection that is closed while it holds unread bytes is reset, and a client that sends its whole body before it
+    reads would see that instead of the answer, such as 413. Of a connection that stays open, the server itself
+    discards them.
+    """
+
+    def __init__(self, app: ASGIApp, seconds: float) -> None:
+        self._app = app
+        self._seconds = seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        stays_open = scope["http_version"] != "1.0" and "close" not in headers.get("connection", "").lower()
+        complete = stays_open or ("transfer-encoding" not in headers and headers.get("content-length", "0") == "0")
+        answered = False
+
+        async def receive_noting_end() -> Message:
+            nonlocal complete
+            message = await receive()
+            complete = not message.get("more_body", False)
+            return message
+
+        async def send_all_but_end(message: Message) -> None:
+            nonlocal answered
+            if message["type"] == "http.response.body" and not complete and not message.get("more_body", False):
+                answered = True
+                message = {**message, "more_body": True}
+            await send(message)
+
+        await self._app(scope, receive_noting_end, send_all_but_end)
+        if answered:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    while not complete:
+                        await receive_noting_end()
+            await send({"type": "http.response.body"})

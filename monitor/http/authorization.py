@@ -390,6 +390,12 @@ def principal_of(request: Request) -> Principal:
     return principal
 
 
+def caller_of(request: Request) -> str:
+    """The name of the caller for limits, in a route that declares :func:`needs`; without access control its network."""
+    principal = principal_of(request)
+    return _address_of(request) if principal == ANONYMOUS else principal.name
+
+
 def require(request: Request, role: Role, model: str | None) -> None:
     """Check that the caller holds a role for a model; without one, for all.
 

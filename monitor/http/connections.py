@@ -5,7 +5,6 @@ for as long as they come: see docs/decisions/0016-http-and-its-libraries.md.
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
@@ -13,7 +12,7 @@ from typing import Any, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from monitor.http.limits import client_network
+from monitor.http.limits import Shares, client_network
 from monitor.http.request_log import Reason, RefusedRequests
 
 MAX_CONNECTIONS: Final = 768
@@ -21,11 +20,10 @@ MAX_CONNECTIONS: Final = 768
 
 
 class Connections:
-    """Counts open connections per address. Use it in the event loop's thread.
+    """Shares connections among addresses, and counts those that are refused. Use it in the event loop's thread.
 
-    One address may have at most half of the connections that the others leave free: alone half of all, beside another
-    one that uses its half a quarter, and so on. So a new client, such as a probe or a scraper, is accepted until many
-    addresses work together, and no address has to be declared as a proxy's. Accepted connections stay.
+    So a new client, such as a probe or a scraper, is accepted until many addresses work together, and no address has to
+    be declared as a proxy's.
 
     Parameters
     ----------
@@ -36,33 +34,28 @@ class Connections:
     """
 
     def __init__(self, max_connections: int = MAX_CONNECTIONS, refused: RefusedRequests | None = None) -> None:
-        self._max_connections = max_connections
         self._refused = refused or RefusedRequests()
-        self._open: Counter[str] = Counter()
-        self.total = 0
+        self._open = Shares(max_connections)
+        self.release = self._open.release
+        """Count the end of a connection of a network."""
+
+    @property
+    def total(self) -> int:
         """Open connections."""
+        return self._open.total
 
     def acquire(self, host: str) -> str | None:
         """Count a connection from this host.
 
         Returns
         -------
-        The argument of :meth:`release`; None, and nothing is counted, if there are too many.
+        The argument of ``release``; None, and nothing is counted, if there are too many.
         """
         network = client_network(host)
-        if self._open[network] >= self._max_connections - self.total:
-            self._refused.count(Reason.CONNECTIONS, network)
-            return None
-        self._open[network] += 1
-        self.total += 1
-        return network
-
-    def release(self, network: str) -> None:
-        """Count the end of a connection."""
-        self.total -= 1
-        self._open[network] -= 1
-        if not self._open[network]:
-            del self._open[network]
+        if self._open.acquire(network):
+            return network
+        self._refused.count(Reason.CONNECTIONS, network)
+        return None
 
 
 class LimitedProtocol(HttpToolsProtocol):

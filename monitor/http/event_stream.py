@@ -22,43 +22,42 @@ def event_response(example: str) -> Responses:
 
 
 class EventStream(StreamingResponse):
-    """Counts the stream for as long as it is open.
+    """Holds one of the caller's share of streams for as long as it is open; 503 if the caller has its share.
 
     Parameters
     ----------
     services
-        Count the streams.
+        Share the streams.
+    caller
+        Whose stream it is.
     events
         The text of the stream, whole events at a time.
     otherwise
         What a client can do instead.
-
-    Raises
-    ------
-    Problem
-        503: as many streams are open as may be.
     """
 
-    def __init__(self, services: Services, events: AsyncIterator[str], otherwise: str) -> None:
-        if services.open_streams >= services.limits.streams:
-            raise Problem(
-                503,
-                "busy",
-                f"{services.limits.streams} streams of events are open, and that is all there may be; close one, or "
-                f"{otherwise}",
-            )
+    def __init__(self, services: Services, caller: str, events: AsyncIterator[str], otherwise: str) -> None:
         super().__init__(
             events,
             media_type=EVENT_STREAM,
             # Or nginx keeps events back.
             headers={"cache-control": "no-store", "x-accel-buffering": "no"},
         )
-        self._services = services
+        self._streams = services.streams
+        self._caller = caller
+        self._otherwise = otherwise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events."""
-        self._services.open_streams += 1
+        streams = self._streams
+        if not streams.acquire(self._caller):
+            raise Problem(
+                503,
+                "busy",
+                f"{streams.total} streams of events are open of the {streams.max_places} that there may be, and one "
+                f"caller may have as many as it leaves free; close one, or {self._otherwise}",
+            )
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._services.open_streams -= 1
+            streams.release(self._caller)

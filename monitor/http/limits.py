@@ -3,7 +3,7 @@
 import asyncio
 import ipaddress
 import math
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -32,6 +32,8 @@ class Limits:
     ----------
     report_bytes, event_bytes
         Largest body of POST /v1/reports (and of predictions to be recalibrated) and of POST /v1/events.
+    events
+        Events of one request of POST /v1/events.
     body_seconds
         How long a request may take to send its body.
     computations
@@ -47,11 +49,13 @@ class Limits:
     requests_per_second
         Requests of one API key, or of one token's owner.
     streams, stream_seconds
-        Streams of events that are open at one time, and how long one is open: less than a request may take.
+        Streams of events that are open at one time, shared among callers, and how long one is open: less than a request
+        may take.
     """
 
     report_bytes: int = 32 * 1024 * 1024
     event_bytes: int = 4 * 1024 * 1024
+    events: int = 50_000
     body_seconds: float = 30.0
     computations: int = 2
     writes: int = 8
@@ -120,6 +124,41 @@ class ConcurrencyLimit:
         work.add_done_callback(release)
         # A request may end before its thread does, which cannot be stopped: the place is the thread's.
         return await asyncio.shield(work)
+
+
+class Shares:
+    """Shares places among callers. Use it in the event loop's thread.
+
+    One caller may hold at most half of the places that the others leave free: alone half of all, beside another one
+    that holds its half a quarter, and so on. So a new caller gets a place until many others work together. Places that
+    are held stay.
+
+    Parameters
+    ----------
+    max_places
+        How many there are.
+    """
+
+    def __init__(self, max_places: int) -> None:
+        self.max_places = max_places
+        self._held: Counter[str] = Counter()
+        self.total = 0
+        """Places that are held."""
+
+    def acquire(self, caller: str) -> bool:
+        """Hold a place for this caller; False, and nothing is counted, if it has its share."""
+        if self._held[caller] >= self.max_places - self.total:
+            return False
+        self._held[caller] += 1
+        self.total += 1
+        return True
+
+    def release(self, caller: str) -> None:
+        """Free a place of this caller."""
+        self.total -= 1
+        self._held[caller] -= 1
+        if not self._held[caller]:
+            del self._held[caller]
 
 
 def client_network(host: str) -> str:

@@ -42,7 +42,7 @@ _STATUS: Final[tuple[tuple[type[errors.MonitorError], int, str], ...]] = (
     (errors.InputError, 422, "invalid-input"),
     (errors.NotEnoughData, 422, "not-enough-data"),
     (errors.EvaluationFailed, 503, "evaluation-failed"),
-    (errors.SourceUnavailable, 503, "source-unavailable"),
+    (errors.SourceError, 503, "source-unavailable"),
     (errors.StoreUnavailable, 503, "store-unavailable"),
     (errors.ProviderUnavailable, 503, "provider-unavailable"),
 )

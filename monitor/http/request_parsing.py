@@ -96,7 +96,6 @@ def _too_large(max_bytes: int, got: str) -> Problem:
         413,
         "body-too-large",
         f"the body must have at most {max_bytes} bytes, got {got}; send it in several requests",
-        headers={"connection": "close"},
         limit_bytes=max_bytes,
     )
 

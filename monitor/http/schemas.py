@@ -505,9 +505,7 @@ class RejectedBody(Body):
     """An event that was refused."""
 
     index: int = field(1, "its place in the request, from 0")
-    reason: str = field(
-        "invalid_outcome", "as in the label reason of calibration_dead_letters_total, refused_model or forbidden_model"
-    )
+    reason: str = field("invalid_outcome", "that of a dead letter, or forbidden_model")
     detail: str = field("y must be 0 or 1, got 2", "names key and value and says what is allowed")
 
 

@@ -11,7 +11,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
-from monitor.http.limits import ConcurrencyLimit, Limits
+from monitor.http.limits import ConcurrencyLimit, Limits, Shares
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.http.snapshots import DifferentSnapshots, SnapshotView
 from monitor.recalibration.service import Recalibrations
@@ -76,8 +76,8 @@ class Services:
         must not delay the recalibration of predictions.
     map_hashes
         SHA-256 of maps that were served before, by id: a map never changes.
-    open_streams
-        Streams of events that are open.
+    streams
+        Shares the streams of events that may be open.
     evaluations
         Counts the snapshots that brought something new.
     authorization
@@ -112,7 +112,7 @@ class Services:
     def __post_init__(self) -> None:
         limits = self.limits
         self.map_hashes: dict[str, str] = {}
-        self.open_streams = 0
+        self.streams = Shares(limits.streams)
         self.evaluations = DifferentSnapshots(self.clock.now_ms())
         self._view = SnapshotView(self.evaluator.latest)
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)

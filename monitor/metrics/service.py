@@ -11,6 +11,8 @@ from monitor.stream.status import Phase, PipelineStatus, Unread
 
 _PARTITION_LABELS: Final = ("topic", "partition")
 
+# Events of refused models are valid; calibration_events_total counts them.
+_REASONS: Final = [reason for reason in Reason if reason is not Reason.REFUSED_MODEL]
 # Every label value is there from the start, at 0, so that rates work.
 _DEPARTURES: Final = dict.fromkeys(event_results.DEPARTURES, 0)
 _EVENTS: Final = {
@@ -63,7 +65,7 @@ PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
     Series(
         "calibration_dead_letters_total",
         "Messages that were no valid events, by reason, over the partitions held.",
-        lambda status: [((reason.value,), status.dead_letters.get(reason, 0)) for reason in Reason],
+        lambda status: [((reason.value,), status.dead_letters.get(reason, 0)) for reason in _REASONS],
         ("reason",),
     ),
     Series(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,8 @@ _DEPARTED: Final = "departed"
 _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
 _TOMBSTONES: Final = (event_results.UNKNOWN, event_results.TOMBSTONE)
+_MAX_REFUSED_MODELS: Final = 100
+"""So many refused models are reported with an event."""
 _EVICT_TO_SHARE: Final = 0.9
 """A full join is emptied down to this share, so that this is not done at every checkpoint."""
 _ALL_MS: Final = 1 << 62
@@ -81,6 +83,17 @@ class PartitionSettings:
         return min(self.kept_ms)
 
 
+class Applied(NamedTuple):
+    """What a batch held beside the events that were joined."""
+
+    dead: int
+    """Messages that are no valid events, or hold one that is not."""
+    refused: int
+    """Events of refused models."""
+    first_refused: DeadLetter | None
+    """The first of these."""
+
+
 class Partition:
     """The state of one partition. Used from the pipeline's thread.
 
@@ -117,6 +130,8 @@ class Partition:
         self._unsaved: list[Joined] = []
         self._dead_letters: list[DeadLetter] = []
         self.dead_letter_reasons: Counter[str] = Counter()
+        self._refused_models: set[str] = set()
+        """Details of those of which an event is kept."""
         self._tombstones = 0
         self.departed: Counter[str] = Counter()
         """Result -> predictions that have left the join."""
@@ -169,10 +184,11 @@ class Partition:
         decoder: Decoder,
         default_kind: Kind | None,
         load: Callable[[NDArray[np.uint64]], None] = lambda _: None,
-    ) -> int:
-        """Decode and join a batch of records; returns how many of them are no valid events, or hold one that is not.
+    ) -> Applied:
+        """Decode and join a batch of records.
 
-        Events are counted; a message is stored once, with the first of its reasons.
+        Events are counted; a message that is no valid event is stored once, with the first of its reasons. Of refused
+        models, the first event of each is stored, for the first models: there may be any number, and it may be meant.
 
         Parameters
         ----------
@@ -194,9 +210,13 @@ class Partition:
         for first, *others in of_message.values():
             more = f" (and {len(others)} more rows of this message)" if others else ""
             self._dead_letters.append(first._replace(detail=first.detail + more))
+        for letter in decoded.refused_models:
+            if letter.detail not in self._refused_models and len(self._refused_models) < _MAX_REFUSED_MODELS:
+                self._refused_models.add(letter.detail)
+                self._dead_letters.append(letter)
         self._tombstones += decoded.tombstones
         self.offsets[batch.topic] = batch.next_offset
-        return len(of_message)
+        return Applied(len(of_message), decoded.refused, next(iter(decoded.refused_models), None))
 
     def checkpoint(
         self,

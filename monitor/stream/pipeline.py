@@ -227,7 +227,9 @@ class Pipeline:
         if polled.assigned:
             self._unclaimed |= polled.assigned
             # The client may not know yet of all that were assigned to it.
-            self._unregistered.update(self._source.partitions, polled.assigned)
+            every = {*self._source.partitions, *polled.assigned}
+            self._unregistered |= every
+            self.status = replace(self.status, partition_count=len(every))
             self._fenced_retry.over()
         for batch in (*self._held.values(), *polled.batches):
             self._apply(batch)
@@ -244,15 +246,16 @@ class Pipeline:
             return  # another process claimed it and reads these records
         where = TopicPartition(batch.topic, batch.partition)
         try:
-            dead = partition.apply(batch, self._decoder, self._settings.kinds.get(batch.topic))
+            applied = partition.apply(batch, self._decoder, self._settings.kinds.get(batch.topic))
         except SchemaUnavailable as error:
             self._held[where], self._held_detail = batch, f"{batch.topic} partition {batch.partition} waits: {error}"
             return
         self._held.pop(where, None)
+        self._dead_letter_log.note_refused(applied.refused, applied.first_refused)
         if batch.records:
             self._alignment.note(where, batch.records[-1].timestamp, self._clock.monotonic())
         self.status = replace(self.status, records_read=self.status.records_read + len(batch.records))
-        self._block.update(messages=len(batch.records), dead=dead)
+        self._block.update(messages=len(batch.records), dead=applied.dead)
         ceiling = self._settings.dead_letter_ceiling
         if self._block["messages"] >= ceiling.messages:
             ratio = self._block["dead"] / self._block["messages"]
@@ -527,6 +530,11 @@ class Pipeline:
             phase=phase,
             detail=detail,
             partitions=frozenset(self._partitions),
+            full={
+                partition.number: frozenset(partition.strata.models)
+                for partition in partitions
+                if partition.strata.is_full
+            },
             counters=counters,
             departed=departed,
             dead_letters=reasons,

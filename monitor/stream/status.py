@@ -1,6 +1,6 @@
 """Status of the pipeline, for Prometheus, `/readyz` and people."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -41,6 +41,10 @@ class PipelineStatus:
         Its phase, and a line that says what is wrong and what to do, or nothing.
     partitions
         Partitions whose state is restored and which are being read.
+    partition_count
+        Number of partitions of the log, whoever reads them.
+    full
+        Partition that is read and has as many models as it may have -> these; events of others are refused there.
     counters
         (type, result) -> events, over the assigned partitions, since the log's beginning. Each event read is counted
         once. See monitor/stream/event_results.py for the names.
@@ -71,6 +75,8 @@ class PipelineStatus:
     phase: Phase = Phase.STARTING
     detail: str = ""
     partitions: frozenset[int] = frozenset()
+    partition_count: int = 0
+    full: Mapping[int, Collection[str]] = field(default_factory=dict)
     counters: Counters = field(default_factory=dict)
     departed: Mapping[str, int] = field(default_factory=dict)
     dead_letters: Mapping[Reason, int] = field(default_factory=dict)

@@ -20,6 +20,7 @@ from monitor.app.checks import CHECKS, Finding, Surroundings, Verdict, machine, 
 from monitor.app.parts import make_log, make_webhooks, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
+from monitor.events.model import DeadLetter, Reason
 from monitor.sources.base import Message
 from monitor.store.alerts import save
 from monitor.store.base import ModelState
@@ -118,6 +119,23 @@ def test_a_model_that_a_partition_holds_back_is_named_with_the_reason(tmp_path: 
             OK,
             "no partition holds a model back, of 1 models",
         )
+
+
+def test_models_whose_events_are_refused_are_named(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    with open_store(chosen, CLOCK) as store:
+        epoch = store.claim(0)
+        letters = [
+            DeadLetter("events", 0, at, 0, Reason.REFUSED_MODEL, f"model 'm{at // 2}' is refused", None, b"{}", ())
+            for at in range(50)
+        ]
+        store.save([checkpoint(epoch, 0, dead_letters=letters)])
+    refused = [finding for finding in look(chosen, "store") if finding.check == "refused"]
+    assert {finding.verdict for finding in refused} == {WARN}
+    assert [finding.detail.partition(" (since 2")[0] for finding in refused] == [
+        *(f"model 'm{model}' is refused" for model in range(20)),
+        "events of 5 more models are refused",
+    ]
 
 
 def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from scipy.special import expit, logit
 
 from monitor.demo import Traffic
 from monitor.demo.models import MODELS
+from monitor.events.encode import encode_prediction
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
@@ -201,6 +202,17 @@ def test_bad_rows_are_left_out_on_request(tmp_path: Path, table: pa.Table) -> No
     assert "mind: 1 row left out: rows must have 3 fields; the first is line 21, got 4" in text
     assert "from 0 to 1; the first is line 11, got '63.7%'" in " ".join(text.split())
     assert "churn: 3,998 predictions" in text
+
+
+def test_a_log_names_the_models_that_are_refused(tmp_path: Path) -> None:
+    events = [encode_prediction(model, 1, START_MS, 0.5) for model in ("a", "b", "b", "c")]
+    (tmp_path / "events.jsonl").write_bytes(b"\n".join(events))
+    (tmp_path / "monitor.yaml").write_text("caps: {models: 1}\nwindows: [{length: 1h}]\n", encoding="utf-8")
+    text = " ".join(inside("report", "events.jsonl", cwd=tmp_path).stdout.split())
+    assert "3 predictions refused" in text
+    assert "no valid events" not in text
+    assert "refused from line 2 on: model 'b' is one more than may live in a partition undeclared (caps.models)" in text
+    assert "refused from line 4 on: model 'c'" in text
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -21,6 +21,7 @@ from monitor.clock import SystemClock
 from monitor.events.formats.plain_json import event_schema
 from monitor.events.model import Kind, Reason, RecordBatch
 from monitor.events.strata import Strata
+from monitor.http.limits import Limits
 from monitor.measures import MAIN_MEASURES, MEASURES
 from tests.events.messages import Message
 from tests.http.service import Service
@@ -193,6 +194,13 @@ def test_every_route_and_problem_is_documented() -> None:
     assert len(problems) > 10
     for problem in problems:
         assert f"`{problem}`" in page, f"docs/rest.md does not name the problem {problem}"
+
+
+def test_the_number_of_streams_is_that_of_the_service() -> None:
+    streams = Limits().streams
+    page = text_of(DOCS / "rest.md")
+    assert f"\n{streams} streams of events" in page
+    assert f"{streams // 2} where it is alone" in page
 
 
 def test_every_reason_of_a_dead_letter_is_explained() -> None:

@@ -131,7 +131,7 @@ def test_a_partition_counts_rows_once_and_stores_a_message_once() -> None:
     partition = Partition(3, 0, PartitionSettings(lambda _: POLICY, {1000: 60_000}))
     bad = RESPONSE | {"request": "r2", "scores": [{"positive": 2}, {"positive": 3}, {"positive": 1}]}
     batch = batch_of([message(RESPONSE), message(bad), message(RESPONSE)])
-    assert partition.apply(batch, decoder_of(make_mapped_json(MAPPING)), Kind.PREDICTION) == 1
+    assert partition.apply(batch, decoder_of(make_mapped_json(MAPPING)), Kind.PREDICTION).dead == 1
     counted = partition.event_counters()
     assert counted["prediction", "accepted"] == 4
     assert counted["prediction", "duplicate"] == 3

@@ -160,6 +160,9 @@ class TestColumns:
         assert decoded.refused == 2
         assert not decoded.dead_letters
         assert strata.models == ["churn"]
+        (first,) = decoded.refused_models
+        assert (first.offset, first.reason, first.value) == (0, Reason.REFUSED_MODEL, undeclared[0])
+        assert "model 'undeclared' is not declared" in first.detail
 
     def test_names_are_interned_in_log_order_whether_plain_or_not(self) -> None:
         strata = Strata(lambda _: POLICY, Caps(models=3))
@@ -353,6 +356,7 @@ class TestDeadLetters:
             Reason.INVALID_FRAME,
             Reason.UNKNOWN_SCHEMA,
             Reason.UNDECODABLE,
+            Reason.REFUSED_MODEL,
         }
 
     def test_the_message_is_kept_whole(self) -> None:

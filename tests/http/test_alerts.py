@@ -222,7 +222,7 @@ class Listener:
 
 
 def test_streams_live_over_sockets_are_bounded_and_end_with_the_service(tmp_path: Path) -> None:
-    limits = Limits(streams=2, stream_seconds=PATIENCE_SECONDS, request_seconds=2 * PATIENCE_SECONDS)
+    limits = Limits(streams=4, stream_seconds=PATIENCE_SECONDS, request_seconds=2 * PATIENCE_SECONDS)
     stopping = False
     with (
         closing(Alerts(tmp_path, limits=limits)) as service,

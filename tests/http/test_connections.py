@@ -90,7 +90,7 @@ def test_what_has_ended_leaves_nothing_behind() -> None:
         for _ in range(4):
             connections.release("192.0.2.1")
     assert connections.total == 0
-    assert not connections._open
+    assert not connections._open._held
 
 
 @pytest.mark.parametrize("most", range(1, 9))

@@ -1,5 +1,7 @@
 import base64
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +11,11 @@ from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, RecordBatch
 from monitor.events.strata import Strata
 from monitor.http.limits import Limits
-from monitor.sources.base import Topics
-from tests.http.service import Client, Service, assert_problem
+from monitor.sources.base import Message, Topics
+from monitor.sources.embedded_log import EmbeddedLog
+from monitor.sources.kafka_loops import partitions_of
+from tests.http.keys import Keys
+from tests.http.service import RUNNING, Client, Service, assert_problem
 from tests.snapshots import NOW_MS
 
 PREDICTION = {"type": "prediction", "model": "churn", "version": "7", "id": "7f3a", "ts": NOW_MS, "p": 0.83}
@@ -111,8 +116,29 @@ def test_valid_events_are_taken_and_the_others_named(service: Service, client: C
     assert "y must be 0 or 1" in details[0]
     assert "got 2" in details[0]
     assert "no id" in details[1]
-    assert 'model "unheard-of" is not declared' in details[2]
+    assert "model 'unheard-of' is not declared" in details[2]
     assert len(service.log.messages) == 2
+
+
+def test_events_of_a_model_that_their_partition_refuses_are_refused(service: Service, client: Client) -> None:
+    """Partition 0 of 2 takes no more models, which is the partition of one of the two ids."""
+    service.pipeline.status = replace(RUNNING, partition_count=2, full={0: {"fraud"}})
+    ids = [next(number for number in range(9) if partitions_of([b"%d" % number], 2)[0] == at) for at in (0, 1)]
+    events = [PREDICTION | {"model": model, "id": id_} for model in ("churn", "fraud") for id_ in ids]
+    body = post(client, json.dumps([*events, {}])).json()
+    assert (body["accepted"], body["rejected"]) == (3, 2)
+    assert [(error["index"], error["reason"]) for error in body["errors"]] == [(0, "refused_model"), (4, "missing_key")]
+    assert (
+        "model 'churn' is one more than may live in a partition undeclared (caps.models)" in body["errors"][0]["detail"]
+    )
+    assert_problem(post(client, json.dumps(events[0])), 422, "caps.models")
+
+
+def test_an_undeclared_model_that_the_key_may_write_is_refused_as_undeclared() -> None:
+    keys = Keys()
+    service = Service(authenticator=keys.authenticator())
+    answer = service.client().post("/v1/events", key=keys("write:unknown"), json=PREDICTION | {"model": "unknown"})
+    assert assert_problem(answer, 422, "'unknown' is not declared")["errors"][0]["reason"] == "refused_model"
 
 
 def test_no_valid_event_is_a_problem_and_nothing_is_written(service: Service, client: Client) -> None:
@@ -192,6 +218,15 @@ def test_a_log_that_does_not_answer_says_that_sending_again_is_safe(service: Ser
     assert "retry-after" in answer.headers
 
 
+def test_a_damaged_log_is_unavailable_and_says_where(service: Service, tmp_path: Path) -> None:
+    log = EmbeddedLog(tmp_path / "log", partitions=1)
+    log.write([Message("predictions", b"x")])
+    (segment,) = tmp_path.glob("log/topics/predictions/0/*.log")
+    segment.write_bytes(segment.read_bytes() + bytes(range(1, 201)))
+    answer = post(service.client(writer=log), json.dumps(PREDICTION))
+    assert_problem(answer, 503, str(segment), "is damaged", "put back a copy")
+
+
 def test_a_form_may_not_write_events(service: Service, client: Client) -> None:
     assert_problem(post(client, json.dumps(PREDICTION), "text/plain"), 415, "application/json", "text/plain")
     assert service.log.messages == []
@@ -200,6 +235,36 @@ def test_a_form_may_not_write_events(service: Service, client: Client) -> None:
 def test_too_many_bytes_are_refused() -> None:
     service = Service(limits=Limits(event_bytes=1000))
     assert_problem(post(service.client(), json.dumps([PREDICTION] * 20)), 413, "1000 bytes", "several requests")
+
+
+@pytest.mark.parametrize("media", ["application/json", "application/x-ndjson"])
+def test_too_many_events_are_refused_and_commas_are_no_events(media: str) -> None:
+    service = Service(limits=Limits(events=3))
+    odd = PREDICTION | {"id": 'a,"],\\', "more": [[1, {"a": [2, 3]}], "\\"]}
+
+    def body(count: int) -> str:
+        events = [json.dumps(odd) for _ in range(count)]
+        return f"[{','.join(events)}]" if media == "application/json" else "\n \r\n\n".join(events)
+
+    assert post(service.client(), body(3), media).json()["accepted"] == 3
+    problem = assert_problem(post(service.client(), body(4), media), 413, "at most 3 events", "api.max_events")
+    assert problem["limit_events"] == 3
+    assert len(service.log.messages) == 3
+
+
+def test_of_many_events_each_keeps_its_place_and_the_first_hundred_errors_are_listed(
+    service: Service, client: Client
+) -> None:
+    """Events are checked in pieces, of which there are several here."""
+    ids = range(6_500)
+    wrong = [at for at in ids if at % 50 == 3]
+    body = json.dumps([PREDICTION | {"id": at} | ({"p": 2} if at in wrong else {}) for at in ids])
+    answer = post(client, body).json()
+    assert (answer["accepted"], answer["rejected"]) == (6_500 - 130, 130)
+    assert [error["index"] for error in answer["errors"]] == wrong[:100]
+    assert [json.loads(message.value or b"")["id"] for message in service.log.messages] == [
+        at for at in ids if at not in wrong
+    ]
 
 
 def test_an_invented_name_stays_nowhere(service: Service, client: Client) -> None:

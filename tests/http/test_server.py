@@ -154,6 +154,28 @@ def test_a_large_body_is_refused_over_the_wire() -> None:
         assert get(f"{server.url}/healthz").status_code == 200
 
 
+@pytest.mark.parametrize("connection", [b"keep-alive", b"close"])
+@pytest.mark.parametrize(("path", "status"), [(b"/v1/events", b"413"), (b"/nowhere", b"404")])
+def test_whoever_sends_the_whole_body_first_reads_the_answer(connection: bytes, path: bytes, status: bytes) -> None:
+    with (
+        ApiServer(Service().app(), port=0) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as raw,
+    ):
+        raw.sendall(
+            b"POST %b HTTP/1.1\r\nhost: a\r\nconnection: %b\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n" % (path, connection, 20 << 20)
+        )
+        for _ in range(20):
+            raw.sendall(bytes(1 << 20))
+        assert raw.recv(65_536).startswith(b"HTTP/1.1 " + status)
+
+
+def test_the_rest_of_a_refused_body_is_waited_for_no_longer_than_the_limit() -> None:
+    with ApiServer(Service(limits=Limits(body_seconds=0.1)).app(), port=0) as server:
+        head = b"POST /nowhere HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 100\r\n\r\n"
+        assert spoken(server.port, head).startswith(b"HTTP/1.1 404")
+
+
 def test_head_over_the_wire() -> None:
     with ApiServer(Service().app(), port=0) as server, httpx.Client(timeout=PATIENCE_SECONDS) as client:
         head = client.head(f"{server.url}/healthz")

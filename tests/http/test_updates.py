@@ -18,13 +18,13 @@ from monitor.stream.status import Phase, PipelineStatus
 from tests.http.keys import Keys
 from tests.http.service import RUNNING, assert_problem
 from tests.http.test_alerts import Alerts
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.snapshots import NOW_MS, evidence, evidence_level, report, snapshot, with_evidence
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Alerts]:
-    limits = Limits(streams=2, stream_seconds=PATIENCE_SECONDS, request_seconds=2 * PATIENCE_SECONDS)
+    limits = Limits(streams=4, stream_seconds=PATIENCE_SECONDS, request_seconds=2 * PATIENCE_SECONDS)
     with closing(Alerts(tmp_path, limits=limits)) as made:
         yield made
 
@@ -87,7 +87,28 @@ def test_streams_are_bounded_together_with_those_of_alerts(service: Alerts) -> N
     with ApiServer(service.app()) as server, closing(Listener(server)) as one, closing(Listener(server)) as two:
         one.next(), two.next()
         for path in ("/v1/updates", "/v1/alerts/stream"):
-            assert_problem(httpx.get(server.url + path), 503, "2 streams of events are open")
+            assert_problem(httpx.get(server.url + path), 503, "2 streams of events are open of the 4")
+
+
+def test_a_caller_with_all_its_streams_leaves_some_to_others(service: Alerts) -> None:
+    keys = Keys()
+    service.authenticator = keys.authenticator()
+    greedy, other = ({"authorization": f"Bearer {keys(role)}"} for role in ("read", "read:churn"))
+    with ApiServer(service.app()) as server, closing(Listener(server, **greedy)) as one:
+        with closing(Listener(server, **greedy)):
+            assert_problem(httpx.get(f"{server.url}/v1/updates", headers=greedy), 503, "2 streams of events are open")
+            with closing(Listener(server, **other)) as beside:
+                assert beside.next()
+                assert_problem(httpx.get(f"{server.url}/v1/updates", headers=other), 503, "3 streams")
+        # A place is free once the server has noticed that the stream ended.
+        eventually(lambda: closes(Listener(server, **greedy)) == 200)
+        assert one.next()
+
+
+def closes(listener: Listener) -> int:
+    """Close a stream; its status."""
+    listener.close()
+    return listener.answer.status_code
 
 
 def test_only_alerts_of_readable_models_are_news(service: Alerts) -> None:

@@ -48,7 +48,7 @@ def read(partition: Partition, events: Sequence[NaiveEvent], classes: int = len(
     at = partition.offsets.get("events", 0)
     records = [LogRecord(at + place, START_MS + 10**7, encoded(event)) for place, event in enumerate(events)]
     batch = RecordBatch("events", 0, records, at + len(records))
-    assert partition.apply(batch, Decoder(Rules(classes={"a": classes} if classes else {})), None) == 0
+    assert partition.apply(batch, Decoder(Rules(classes={"a": classes} if classes else {})), None).dead == 0
 
 
 def predicted(identifier: str = "1", vector: tuple[float, ...] = VECTOR_OF_DOG, after_ms: int = 0) -> NaiveEvent:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from monitor.clock import Clock, ManualClock, SystemClock
 from monitor.errors import (
@@ -22,6 +23,7 @@ from monitor.errors import (
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
 from monitor.events.model import DeadLetter, ModelPolicy, Reason
+from monitor.events.strata import Caps
 from monitor.sources.base import Message, Polled, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
@@ -54,12 +56,14 @@ class Bench:
         reads: type[EmbeddedSource] = EmbeddedSource,
         store: SqlStore | None = None,
         clock: Clock | None = None,
+        *,
+        caps: Caps | None = None,
     ) -> Pipeline:
         return Pipeline(
             reads(self.log, Topics(settings.kinds)),
             store or self.store,
             Decoder(),
-            partitions=PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000}),
+            partitions=PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000}, caps=caps or Caps()),
             settings=settings,
             clock=clock or SystemClock(),
             send_dead_letters=send,
@@ -215,6 +219,29 @@ def test_a_few_dead_letters_do_not(bench: Bench) -> None:
     with running(bench.pipeline(ceiling)) as pipeline:
         eventually(lambda: joined(pipeline) == 500)
         assert pipeline.status.dead_letters == {Reason.NOT_JSON: 250}
+
+
+def test_events_of_refused_models_are_logged_and_the_first_of_each_model_is_kept(bench: Bench) -> None:
+    bench.write(0, 100)
+    for model in ("b", "c"):
+        events = [encode_prediction(model, number, START_MS, 0.5) for number in range(200)]
+        bench.log.write([Message("events", event, b"k") for event in events])
+    with structlog.testing.capture_logs() as logs, running(bench.pipeline(caps=Caps(models=1))) as pipeline:
+        eventually(lambda: pipeline.status.counters.get(("prediction", "refused")) == 400)
+        eventually(lambda: bench.store.count_dead_letters() == {"refused_model": 2})
+        # They count neither as invalid nor to the ceiling of these.
+        assert pipeline.status.phase is Phase.RUNNING
+        assert pipeline.status.counters["unknown", "dead_letter"] == 0
+        assert not pipeline.status.dead_letters
+        assert pipeline.status.full == {0: {"m"}, 1: {"m"}}
+        assert pipeline.status.partition_count == 2
+    letters = [stored.letter for stored in bench.store.dead_letters()]
+    assert [letter.value for letter in letters] == [encode_prediction(model, 0, START_MS, 0.5) for model in ("b", "c")]
+    for letter, model in zip(letters, "bc", strict=True):
+        assert f"model '{model}' is one more than may live in a partition undeclared (caps.models)" in letter.detail
+    (line,) = [line for line in logs if line["event"].startswith("events of models that are refused")]
+    assert line["detail"] == letters[0].detail
+    assert not any("no valid events" in line["event"] for line in logs)
 
 
 def test_dead_letters_that_cannot_be_sent_hold_the_checkpoint_and_are_sent_at_last(bench: Bench) -> None:

@@ -12,11 +12,12 @@ from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, exi
 from monitor.app.log_bounds import LogBounds, continuation
 from monitor.app.parts import make_kept_ms, make_policy, make_webhooks
 from monitor.errors import NoStore, SettingsError, SourceError
+from monitor.events.model import Reason
 from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
 from monitor.store import batches
 from monitor.store.address import connect_existing, sqlite_path
-from monitor.store.base import BACKFILL
+from monitor.store.base import BACKFILL, StoredDeadLetter
 from monitor.store.database import Database
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.migrate import (
@@ -35,7 +36,8 @@ from monitor.windows.leases import EVALUATE
 
 _PATIENCE_SECONDS: Final = 5.0
 _MAX_MODELS: Final = 20
-"""So many models that are held back are named."""
+"""So many models that are held back or refused are named."""
+_MAX_LETTERS: Final = 1000
 _WITHOUT: Final = {
     "consume": "no events are read",
     "evaluate": "no model is evaluated or exported",
@@ -94,7 +96,9 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
             )
             yield from _check_offsets(around, connection)
             if revision == newest:
-                yield from _check_settled(around, SqlStore(database, dead_letter_limit=0))
+                store = SqlStore(database, dead_letter_limit=0)
+                yield from _check_settled(around, store)
+                yield from _check_refused(store)
                 yield from _check_replicas(database)
                 yield from _check_webhooks(around, database)
         if server["read_only"]:
@@ -174,6 +178,22 @@ def _check_settled(around: Surroundings, store: SqlStore) -> Iterator[Finding]:
         yield warn("settled", f"{len(held) - _MAX_MODELS} more models are held back")
     if models and not held:
         yield ok("settled", f"no partition holds a model back, of {len(models)} models")
+
+
+def _check_refused(store: SqlStore) -> Iterator[Finding]:
+    """Name the models whose events are refused, by the dead letters of their first events."""
+    letters = store.dead_letters(limit=_MAX_LETTERS, reason=Reason.REFUSED_MODEL.value)
+    first: dict[str, StoredDeadLetter] = {}
+    for stored in letters:
+        first.setdefault(stored.letter.detail, stored)
+    for detail, stored in list(first.items())[:_MAX_MODELS]:
+        yield warn(
+            "refused",
+            f"{detail} (since {format_time(stored.stored_ms)}; `monitor dead-letters replay --reason "
+            f"{stored.letter.reason.value}` sends the first events again, and ends this line)",
+        )
+    if len(first) > _MAX_MODELS:
+        yield warn("refused", f"events of {len(first) - _MAX_MODELS} more models are refused")
 
 
 def _check_replicas(database: Database) -> Iterator[Finding]:

@@ -70,6 +70,8 @@ class ApiSettings(Section):
     """Size of the largest body of POST /v1/reports."""
     max_event_bytes: Positive = 4 * 1024 * 1024
     """Size of the largest body of POST /v1/events."""
+    max_events: Positive = 50_000
+    """Events of one request of POST /v1/events. They take up to 1 kB of memory each, beside their bytes."""
     max_header_bytes: Annotated[int, Field(ge=4096)] = 32 * 1024
     """Size of a request line with its headers; a token of an identity provider is a header too."""
     max_connections: Positive = 768

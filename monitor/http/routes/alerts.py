@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from monitor.access.model import Role
 from monitor.errors import StoreUnavailable, UnknownAlert
 from monitor.http.alert_schemas import AlertBody, AlertsBody, change_of, document_of, summaries_of
-from monitor.http.authorization import Of, needs, principal_of, readable
+from monitor.http.authorization import Of, caller_of, needs, principal_of, readable
 from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import NoteBody
@@ -133,7 +133,7 @@ async def stream(request: Request, services: ServicesOf) -> Response:
     newest = await services.lookups.run(store.newest_change)
     # A number of another store would wait for ever.
     after = min(_last_event_id(request, newest), newest)
-    return EventStream(services, _events(services, models, after), "poll GET /v1/alerts")
+    return EventStream(services, caller_of(request), _events(services, models, after), "poll GET /v1/alerts")
 
 
 @router.get(

@@ -1,30 +1,35 @@
 """POST /v1/events: writes events to the log, for producers without a Kafka client."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from sys import maxsize
 from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
+import numpy as np
 from fastapi import APIRouter, Request
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.errors import Conflict, Forbidden, SourceUnavailable
-from monitor.events.cloudevents import event_fields
+from monitor.errors import Conflict, Forbidden, SourceError, SourceUnavailable
+from monitor.events.codec import Decoder
 from monitor.events.encode import partition_key
-from monitor.events.fields import text_of
-from monitor.events.model import Kind, RecordBatch
-from monitor.events.strata import REFUSED, Caps, Strata
+from monitor.events.model import Kind, ModelPolicy, Reason, RecordBatch
+from monitor.events.strata import Caps, Strata, beyond_cap, undeclared
 from monitor.http.authorization import Of, may, needs
+from monitor.http.element_loops import count_elements
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
 from monitor.http.schemas import TakenBody
 from monitor.http.services import Services, ServicesOf
 from monitor.sources.base import Message, Topics
+from monitor.sources.kafka_loops import partitions_of
+from monitor.stream.status import PipelineStatus
 
 router: Final = APIRouter(tags=["events"])
 
@@ -35,13 +40,18 @@ _ALLOWED: Final = (JSON, *_LINES, _CLOUDEVENT, _CLOUDEVENTS)
 
 _SHOWN_ERRORS: Final = 100
 
+_PIECE: Final = 2_000
+"""Events that are checked together, so that the objects of the others do not exist at the same time."""
+
 _UNCAPPED: Final = Caps(models=maxsize, versions=maxsize, segment_values=maxsize, strata=maxsize)
-"""Caps are applied where the events are read."""
+_ANY: Final = ModelPolicy(horizon_ms=0, lateness_ms=0)
+"""Policies and caps are applied where the events are read."""
 
 _FORBIDDEN: Final = "forbidden_model"
 """The reason of an event of a model that the caller may not write."""
 
 _WHITESPACE: Final = b" \t\r\n"
+_LINE: Final = re.compile(rb"[^ \t\r\n][^\n]*")
 
 _DESCRIPTION: Final = """\
 One event, a JSON array of events, or one event per line. CloudEvents 1.0 are accepted too, in both modes and in
@@ -50,7 +60,8 @@ Each event names its `type`.
 
 Every event is checked on its own by the rules of the stream: valid events are written, with their id as key, and are
 durable when the answer comes; the others are listed with index, key and value. If none is valid, nothing is written and
-the answer is 422; if all are of models that the key may not write, 403.
+the answer is 422; if all are of models that the key may not write, 403. A body of more events than `api.max_events` is
+refused whole: 413.
 
 After a 503, some may have been written. Send all of them again: an event that was written before changes nothing.
 """
@@ -129,58 +140,85 @@ def _write(services: Services, body: bytes, media: str, headers: Headers, may_wr
             "events are written as JSON, and the service reads no topic of JSON; send them to its topics with the "
             "producer's own serialiser"
         )
-    records = _records(body, media, headers, services.clock.now_ms())
-    messages, errors = _check(services, services.topics, records, may_write)
-    shown = errors[:_SHOWN_ERRORS]
+    values, attributes = _read_events(body, media, headers, services.limits.events)
+    messages: list[Message] = []
+    shown: list[dict[str, Any]] = []
+    forbidden, now_ms, decoder = 0, services.clock.now_ms(), services.decoder()
+    for first in range(0, len(values), _PIECE):
+        piece = [
+            _Posted(at, now_ms, bytes(value), attributes)
+            for at, value in enumerate(values[first : first + _PIECE], start=first)
+        ]
+        valid, errors = _check(services, services.topics, decoder, piece, may_write)
+        messages += valid
+        shown += errors[: _SHOWN_ERRORS - len(shown)]
+        forbidden += sum(error["reason"] == _FORBIDDEN for error in errors)
+    rejected = len(values) - len(messages)
     if not messages:
-        first = f"the first: {errors[0]['detail']} (index {errors[0]['index']})"
-        if all(error["reason"] == _FORBIDDEN for error in errors):
-            raise Forbidden(f"none of the {len(records)} events may be written; {first}")
+        first_error = f"the first: {shown[0]['detail']} (index {shown[0]['index']})"
+        if forbidden == rejected:
+            raise Forbidden(f"none of the {rejected} events may be written; {first_error}")
         raise Problem(
             422,
             "invalid-events",
-            f"none of the {len(records)} events is valid; {first}",
+            f"none of the {rejected} events is valid; {first_error}",
             accepted=0,
-            rejected=len(errors),
+            rejected=rejected,
             errors=shown,
         )
     try:
         services.writer.write(messages)
-    except SourceUnavailable as error:
+    except SourceError as error:
         raise SourceUnavailable(
             f"some of the {len(messages)} valid events may not have been written: {error}. Send all of "
             "them again: an event that was written before changes nothing"
         ) from error
-    return encode_json({"accepted": len(messages), "rejected": len(errors), "errors": shown})
+    return encode_json({"accepted": len(messages), "rejected": rejected, "errors": shown})
 
 
-def _records(body: bytes, media: str, headers: Headers, now_ms: int) -> list[_Posted]:
-    """The events of a body, each with its bytes as they were sent.
+def _read_events(
+    body: bytes, media: str, headers: Headers, max_events: int
+) -> tuple[Sequence[bytes | msgspec.Raw], Sequence[tuple[str, bytes]]]:
+    """The bytes of each event of a body, as they were sent, and the headers that each has in the log.
 
     Raises
     ------
     Problem
-        422: the body holds no events.
+        422: the body holds no events; 413: it holds more than ``max_events``.
     """
     if "ce-specversion" in headers:
-        return [_Posted(0, now_ms, body, _binary_headers(headers))]
+        return [body], _binary_headers(headers)
     if media == _CLOUDEVENT:
-        return [_Posted(0, now_ms, body, [("content-type", media.encode())])]
+        return [body], [("content-type", media.encode())]
     stripped = body.strip(_WHITESPACE)
+    values: Sequence[bytes | msgspec.Raw]
     if media not in _LINES and stripped.startswith(b"["):
+        if count_elements(np.frombuffer(stripped, np.uint8), max_events + 1) > max_events:
+            raise _too_many(max_events)
         values = _elements(stripped)
     elif media in _LINES or (b"\n" in stripped and _is_lines(stripped)):
-        values = [line for line in (line.strip(_WHITESPACE) for line in stripped.split(b"\n")) if line]
+        values = [line[0].rstrip(_WHITESPACE) for line in islice(_LINE.finditer(stripped), max_events + 1)]
+        if len(values) > max_events:
+            raise _too_many(max_events)
     else:
         values = [stripped] if stripped else []
     if not values:
         raise Problem(422, "invalid-events", "the body holds no event; send one, a JSON array of them, or one a line")
-    return [_Posted(at, now_ms, value) for at, value in enumerate(values)]
+    return values, ()
 
 
-def _elements(array: bytes) -> list[bytes]:
+def _too_many(max_events: int) -> Problem:
+    return Problem(
+        413,
+        "too-many-events",
+        f"the body must hold at most {max_events} events (api.max_events), got more; send them in several requests",
+        limit_events=max_events,
+    )
+
+
+def _elements(array: bytes) -> list[msgspec.Raw]:
     try:
-        return [bytes(event) for event in msgspec.json.decode(array, type=list[msgspec.Raw])]
+        return msgspec.json.decode(array, type=list[msgspec.Raw])
     except _JSON_ERRORS as error:
         raise Problem(422, "invalid-events", f"the body is not a valid JSON array: {error}") from None
 
@@ -205,45 +243,53 @@ def _binary_headers(headers: Headers) -> list[tuple[str, bytes]]:
 
 
 def _check(
-    services: Services, topics: Topics, records: Sequence[_Posted], may_write: Callable[[str], bool]
+    services: Services, topics: Topics, decoder: Decoder, records: Sequence[_Posted], may_write: Callable[[str], bool]
 ) -> tuple[list[Message], list[dict[str, Any]]]:
     """The valid events as messages, and what is wrong with the others, by index."""
     # New names go into a temporary object, so that names that a caller invents do not stay in memory.
+    strata = Strata(lambda _: _ANY, _UNCAPPED)
+    decoded = decoder.decode(RecordBatch("", 0, records, len(records)), strata, None)
+    errors = {letter.offset: (letter.reason.value, letter.detail) for letter in decoded.dead_letters}
+    valid = [record for record in records if record.offset not in errors]
     # The model that the decoder reads decides whether an event may be written.
-    strata = Strata(lambda name: services.policy(name) if may_write(name) else None, _UNCAPPED)
-    decoded = services.decoder().decode(RecordBatch("", 0, records, len(records)), strata, None)
-    errors = [
-        {"index": letter.offset, "reason": letter.reason.value, "detail": letter.detail}
-        for letter in decoded.dead_letters
-    ]
-    invalid = {letter.offset for letter in decoded.dead_letters}
-    valid = [record for record in records if record.offset not in invalid]
-    messages = []
-    columns = decoded.columns
+    names, columns = strata.models, decoded.columns
+    refusals = [_refusal(name, services.policy(name), may_write) for name in names]
+    messages: dict[int, Message] = {}
+    model_of: dict[int, str] = {}
     for record, kind, model in zip(valid, columns.kind.tolist(), columns.model.tolist(), strict=True):
-        if model == REFUSED:
-            errors.append({"index": record.offset} | _refused(_model_of(record), may_write))
+        refusal = refusals[model]
+        if refusal is not None:
+            errors[record.offset] = refusal
             continue
         topic = _topic_of(Kind(kind), topics)
-        messages.append(Message(topic, record.value, partition_key(record.value), record.headers))
-    errors.sort(key=lambda error: error["index"])
-    return messages, errors
+        messages[record.offset] = Message(topic, record.value, partition_key(record.value), record.headers)
+        model_of[record.offset] = names[model]
+    undeclared_messages = {at: message for at, message in messages.items() if model_of[at] not in services.declared}
+    for at in _beyond_cap(services.status(), undeclared_messages, model_of):
+        del messages[at]
+        errors[at] = (Reason.REFUSED_MODEL.value, beyond_cap(model_of[at]))
+    return list(messages.values()), [
+        {"index": at, "reason": reason, "detail": detail} for at, (reason, detail) in sorted(errors.items())
+    ]
 
 
-def _refused(model: str, may_write: Callable[[str], bool]) -> dict[str, str]:
+def _refusal(model: str, policy: ModelPolicy | None, may_write: Callable[[str], bool]) -> tuple[str, str] | None:
     if not may_write(model):
         # The same words whether there is such a model or not.
-        return {"reason": _FORBIDDEN, "detail": f"events of model {model} need the role write for it"}
-    return {
-        "reason": "refused_model",
-        "detail": f"model {model} is not declared; declare it in the settings, or see GET /v1/models for those that "
-        "are",
-    }
+        return _FORBIDDEN, f"events of model {model!r} need the role write for it"
+    return (Reason.REFUSED_MODEL.value, undeclared(model)) if policy is None else None
 
 
-def _model_of(record: _Posted) -> str:
-    """The model of a valid event, as it was written."""
-    return text_of(event_fields(record.value, record.headers)[1].model)
+def _beyond_cap(status: PipelineStatus, messages: Mapping[int, Message], model_of: Mapping[int, str]) -> list[int]:
+    """The events that go to a partition that takes no more models, among the partitions that this replica reads."""
+    if not status.full:
+        return []
+    partitions = partitions_of([message.key or b"" for message in messages.values()], status.partition_count)
+    return [
+        at
+        for at, partition in zip(messages, partitions.tolist(), strict=True)
+        if partition in status.full and model_of[at] not in status.full[partition]
+    ]
 
 
 def _topic_of(kind: Kind, topics: Topics) -> str:
