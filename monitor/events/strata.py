@@ -44,8 +44,8 @@ def undeclared(model: str) -> str:
 def beyond_cap(model: str) -> str:
     """Why events of a model are refused where as many undeclared ones live in a partition as may."""
     return (
-        f"model {model!r} is one more than may live in a partition undeclared (caps.models); declare it, or raise that, "
-        "and send its events again"
+        f"model {model!r} is one more than may live in a partition undeclared (caps.models); declare it, or raise "
+        "that, and send its events again"
     )
 
 

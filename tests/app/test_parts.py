@@ -50,8 +50,10 @@ def test_a_declared_model_differs_in_what_it_names_alone() -> None:
         "declared": {"churn": {"horizon": "30d"}, "fraud": {"implied_negative": False, "segments": []}},
     }
     policy = make_policy(settings(models=models).models)
-    assert policy("churn") == ModelPolicy(720 * HOUR_MS, 300_000, implied_negative=True, segments=("region",))
-    assert policy("fraud") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=False, segments=())
+    assert policy("churn") == ModelPolicy(
+        720 * HOUR_MS, 300_000, implied_negative=True, segments=("region",), declared=True
+    )
+    assert policy("fraud") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=False, segments=(), declared=True)
     assert policy("another") == ModelPolicy(2 * HOUR_MS, 300_000, implied_negative=True, segments=("region",))
 
 
@@ -81,12 +83,14 @@ def test_tombstones_are_ignored_where_a_topic_says_so() -> None:
 def test_a_model_of_classes_is_declared_by_their_names_or_their_number() -> None:
     models = {"declared": {"digits": {"classes": 3}, "pets": {"classes": ["cat", "dog"], "segments": ["region"]}}}
     policy = make_policy(settings(models=models).models)
-    assert policy("digits") == ModelPolicy(24 * HOUR_MS, HOUR_MS, classes=("0", "1", "2"))
-    assert policy("pets") == ModelPolicy(24 * HOUR_MS, HOUR_MS, segments=("region",), classes=("cat", "dog"))
+    assert policy("digits") == ModelPolicy(24 * HOUR_MS, HOUR_MS, classes=("0", "1", "2"), declared=True)
+    assert policy("pets") == ModelPolicy(
+        24 * HOUR_MS, HOUR_MS, segments=("region",), classes=("cat", "dog"), declared=True
+    )
     assert policy("another") == ModelPolicy(24 * HOUR_MS, HOUR_MS)
     sketched = settings(models={"declared": {"digits": {"classes": 3, "sketch_features": 8}}}).models
     assert make_policy(sketched)("digits") == ModelPolicy(
-        24 * HOUR_MS, HOUR_MS, classes=("0", "1", "2"), sketch_features=8
+        24 * HOUR_MS, HOUR_MS, classes=("0", "1", "2"), sketch_features=8, declared=True
     )
     decoder = make_decoder(settings(models=models), ManualClock(0))
     values = [encode_outcome(model, "1", 1_790_000_000_000, 2) for model in ("digits", "pets", "another")]
@@ -116,7 +120,7 @@ def test_what_does_not_go_with_classes_is_refused(models: dict[str, Any], says: 
 
 def test_only_declared_models_may_be_all_there_are() -> None:
     policy = make_policy(settings(models={"only_declared": True, "declared": {"churn": {}}}).models)
-    assert policy("churn") == ModelPolicy(24 * HOUR_MS, HOUR_MS)
+    assert policy("churn") == ModelPolicy(24 * HOUR_MS, HOUR_MS, declared=True)
     assert policy("another") is None
 
 

@@ -120,8 +120,9 @@ def test_valid_events_are_taken_and_the_others_named(service: Service, client: C
     assert len(service.log.messages) == 2
 
 
-def test_events_of_a_model_that_their_partition_refuses_are_refused(service: Service, client: Client) -> None:
-    """Partition 0 of 2 takes no more models, which is the partition of one of the two ids."""
+def test_events_of_a_model_that_their_partition_refuses_are_refused(service: Service) -> None:
+    """Partition 0 of 2 takes no more undeclared models, which is the partition of one of the two ids."""
+    client = service.client(declared=("digits",))
     service.pipeline.status = replace(RUNNING, partition_count=2, full={0: {"fraud"}})
     ids = [next(number for number in range(9) if partitions_of([b"%d" % number], 2)[0] == at) for at in (0, 1)]
     events = [PREDICTION | {"model": model, "id": id_} for model in ("churn", "fraud") for id_ in ids]
@@ -132,6 +133,7 @@ def test_events_of_a_model_that_their_partition_refuses_are_refused(service: Ser
         "model 'churn' is one more than may live in a partition undeclared (caps.models)" in body["errors"][0]["detail"]
     )
     assert_problem(post(client, json.dumps(events[0])), 422, "caps.models")
+    assert post(service.client(declared=("churn",)), json.dumps(events[0])).status_code == 202
 
 
 def test_an_undeclared_model_that_the_key_may_write_is_refused_as_undeclared() -> None:
