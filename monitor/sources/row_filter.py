@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from monitor.errors import InputError
+from monitor.scores.arguments import listed
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")+"|`(?:[^`]|``)+`)|(?P<word>[^\W\d]\w*)"""
@@ -122,7 +123,7 @@ class RowFilter:
             if name not in names:
                 raise InputError(
                     f"{table and f'{table}: '}--where {self._text!r}: there is no column {name!r}; "
-                    f"columns are {', '.join(map(repr, names))}, and texts stand in single quotes"
+                    f"columns are {listed(names)}, and texts stand in single quotes"
                 )
 
     def expression(self, schema: pa.Schema) -> pc.Expression:

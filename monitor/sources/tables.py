@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
+from monitor.scores.arguments import listed
 from monitor.scores.class_table import positive_class
 from monitor.sources.class_columns import (
     ClassColumns,
@@ -321,10 +322,10 @@ class _Header:
         if not matches:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
-                f"name it with --{role}; columns are {_listed(self._names)}{_hint_of_missing_header(self._names)}"
+                f"name it with --{role}; columns are {listed(self._names)}{_hint_of_missing_header(self._names)}"
                 f"{hint_of_classes(self._names, usual) if role == 'prediction' else ''}"
             )
-        also = f" (not from {_listed(matches[1:])}; --{role} chooses another)" if len(matches) > 1 else ""
+        also = f" (not from {listed(matches[1:])}; --{role} chooses another)" if len(matches) > 1 else ""
         self.notes.append(f"{role} read from column {matches[0]!r}{also}")
         self._used.add(matches[0])
         return matches[0]
@@ -347,7 +348,7 @@ class _Header:
     def require(self, role: str, name: str) -> str:
         """The column of that name."""
         if name not in self._names:
-            raise InputError(f"{self._path}: no {role} column {name!r}; columns are {_listed(self._names)}")
+            raise InputError(f"{self._path}: no {role} column {name!r}; columns are {listed(self._names)}")
         return name
 
     def _usual(self, usual: Sequence[str]) -> list[str]:
@@ -394,7 +395,7 @@ class TableReading:
         self._pieces = chain([] if first is None else [first], pieces)
         self._scores: Numbers | Vectors | ClassColumns
         if len(columns.predictions) > 1:  # of many classes, one column each
-            whole = place(None)._replace(column=f"{source.name}: columns {_listed(columns.predictions)}")
+            whole = place(None)._replace(column=f"{source.name}: columns {listed(columns.predictions)}")
             self._scores = ClassColumns(whole, [place(name) for name in columns.predictions], logits=logits)
             self._builders += zip(columns.predictions, self._scores.builders, strict=True)
         else:
@@ -663,10 +664,6 @@ def cautions_of(rows: TableSummary) -> Iterator[str]:
         yield f"every outcome is {rows.one_outcome}: are outcomes of the other kind missing?"
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names) or "none"
-
-
 def _hint_of_missing_header(names: Sequence[str]) -> str:
     """A hint if the first line looks like data: hardly any column has a decimal number as its name."""
     first_is_data = any(re.fullmatch(r"\d*\.\d+(e-?\d+)?", name, re.IGNORECASE) for name in names)
@@ -680,7 +677,5 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0].replace("Row #", "line ") if str(error) else type(error).__name__
-        if "Empty CSV file" in reason:
-            raise InputError(f"{path}: holds no table; its first line must name the columns") from error
         advice = "; correct or remove that line" if re.search(r": line \d+: ", reason) else ""
         raise InputError(f"{path}: cannot be read: {reason}{advice}") from error

@@ -79,6 +79,7 @@ def test_it_is_an_estimator(file: Path) -> None:
     assert len(logged(file)) == 200
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero")  # of the naive Bayes classifier
 def test_scikit_learn_takes_it_for_an_estimator_of_its_own(file: Path) -> None:
     with PredictionLogger("churn", to=File(file)) as predictions:
         check_estimator(MonitoredClassifier(GaussianNB(), predictions), on_skip=None)
