@@ -3,7 +3,7 @@
 from __future__ import annotations  # so that signatures are shown as they are written
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.arrays import Floats
+from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, MonitorError
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
 from monitor.local.features import feature_table
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact
+from monitor.measures.base import Measure
 from monitor.progress import no_progress
 from monitor.recalibration.comparison import DRAWS
 from monitor.recalibration.data import HELD_OUT
@@ -105,23 +107,23 @@ def evaluate(
     Parameters
     ----------
     p
-        Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K). Or a table that holds predictions and
-        outcomes: a pandas or polars DataFrame, a pyarrow Table, a structured array, or arrays by name. Or the path of
-        one, as ``monitor report`` takes it: a file, a folder, a pattern, a URL, or a list of these; a Delta or Iceberg
-        table; the URL of a database.
+        Predictions P(y = 1), shape (n,), or those of 0 and of 1, shape (n, 2), as ``predict_proba`` returns them; or
+        probability vectors, shape (n, K). Or a table that holds predictions and outcomes: a pandas or polars DataFrame,
+        a pyarrow Table, a structured array, or arrays by name. Or the path of one, as ``monitor report`` takes it: a
+        file, a folder, a pattern, a URL, or a list of these; a Delta or Iceberg table; the URL of a database.
     y
         Outcomes, shape (n,): 0 or 1, or the class that came true; nan or masked where it is not known. None where ``p``
         is a table.
     prediction, outcome
         Columns of the table; guessed from the usual names if left out. Of many classes ``prediction`` names the column
-        of each, or one column of vectors.
+        of each, or one column of vectors; two are those of 0 and of 1.
     time
         Times of the predictions: a column of the table (guessed if left out), or datetimes or milliseconds since the
         epoch, shape (n,).
     weight
         How much each event counts: a column of the table, or numbers of at least 0, shape (n,).
     segments
-        Groups to report on, worst first: names of columns of the table; or values by name, shape (n,) each.
+        Groups to report on, worst first: names of columns of the table; or values, shape (n,), also several by name.
     find_segments
         Whether to search the groups of one and two columns of the table for those that the model is wrong about.
     features
@@ -137,7 +139,8 @@ def evaluate(
     memory
         Of files: gigabytes up to which raw rows are measured; more rows are counted on the grid, with error bounds.
     measures
-        Names of the measures, of many classes those of the top label; those of a report on a file if left out.
+        Names of the measures, of many classes those of the top label; those of a report on a file if left out. If one
+        is of many classes, such as ``"skce"``, two columns are read as two classes.
     minimum
         How many outcomes a report needs; two if left out.
     draws
@@ -150,7 +153,7 @@ def evaluate(
         Whether to show progress of long work, in a terminal or a notebook. Or a function, which is called with the
         share of the present stage that is done.
     model, version, segment
-        What the report says it is about; the model is called like the column of predictions if left out.
+        What the report says it is about; the model is called like the file or the column of predictions if left out.
     time_ms
         The same as ``time``, of arrays.
 
@@ -178,14 +181,12 @@ def evaluate(
     if not isinstance(segment, str):
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
     with python_words(), shown_progress(progress) as report_progress:
-        files = _files_of(p)
-        _refuse_of_memory(files, where, query)
-        opened = open_tables(files, where=where, query=query, skip_bad_rows=skip_bad_rows) if files else p
+        opened = _open(p, where=where, query=query, skip_bad_rows=skip_bad_rows)
         data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
         if not data.is_table and time is None:
             data = data._replace(time=time_ms)
         options = data.options()._replace(
-            measure=() if measures is None else measures_by_name(measures),
+            measure=_measures(measures),
             draws=draws,
             find_segments=find_segments,
             positive=positive,
@@ -198,15 +199,13 @@ def evaluate(
             seed=seed,
         )
         table: EventTable | CountedRows
-        if files:
-            names, columns = tuple(options.feature), options.segment
-            table = read_within_memory(options._replace(memory=memory), opened, options.prediction)
-            model = model or model_of(opened.name)
+        if data.is_table:
+            options = options._replace(memory=memory if data.is_stored else None)
+            table = read_within_memory(options, data.p, options.prediction)
         else:
-            table, names = _read(data, options)
-            columns = options.segment if data.is_table else tuple(table.segments)
-            model = model or _model_of(table)
-        options = options._replace(segment=columns, feature=names, models=(model,))
+            table, names = _arrays(data, options)
+            options = options._replace(segment=tuple(table.segments), feature=names)
+        options = options._replace(models=(model or _model_of(data, table),))
         findings = _in_python(measure_rows(options, table, None, report_progress))
     measured = Measured(options, table, findings)
     if isinstance(findings.result, ClassReport):
@@ -270,27 +269,24 @@ def evaluate_by(
     {'model': 'b', 'n': 100, 'prevalence': 0.5}
     """
     with python_words(), shown_progress(progress) as report_progress:
-        files = _files_of(table)
-        _refuse_of_memory(files, where, query)
-        opened = (
-            open_tables(files, where=where, query=query, skip_bad_rows=skip_bad_rows) if files else MemoryTable(table)
-        )
+        opened = _open(table, where=where, query=query, skip_bad_rows=skip_bad_rows)
+        data = _Data(opened if isinstance(opened, TableFile) else MemoryTable(table))
         options = ReportOptions(
-            file=opened,
+            file=data.p,
             by=_listed(by),
             prediction=_listed(prediction),
             outcome=outcome,
             time=time,
             weight=weight,
-            measure=() if measures is None else measures_by_name(measures),
+            measure=_measures(measures),
             draws=draws,
             positive=positive,
             logits=logits,
             skip_bad_rows=skip_bad_rows,
             tolerance=tolerance,
-            models=(model or (model_of(opened.name) if files else UNNAMED),),
+            models=(model or (model_of(data.p.name) if data.is_stored else UNNAMED),),
             seed=seed,
-            memory=memory if files else None,
+            memory=memory if data.is_stored else None,
         )
         return DataGroups(_in_python(measure_groups(options, report_progress)))
 
@@ -299,12 +295,17 @@ def compare(
     first: Any,
     second: Any,
     *,
-    prediction: str | None = None,
+    prediction: Names | None = None,
     outcome: str | None = None,
     time: str | None = None,
     weight: str | None = None,
     id: str | None = None,  # noqa: A002 - as the command line has it
-    compare_prediction: str | None = None,
+    compare_prediction: Names | None = None,
+    positive: str | None = None,
+    logits: bool = False,
+    skip_bad_rows: bool = False,
+    where: str | None = None,
+    query: str | None = None,
     measures: Measures | None = None,
     draws: int | None = None,
     seed: int | None = None,
@@ -319,12 +320,14 @@ def compare(
     Parameters
     ----------
     first, second
-        Each a table, as :func:`evaluate` takes it, or a pair of predictions P(y = 1) and outcomes. The same table
-        twice, where two of its columns are compared.
+        Each a table or the path of one, as :func:`evaluate` takes it, or a pair ``(p, y)`` of predictions P(y = 1) and
+        outcomes. The same table twice, where two of its columns are compared.
     prediction, outcome, time, weight, id
         Columns of tables, as of :func:`evaluate`; ``id`` tells which rows of both are the same.
     compare_prediction
         Column with the predictions of ``second``, if it is called otherwise there.
+    positive, logits, skip_bad_rows, where, query
+        Of both tables, as of :func:`evaluate`.
     measures, draws, seed, tolerance, progress
         As of :func:`evaluate`.
     models
@@ -347,22 +350,30 @@ def compare(
     >>> comparison.first.model, comparison.second.model, comparison.pairing
     ('old', 'new', 'rows')
     """
-    both = prediction is not None and compare_prediction is not None and prediction != compare_prediction
-    options = ReportOptions(
-        prediction=_listed(prediction),
-        outcome=outcome,
-        time=time,
-        weight=weight,
-        id=id,
-        measure=() if measures is None else measures_by_name(measures),
-        draws=draws,
-        models=models or ((str(prediction), str(compare_prediction)) if both else ("first", "second")),
-        seed=seed,
-        tolerance=tolerance,
-    )
+    both = isinstance(prediction, str) and isinstance(compare_prediction, str) and prediction != compare_prediction
     with python_words(), shown_progress(progress) as report_progress:
-        one = _read_either(options, first, options.prediction)
-        two = _read_either(options, second, _listed(compare_prediction) or options.prediction)
+        options = ReportOptions(
+            prediction=_listed(prediction),
+            outcome=outcome,
+            time=time,
+            weight=weight,
+            id=id,
+            measure=_measures(measures),
+            draws=draws,
+            positive=positive,
+            logits=logits,
+            skip_bad_rows=skip_bad_rows,
+            models=models or ((str(prediction), str(compare_prediction)) if both else ("first", "second")),
+            seed=seed,
+            tolerance=tolerance,
+        )
+        one, two = (
+            _read_either(options, _open(data, where=where, query=query, skip_bad_rows=skip_bad_rows), columns)
+            for data, columns in (
+                (first, options.prediction),
+                (second, _listed(compare_prediction) or options.prediction),
+            )
+        )
         findings = _in_python(measure_table(options, one, two, report_progress))
     return DataComparison.of(findings.result, measured=Measured(options, two, findings))
 
@@ -377,6 +388,11 @@ def recalibrate(
     weight: str | ArrayLike | None = None,
     segments: Any = None,
     features: Any = None,
+    positive: str | None = None,
+    logits: bool = False,
+    skip_bad_rows: bool = False,
+    where: str | None = None,
+    query: str | None = None,
     methods: Names = (),
     options: Mapping[str, Any] | None = None,
     held_out: float = HELD_OUT,
@@ -392,6 +408,8 @@ def recalibrate(
     ----------
     p, y, prediction, outcome, time, weight, segments, features
         As of :func:`evaluate`. Rows without times are taken to be in their order.
+    positive, logits, skip_bad_rows, where, query
+        As of :func:`evaluate`.
     methods
         Names of the methods; the usual ones for such rows if left out.
     options
@@ -407,7 +425,7 @@ def recalibrate(
     progress
         As of :func:`evaluate`.
     model
-        What the predictions are of; the name of their column if left out.
+        What the predictions are of; if left out, the name of their file or column.
 
     Returns
     -------
@@ -426,8 +444,14 @@ def recalibrate(
         raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}; 0.3 holds out the latest 30%")
     require_resampling(draws, seed)
     with python_words(), shown_progress(progress) as report_progress:
-        data = _Data(p, y, prediction, outcome, time, weight, segments, features)
-        table, names = _read(data, data.options(), as_numbers=True)
+        opened = _open(p, where=where, query=query, skip_bad_rows=skip_bad_rows)
+        data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
+        settings = data.options()._replace(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
+        if data.is_table:
+            names = tuple(settings.feature)
+            table = read_columns(settings, data.p, settings.prediction, as_numbers=True)
+        else:
+            table, names = _arrays(data, settings)
         rows = labelled_rows(table)
         chosen = choose_methods(_listed(methods), options or {}, rows.events)
         trial = refit_rows(
@@ -439,8 +463,10 @@ def recalibrate(
             seed=seed,
             progress=report_progress,
         )
-    columns = {"prediction": list(table.prediction_columns), "features": list(names)}
-    return Recalibration.of(_in_python(trial), model=model or _model_of(table), columns=columns)
+    columns: dict[str, Any] = {"prediction": list(table.prediction_columns), "features": list(names)}
+    if logits:
+        columns["logits"] = True
+    return Recalibration.of(_in_python(trial), model=model or _model_of(data, table), columns=columns)
 
 
 refit = recalibrate
@@ -453,6 +479,9 @@ def apply(
     prediction: Names | None = None,
     features: Any = None,
     segments: Any = None,
+    logits: bool = False,
+    where: str | None = None,
+    query: str | None = None,
     progress: Shown = True,
 ) -> Floats:
     """Recalibrate predictions by a map.
@@ -462,11 +491,15 @@ def apply(
     recalibration
         What :func:`recalibrate` returned, a map, or the file of one.
     p
-        Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K); or a table, as :func:`evaluate` takes
-        it.
+        Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K); or a table or the path of one, as
+        :func:`evaluate` takes it.
     prediction, features, segments
         Columns of the table, if they are not called as in the one that the map was fitted on. Or, where ``p`` is no
         table, the features and groups that the map needs, as of :func:`evaluate`.
+    logits
+        Of a table: whether the predictions are log odds. Those of the columns that a map was fitted on are known.
+    where, query
+        As of :func:`evaluate`.
     progress
         As of :func:`evaluate`.
 
@@ -491,14 +524,16 @@ def apply(
     """
     chosen = artifact_of(recalibration)
     with python_words(), shown_progress(progress) as report_progress:
-        if is_table(p):
-            named = _Data(p, prediction=prediction, segments=segments, features=features).options()
-            columns = Columns(tuple(named.prediction), tuple(named.feature), next(iter(named.segment), None))
+        data = _Data(_open(p, where=where, query=query), None, prediction, segments=segments, features=features)
+        named = data.options()
+        if data.is_table:
+            columns = Columns(tuple(named.prediction), tuple(named.feature), next(iter(named.segment), None), logits)
             columns = columns_for(chosen, columns)
-            table, segment = read_rows(MemoryTable(p), columns, no_progress), columns.segment
+            table, segment = read_rows(data.p, columns, no_progress), columns.segment
         else:
+            _refuse_for_arrays(named._replace(logits=logits))
             segment = chosen.map.segment_key
-            table = _unlabelled(p, features, {segment: segments} if _is_column(segments) else segments)
+            table = _unlabelled(p, features, segments, segment)
             if segment is not None and segment not in table.segments:
                 raise InputError(f"the map needs groups; pass segments={{{segment!r}: values}}")
         if chosen.map.feature_count is not None and table.features is None:
@@ -533,7 +568,12 @@ class _Data(NamedTuple):
 
     @property
     def is_table(self) -> bool:
-        return isinstance(self.p, TableFile) or is_table(self.p)
+        return isinstance(self.p, TableFile)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether they are in files or a database."""
+        return self.is_table and not isinstance(self.p, MemoryTable)
 
     def options(self) -> ReportOptions:
         """Convert to the options of a report, which name the columns of a table.
@@ -567,35 +607,55 @@ class _Data(NamedTuple):
         )
 
 
-def _read(data: _Data, options: ReportOptions, *, as_numbers: bool = False) -> tuple[EventTable, tuple[str, ...]]:
-    """Read a table or arrays; also return the names of the features."""
-    if data.is_table:
-        table = read_columns(options, MemoryTable(data.p), options.prediction, as_numbers=as_numbers)
-        return table, tuple(options.feature)
-    for name in ("find_segments", "positive", "logits", "skip_bad_rows"):
-        if getattr(options, name):
-            raise InputError(f"{name} is for tables, and p is an array: put the columns into a DataFrame, or a dict")
-    return _arrays(data)
+def _open(p: Any, *, where: str | None = None, query: str | None = None, skip_bad_rows: bool = False) -> Any:
+    """Open the table that ``p`` is, or that its paths name; return arrays as they are."""
+    paths = [p] if isinstance(p, str | Path) else p if isinstance(p, list | tuple) else []
+    if paths and all(isinstance(path, str | Path) for path in paths):
+        return open_tables([str(path) for path in paths], where=where, query=query, skip_bad_rows=skip_bad_rows)
+    for name, value in (("where", where), ("query", query)):
+        if value is not None:
+            raise InputError(f"{name} is for files and databases, and the data are in memory: choose their rows before")
+    return MemoryTable(p) if is_table(p) else p
 
 
 def _read_either(options: ReportOptions, data: Any, prediction: Sequence[str]) -> EventTable:
-    """Read a table, or a pair of predictions and outcomes."""
-    if is_table(data):
-        return read_columns(options, MemoryTable(data), prediction)
+    """Read an open table, or a pair of predictions and outcomes."""
+    if isinstance(data, TableFile):
+        return read_columns(options, data, prediction)
     if isinstance(data, tuple) and len(data) == 2:
-        return _arrays(_Data(*data))[0]
+        return _arrays(_Data(*data), options)[0]
     raise InputError(
-        f"what is compared must be a table, or a pair (p, y) of predictions and outcomes, got {type(data).__name__}"
+        "what is compared must be a table, the path of one, or a pair (p, y) of predictions and outcomes, "
+        f"got {type(data).__name__}"
     )
 
 
-def _arrays(data: _Data) -> tuple[EventTable, tuple[str, ...]]:
+def _refuse_for_arrays(options: ReportOptions) -> None:
+    for name in ("find_segments", "positive", "logits", "skip_bad_rows"):
+        if getattr(options, name):
+            raise InputError(f"{name} is for tables, and p is an array: put the columns into a DataFrame, or a dict")
+
+
+def _measures(measures: Measures | None) -> Mapping[str, Measure] | tuple[str, ...]:
+    """Choose the measures of a report; names stay as they are where one is of many classes."""
+    if measures is None:
+        return ()
+    if isinstance(measures, Iterable) and not isinstance(measures, Mapping):
+        measures = (measures,) if isinstance(measures, str) else tuple(measures)
+        if any(isinstance(name, str) and name in CLASS_MEASURES for name in measures):
+            ReportOptions(measure=measures).check()
+            return measures
+    return measures_by_name(measures)
+
+
+def _arrays(data: _Data, options: ReportOptions) -> tuple[EventTable, tuple[str, ...]]:
     """Read predictions and outcomes that are arrays, and name the features."""
+    _refuse_for_arrays(options)
     p, y, time, weight, segments, features = data.p, data.y, data.time, data.weight, data.segments, data.features
     if y is None:
         raise InputError("y must hold the outcomes, or p be a table with a column of them")
     require_same_index(p=p, y=y, time=time, weight=weight, segments=segments, features=features)
-    prediction = predictions_of(p)
+    prediction = predictions_of(p, of_classes=options.is_of_classes)
     classes: tuple[str, ...] = ()
     weights = None
     if holds_vectors(prediction):
@@ -606,7 +666,7 @@ def _arrays(data: _Data) -> tuple[EventTable, tuple[str, ...]]:
         outcome = np.where(labelled, vectors.outcome, UNLABELLED)
         classes = tuple(str(label) for label in range(vectors.classes))
     else:
-        prediction, y, weights, times = check_events(p, y, weight=weight, time_ms=time)
+        prediction, y, weights, times = check_events(prediction, y, weight=weight, time_ms=time)
         outcome = np.where(np.isnan(y), UNLABELLED, y).astype(np.int8)
     names, x = _features(features, outcome.size)
     return EventTable(
@@ -621,32 +681,36 @@ def _arrays(data: _Data) -> tuple[EventTable, tuple[str, ...]]:
     ), names
 
 
-def _unlabelled(p: Any, features: Any, segments: Any) -> EventTable:
-    """Read predictions without outcomes."""
+def _unlabelled(p: Any, features: Any, segments: Any, segment: str | None) -> EventTable:
+    """Read predictions without outcomes; segments that are one column are of the name ``segment``."""
     require_same_index(p=p, features=features, segments=segments)
-    prediction = predictions_of(p)
+    prediction = predictions_of(p, of_classes=True)
     check(prediction.ravel(), (prediction >= 0.0).ravel() & (prediction <= 1.0).ravel(), "p must be in [0, 1]")
     n = prediction.shape[0]
     unlabelled = np.full(n, UNLABELLED, np.int8)
-    return EventTable(prediction, unlabelled, segments=_segments(segments, n), features=_features(features, n)[1])
+    return EventTable(
+        prediction, unlabelled, segments=_segments(segments, n, segment), features=_features(features, n)[1]
+    )
 
 
-def _segments(segments: Any, n: int) -> Mapping[str, SegmentColumn]:
-    """Read segments that are values by name."""
+def _segments(segments: Any, n: int, name: str | None = None) -> Mapping[str, SegmentColumn]:
+    """Read segments that are values by name, or one column, which is called ``name`` or as it is itself."""
     if segments is None:
         return {}
+    if isinstance(segments, str) or (_are_names(segments) and len(segments) != n):
+        raise InputError("segments must hold values where p is no table; several by name, such as {'region': values}")
     if not is_table(segments):
-        raise InputError("segments must hold values by name where p is no table, such as {'region': values}")
+        segments = {name or getattr(segments, "name", None) or "segment": segments}
     columns = {}
     table = MemoryTable(segments)
-    for name in table.names():
+    for key in table.names():
         builder = Segments()
-        for (array,) in table.pieces([name]):
+        for (array,) in table.pieces([key]):
             builder.add(array)
         codes, values = builder.finish()
         if codes.size != n:
-            raise InputError(f"segment {name!r} must be as long as p, got {codes.size} and {n}")
-        columns[name] = SegmentColumn(codes, values)
+            raise InputError(f"segment {key!r} must be as long as p, got {codes.size} and {n}")
+        columns[key] = SegmentColumn(codes, values)
     return columns
 
 
@@ -669,7 +733,10 @@ def _features(features: Any, n: int) -> tuple[tuple[str, ...], Floats | None]:
     return names, x
 
 
-def _model_of(table: EventTable) -> str:
+def _model_of(data: _Data, table: EventTable | CountedRows) -> str:
+    """The default name of a model: that of its file, or of the column of its predictions."""
+    if data.is_stored or isinstance(table, CountedRows):
+        return model_of(data.p.name)
     columns = table.prediction_columns
     return columns[0] if len(columns) == 1 else UNNAMED
 
@@ -683,22 +750,6 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, str) or (
         isinstance(value, Sequence) and bool(value) and all(isinstance(name, str) for name in value)
     )
-
-
-def _is_column(values: Any) -> bool:
-    return values is not None and not is_table(values)
-
-
-def _refuse_of_memory(files: Sequence[str], where: str | None, query: str | None) -> None:
-    for name, value in (("where", where), ("query", query)):
-        if value is not None and not files:
-            raise InputError(f"{name} is for files and databases, and the data are in memory: choose their rows before")
-
-
-def _files_of(p: Any) -> list[str]:
-    """The paths that say where a table is; none if it is in memory."""
-    paths = [p] if isinstance(p, str | Path) else p if isinstance(p, list | tuple) else []
-    return [str(path) for path in paths] if all(isinstance(path, str | Path) for path in paths) else []
 
 
 def _listed(names: Names | None) -> tuple[str, ...]:

@@ -44,34 +44,11 @@ _WIDTH = 120
 _NOTEBOOK_DPI = 90
 
 
-class Result(abc.ABC):
-    """A result that a notebook shows, and that can be drawn and kept as a page."""
-
-    @classmethod
-    def of(cls, base: Any, **more: Any) -> Self:
-        """Extend a report, a comparison or a trial."""
-        return cls(**{field.name: getattr(base, field.name) for field in fields(base)}, **more)
-
-    @abc.abstractmethod
-    def _view(self) -> View: ...
+class Page(abc.ABC):
+    """A result that can be kept as a page."""
 
     @abc.abstractmethod
     def _page(self) -> bytes: ...
-
-    @abc.abstractmethod
-    def plot(self) -> "Figure":
-        """Draw the result as a figure."""
-
-    def _repr_html_(self) -> str:
-        # matplotlib takes a while to load, and most results are never drawn.
-        from monitor.reports.figures.output import to_png  # noqa: PLC0415
-        from monitor.reports.page import render_notebook  # noqa: PLC0415
-
-        try:
-            drawing = to_png(self.plot(), _NOTEBOOK_DPI)
-        except NotEnoughData:
-            drawing = None
-        return render_notebook(self._view(), drawing)
 
     @overload
     def to_html(self) -> str: ...
@@ -92,6 +69,33 @@ class Result(abc.ABC):
             return page.decode()
         Path(path).write_bytes(page)
         return None
+
+
+class Result(Page):
+    """A result that a notebook shows, and that can be drawn and kept as a page."""
+
+    @classmethod
+    def of(cls, base: Any, **more: Any) -> Self:
+        """Extend a report, a comparison or a trial."""
+        return cls(**{field.name: getattr(base, field.name) for field in fields(base)}, **more)
+
+    @abc.abstractmethod
+    def _view(self) -> View: ...
+
+    @abc.abstractmethod
+    def plot(self) -> "Figure":
+        """Draw the result as a figure."""
+
+    def _repr_html_(self) -> str:
+        # matplotlib takes a while to load, and most results are never drawn.
+        from monitor.reports.figures.output import to_png  # noqa: PLC0415
+        from monitor.reports.page import render_notebook  # noqa: PLC0415
+
+        try:
+            drawing = to_png(self.plot(), _NOTEBOOK_DPI)
+        except NotEnoughData:
+            drawing = None
+        return render_notebook(self._view(), drawing)
 
 
 @dataclass(frozen=True)
@@ -217,7 +221,7 @@ class DataClassReport(_ReportResult, ClassReport):
 
 
 @dataclass(frozen=True, repr=False)
-class DataGroups:
+class DataGroups(Page):
     """Reports on data at hand by columns and spans of time.
 
     Attributes
@@ -241,11 +245,10 @@ class DataGroups:
         """Return a table with a row for each report, as ``--output`` writes it: ``to_pandas()`` makes a DataFrame."""
         return self.findings.result.to_arrow()
 
-    def to_html(self, path: str | Path) -> None:
-        """Write the page of ``monitor report --by --html``: the table, and how each group went over time."""
+    def _page(self) -> bytes:
         from monitor.reports.page import groups_page  # noqa: PLC0415 - most results are never drawn
 
-        Path(path).write_bytes(groups_page(self.findings))
+        return groups_page(self.findings)
 
     def __repr__(self) -> str:
         return groups_view(self.findings).lead.sentence

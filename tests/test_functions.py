@@ -20,6 +20,7 @@ import monitor
 import monitor.functions
 from monitor.cli.main import run
 from monitor.errors import InputError, NotEnoughData
+from monitor.maps import METHODS, LabelledEvents, apply_map, fit_map
 from monitor.maps.temperature import Temperature
 from monitor.reports.evaluation.evaluate import evaluate as evaluate_arrays
 from monitor.reports.evaluation.report import Report
@@ -268,14 +269,26 @@ def test_a_map_is_applied_to_numbers() -> None:
         (lambda: monitor.evaluate([0.5]), "y must hold the outcomes, or p be a table with a column of them"),
         (lambda: monitor.evaluate(scores(), [1]), "y must be left out where p is a table"),
         (lambda: monitor.evaluate([0.5], [1], prediction="p"), "prediction names a column, and p is no table"),
-        (lambda: monitor.evaluate([0.5], [1], segments=["region"]), "segments must hold values by name where p is no"),
+        (lambda: monitor.evaluate([0.5, 0.4], [1, 0], segments=["region"]), "segments must hold values where p is no"),
         (lambda: monitor.evaluate([0.5], [1], segments={"region": ["eu", "us"]}), "segment 'region' must be as long"),
         (lambda: monitor.evaluate([0.5], [1], features=["age"]), "features names columns, and p is no table"),
         (lambda: monitor.evaluate([0.5], [1], features={"age": ["old"]}), "feature 'age' must be numbers"),
         (lambda: monitor.evaluate([0.5], [1], features=[[1.0], [2.0]]), "features must be as long as p, got 2 and 1"),
         (lambda: monitor.evaluate({"a": [0.5], "y": [1]}), "name it with prediction; columns are 'a', 'y'"),
         (lambda: monitor.evaluate(scores(), weight=[1.0]), "weight must name a column of the table, got list"),
-        (lambda: monitor.compare([0.5], [0.5]), r"must be a table, or a pair \(p, y\)"),
+        (lambda: monitor.compare([0.5], [0.5]), r"must be a table, the path of one, or a pair \(p, y\)"),
+        (
+            lambda: monitor.evaluate([1, 0], [0.2656, 0.5]),
+            "y must be 0 or 1, got 0.2656 at index 0; p and y look swapped",
+        ),
+        (lambda: monitor.recalibrate([1, 0], [[0.3, 0.7], [0.5, 0.5]]), "p and y look swapped, predictions come first"),
+        (lambda: monitor.compare(([1, 0], [0.2, 0.5]), ([0.2, 0.5], [1, 0])), "p and y look swapped"),
+        (lambda: monitor.evaluate([[0.5, 0.2]], [1]), "p must add up to 1 over the classes, got 0.7 in row 0"),
+        (lambda: monitor.evaluate([[0.5, 0.5]], [2]), "y must be 0 or 1, got 2 at index 0"),
+        (lambda: monitor.evaluate([[0.5, 0.5]], [1], measures=["skce", "x"]), "there is no measure 'x'"),
+        (lambda: monitor.compare(scores(), scores(), where="region = 'eu'"), "where is for files and databases"),
+        (lambda: monitor.recalibrate([0.5], [1], positive="bad"), "positive is for tables, and p is an array"),
+        (lambda: monitor.apply(Temperature(2.0, 2), [0.5], logits=True), "logits is for tables, and p is an array"),
         (lambda: monitor.recalibrate([0.5], [1], held_out=2.0), "held_out must be above 0 and below 1, got 2"),
         (lambda: monitor.recalibrate(scores(), prediction="score", outcome="label", methods=["lore"]), "with features"),
         (
@@ -354,3 +367,113 @@ def test_without_draws_segments_are_not_said_to_be_small() -> None:
     p = rng.random(3000)
     table = {"p": p, "y": rng.random(3000) < p, "region": rng.choice(["a", "b"], 3000)}
     assert "Segments are not judged: without draws" in repr(monitor.evaluate(table, segments=["region"], draws=0))
+
+
+def test_two_columns_of_predict_proba_are_a_binary_model_everywhere() -> None:
+    """P(y = 1) is the second column, as scikit-learn has it and as maps take it."""
+    data = scores(12_000)
+    p, y = data["score"], data["label"]
+    both = np.column_stack([1.0 - p, p])
+    vectors = pa.table({"probability": list(both), "y": y})
+    columns = {"p_stays": both[:, 0], "p_churned": both[:, 1], "y": np.where(y == 1, "churned", "stays")}
+    named: dict[str, Any] = {"prediction": ["p_stays", "p_churned"], "outcome": "y"}
+    plain = monitor.evaluate(p, y, draws=19)
+    assert monitor.evaluate(both, y, draws=19) == plain
+    assert monitor.evaluate(both.tolist(), y.tolist(), draws=19) == plain
+    assert monitor.evaluate(vectors, prediction="probability", draws=19, model="unnamed") == plain
+    assert monitor.evaluate(columns, **named, draws=19) == plain
+    assert monitor.evaluate(columns, **named, positive="churned", draws=19) == plain
+    assert evaluate_arrays(both, y, draws=19) == evaluate_arrays(p, y, draws=19)
+    weight = np.arange(1.0, y.size + 1.0)
+    assert monitor.evaluate(both, y, weight=weight, draws=0) == monitor.evaluate(p, y, weight=weight, draws=0)
+    assert monitor.evaluate_local(both, y, data["age"][:, None], draws=19) == monitor.evaluate_local(
+        p, y, data["age"][:, None], draws=19
+    )
+    rows = {**columns, "region": data["region"]}
+    groups = monitor.evaluate_by(rows, "region", **named, draws=0).to_arrow()
+    assert (
+        groups
+        == monitor.evaluate_by(
+            rows, "region", prediction="p_churned", outcome="y", positive="churned", draws=0
+        ).to_arrow()
+    )
+
+    comparison = monitor.compare((both, y), (data["calm"], y), measures=["smce"], draws=19)
+    assert comparison.differences == monitor.compare((p, y), (data["calm"], y), measures=["smce"], draws=19).differences
+    recalibration = monitor.recalibrate(both, y, methods=["beta"], draws=0)
+    assert recalibration.map == monitor.recalibrate(p, y, methods=["beta"], draws=0).map
+    after = monitor.apply(recalibration, both)
+    np.testing.assert_array_equal(after[:, 1], monitor.apply(recalibration, p))
+    np.testing.assert_array_equal(monitor.apply(recalibration, vectors, prediction="probability"), after)
+    fitted = fit_map(METHODS["beta"], LabelledEvents.of(both, y))
+    np.testing.assert_array_equal(apply_map(fitted, p), apply_map(fit_map(METHODS["beta"], LabelledEvents.of(p, y)), p))
+
+
+def test_two_columns_are_two_classes_where_a_measure_of_classes_is_named() -> None:
+    data = scores(300)
+    both = np.column_stack([1.0 - data["score"], data["score"]])
+    table = pd.DataFrame(both, columns=["p_a", "p_b"]).assign(y=data["label"])
+    arguments: list[tuple[Any, Any, Any]] = [(both, data["label"], None), (table, None, ["p_a", "p_b"])]
+    for p, y, columns in arguments:
+        found = monitor.evaluate(p, y, prediction=columns, measures=["skce", "smce"], draws=19)
+        assert isinstance(found, DataClassReport)
+        assert found.classes == 2
+        assert found.top_label.mean_prediction == both.max(axis=1).mean()
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two files in a folder, whose labels are words."""
+    data, folder = scores(12_000), tmp_path_factory.mktemp("stored")
+    table = pd.DataFrame(data).assign(label=np.where(data["label"] == 1, "bad", "good"))
+    for number, rows in enumerate((table[:1000], table[1000:])):
+        rows.to_parquet(folder / f"{number}.parquet")
+    return str(folder)
+
+
+def test_every_function_reads_what_evaluate_reads(stored: str) -> None:
+    table = scores(12_000)
+    read: dict[str, Any] = {"outcome": "label", "positive": "bad"}
+    eu = {name: values[table["region"] == "eu"] for name, values in table.items()}
+    where: dict[str, Any] = {"where": "region = 'eu'"}
+    options: dict[str, Any] = {"measures": ["smce"], "draws": 19, "seed": 0}
+    compared = monitor.compare(
+        stored, [stored], prediction="score", compare_prediction="calm", **read, **where, **options
+    )
+    of_memory = monitor.compare(eu, eu, prediction="score", compare_prediction="calm", outcome="label", **options)
+    assert compared.differences == of_memory.differences
+    found = monitor.recalibrate(Path(stored), prediction="score", **read, **where, methods=["beta"], draws=0)
+    assert found.map == monitor.recalibrate(eu, prediction="score", outcome="label", methods=["beta"], draws=0).map
+    assert found.model == Path(stored).name
+    with pytest.raises(InputError, match="outcome must be 0 or 1"):
+        monitor.recalibrate(stored, prediction="score", outcome="label")
+    np.testing.assert_array_equal(monitor.apply(found, stored, **where), monitor.apply(found, eu["score"]))
+    np.testing.assert_array_equal(monitor.apply(found, stored), monitor.apply(found, table))
+
+
+def test_a_map_of_log_odds_knows_its_columns() -> None:
+    data = scores(12_000)
+    odds = {"margin": np.log(data["score"] / (1.0 - data["score"])), "label": data["label"]}
+    found = monitor.recalibrate(odds, prediction="margin", outcome="label", logits=True, methods=["beta"], draws=0)
+    np.testing.assert_allclose(monitor.apply(found, odds), monitor.apply(found, data["score"]), rtol=1e-12)
+    np.testing.assert_allclose(
+        monitor.apply(found, {"z": odds["margin"]}, prediction="z", logits=True), monitor.apply(found, odds), rtol=1e-12
+    )
+
+
+def test_segments_may_be_one_column() -> None:
+    data = scores()
+    named = monitor.evaluate(data["score"], data["label"], segments={"region": data["region"]}, draws=0)
+    for column in (pd.Series(data["region"], name="region"), pl.Series("region", data["region"])):
+        assert monitor.evaluate(data["score"], data["label"], segments=column, draws=0) == named
+    plain = monitor.evaluate(data["score"], data["label"], segments=data["region"], draws=0)
+    assert isinstance(plain, DataReport)
+    assert [each.report.segment for each in plain.segments] == ["segment=eu", "segment=us"]
+
+
+def test_reports_by_group_make_a_page_without_a_file(tmp_path: Path) -> None:
+    groups = monitor.evaluate_by(scores(), "region", prediction="score", outcome="label", draws=0)
+    page = groups.to_html()
+    groups.to_html(tmp_path / "page.html")
+    assert page == (tmp_path / "page.html").read_text("utf-8")
+    assert "region=eu" in page

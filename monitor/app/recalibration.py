@@ -84,7 +84,7 @@ class Recalibration:
             refits,
             store.read_sample,
             evaluate_of=lambda model: partial(
-                evaluate, measures=self.measures, tolerance=settings.models.tolerance(model)
+                evaluate, of_classes=True, measures=self.measures, tolerance=settings.models.tolerance(model)
             ),
             draws=min(DRAWS, settings.evaluation.draws),
             clock=clock,

@@ -481,7 +481,7 @@ class DataBody(Body):
 
     p: Annotated[Probabilities, DecodedAs(list[float | list[float]])] = field(
         [0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19],
-        "predictions P(y = 1), or of each event the probabilities of all classes",
+        "predictions P(y = 1), or of each event the probabilities of all classes; [P(y = 0), P(y = 1)] is P(y = 1)",
     )
     y: list[Annotated[float, Field(ge=0, multiple_of=1)] | bool | None] = field(
         [1, 0, 1, 1, 0, 1, 0, 0],

@@ -3,6 +3,7 @@
 import math
 import operator
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from monitor.maps.identity import Identity
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ClassTable
 from monitor.scores.arguments import numbers, require_same_index
+from monitor.scores.class_table import positive_class
 from monitor.scores.table import check
 
 _MAX_INTEGER: Final = 2**63 - 1
@@ -40,7 +42,7 @@ def check_options(method: Method, options: Mapping[str, Any]) -> dict[str, Optio
 
 
 def fit_map(method: Method, events: LabelledEvents, options: Mapping[str, Any] | None = None) -> RecalibrationMap:
-    """Fit a map.
+    """Fit a map; a method for P(y = 1) takes it from vectors of two classes, as its map does.
 
     Raises
     ------
@@ -52,6 +54,8 @@ def fit_map(method: Method, events: LabelledEvents, options: Mapping[str, Any] |
     checked = check_options(method, options or {})
     if events.is_binary and not method.binary:
         raise InputError(f"{method.name} is for predictions over several classes, and these are P(y = 1)")
+    if not method.many_classes and not events.is_binary and events.classes == 2:
+        events = replace(events, prediction=positive_class(events.prediction))
     if not events.is_binary and not method.many_classes:
         raise InputError(f"{method.name} is for predictions P(y = 1), and these are over {events.classes} classes")
     if method.needs_features and events.features is None:

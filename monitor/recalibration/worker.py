@@ -91,7 +91,7 @@ def refit(task: RefitTask, sample: Sample, *, draws: int = DRAWS, progress: Stag
         data,
         Contender(job.id, fitted),
         champion,
-        evaluate=partial(evaluate, tolerance=task.tolerance),
+        evaluate=partial(evaluate, of_classes=True, tolerance=task.tolerance),
         left_out=sample.left_out,
         draws=draws,
         progress=lambda step, share: progress(step, _FITTED + (_COMPARED - _FITTED) * share),

@@ -21,7 +21,7 @@ from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import Artifact, from_bytes
 from monitor.progress import StageProgress
-from monitor.sources.formats import CsvFile, MemoryTable, ParquetFile, format_of
+from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of
 from monitor.sources.stored_files import open_bytes
 from monitor.sources.tables import EventTable, read_table
 
@@ -100,7 +100,7 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
     return Columns(named.prediction or _names(recorded, "prediction"), features, segment, logits)
 
 
-def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[int], None]) -> EventTable:
+def read_rows(path: Path | TableFile, columns: Columns, progress: Callable[[int], None]) -> EventTable:
     """Read the columns that a map needs; outcomes and times are not read.
 
     Raises
@@ -115,6 +115,7 @@ def read_rows(path: Path | MemoryTable, columns: Columns, progress: Callable[[in
         segments=() if columns.segment is None else (columns.segment,),
         logits=columns.logits,
         labelled=False,
+        of_classes=True,
         progress=progress,
     )
 

@@ -104,6 +104,11 @@ class ReportOptions(NamedTuple):
         return any((*columns, self.positive, self.logits, self.skip_bad_rows, self.find_segments))
 
     @property
+    def is_of_classes(self) -> bool:
+        """Whether two columns are two classes, as a measure of many classes is named; else P(y = 0) and P(y = 1)."""
+        return any(name in CLASS_MEASURES for name in self.measure)
+
+    @property
     def resampling(self) -> Mapping[str, Any]:
         """Seed and number of draws; each kind of report has its own default number."""
         return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
@@ -496,6 +501,7 @@ def _open_columns(
             positive=options.positive,
             logits=options.logits,
             skip_bad_rows=options.skip_bad_rows,
+            of_classes=options.is_of_classes,
         )
         yield reading, lambda rows: count(rows, reading.share)
 

@@ -2,14 +2,16 @@
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.arrays import Floats
 from monitor.errors import InputError
+
+_MAX_LISTED: Final = 50
 
 
 def number_text(value: float) -> str:
@@ -40,6 +42,11 @@ def numbers(name: str, values: ArrayLike) -> Floats:
         return np.where(np.ma.getmaskarray(values), np.nan, array) if isinstance(values, np.ma.MaskedArray) else array
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be numbers: {error}") from error
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names in quotes, the first fifty of them."""
+    return (", ".join(map(repr, names[:_MAX_LISTED])) or "none") + (", ..." if len(names) > _MAX_LISTED else "")
 
 
 def require_choice(key: str, value: object, allowed: tuple[object, ...]) -> None:

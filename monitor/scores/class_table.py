@@ -107,3 +107,13 @@ class ClassTable:
         if not 0 <= label < self.classes:
             raise InputError(f"class must be from 0 to {self.classes - 1}, got {label}")
         return ScoreTable.from_events(self.prediction[:, label], self.outcome == label)
+
+
+def positive_class(vectors: Floats) -> Floats:
+    """P(y = 1) in the vectors (n, 2) of a binary model: their second column, as scikit-learn orders classes.
+
+    Values are not checked; rows are divided by their sums as in :meth:`ClassTable.from_events`.
+    """
+    rows = np.array(vectors, order="C")
+    normalise_rows(rows, SUM_TOLERANCE)
+    return np.ascontiguousarray(rows[:, 1])

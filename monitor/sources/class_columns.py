@@ -18,6 +18,7 @@ from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.sources.columns import (
     CLASS_LOGIT,
     MISSING_WORDS,
+    OUTCOME_SPELLINGS,
     PREDICTION,
     UNLABELLED,
     Codes,
@@ -130,17 +131,22 @@ class ClassOutcomes(Codes):
             A value is neither the number of a class nor its name.
         """
         codes, texts = self.finish()
-        spellings = [tuple(str(number) for number in range(classes))]
-        if columns:
-            # Names before numbers: where columns are p1, p2, p3, the outcome 1 is the class of p1.
-            spellings = [tuple(columns), class_names(columns), *spellings]
+        # Names before numbers: where columns are p1, p2, p3, the outcome 1 is the class of p1.
+        names = [tuple(columns), class_names(columns)] if columns else []
+        names.append(tuple(str(number) for number in range(classes)))
+        spellings = [{text: number for number, text in enumerate(each)} for each in names]
+        if classes == 2:  # also yes and no, true and false
+            words = {text: text.lower() for text in texts}
+            spellings.append(
+                {text: OUTCOME_SPELLINGS[word] for text, word in words.items() if word in OUTCOME_SPELLINGS}
+            )
         # The spelling that fits most of the values.
-        spelling = max(spellings, key=lambda names: len(self.texts.keys() & set(names)))
-        class_of = [spelling.index(text) if text in spelling else _INVALID for text in texts]
+        spelling = max(spellings, key=lambda each: len(self.texts.keys() & each.keys()))
+        class_of = [spelling.get(text, _INVALID) for text in texts]
         outcome = np.array([*class_of, UNLABELLED], np.int64)[codes]
         bad = outcome == _INVALID
         if bad.any():
-            allowed = ", ".join(spelling[:10]) + (", ..." if len(spelling) > 10 else "")
+            allowed = ", ".join(list(spelling)[:10]) + (", ..." if len(spelling) > 10 else "")
             faults = Faults(self._place, f"outcome must be one of the {classes} classes {allowed}")
             faults.add(bad, 0, pa.array([*texts, ""]).take(pa.array(codes % (len(texts) + 1))))
             faults.check()

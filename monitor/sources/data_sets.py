@@ -132,13 +132,7 @@ class FilteredTable(TableFile):
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns that meet the condition."""
-        known = self._table.names()
-        for name in self._where.columns:
-            if name not in known:
-                raise InputError(
-                    f"{self.name}: --where {str(self._where)!r}: there is no column {name!r}; "
-                    f"columns are {', '.join(map(repr, known))}"
-                )
+        self._where.require_columns(self._table.names(), self.name)
         for arrays in self._table.filtered_pieces(columns, self._where):
             self.share = self._table.share
             yield arrays

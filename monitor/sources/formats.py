@@ -3,6 +3,7 @@
 import csv
 import io
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -87,7 +88,8 @@ class TableFile(ABC):
 
 def first_repeated(names: Sequence[str]) -> str | None:
     """The first name that occurs twice."""
-    return next((name for name in names if names.count(name) > 1), None)
+    counts = Counter(names)
+    return next((name for name in names if counts[name] > 1), None)
 
 
 class CsvFile(TableFile):
@@ -96,13 +98,28 @@ class CsvFile(TableFile):
     def __init__(self, path: StoredFile, *, skip_bad_rows: bool = False) -> None:
         super().__init__(path, skip_bad_rows=skip_bad_rows)
         with open_bytes(path) as file:
-            header = next((line for line in file if line.strip()), b"")
+            text = io.TextIOWrapper(file, "utf-8", errors="replace")
+            lines = iter(lambda: text.readline(_CSV_BLOCK_BYTES), "")
+            header = next((line for line in lines if line.strip()), "")
+        if len(header) == _CSV_BLOCK_BYTES:
+            raise InputError(
+                f"{path}: its first line, which must name the columns, is longer than {_CSV_BLOCK_BYTES:,} characters: "
+                "keep fewer columns, or convert it to Parquet"
+            )
         # A quoted name may contain another separator: the most frequent one counts.
-        self.delimiter = max(",;\t|", key=header.decode("utf-8", "replace").count)
+        self.delimiter = max(",;\t|", key=header.count)
 
     def names(self) -> list[str]:
         """The columns of the header."""
-        names: list[str] = self._open(pa_csv.ConvertOptions()).schema.names
+        # Not by Arrow, which infers the types of all columns, at 9 kB each.
+        with open_bytes(self._path) as file:
+            rows = csv.reader(io.TextIOWrapper(file, "utf-8-sig", newline=""), delimiter=self.delimiter)
+            try:
+                names = next((fields for fields in rows if fields), [])
+            except csv.Error as error:
+                raise InputError(f"{self._path}: the names of its columns cannot be read: {error}") from error
+        if not names:
+            raise InputError(f"{self._path}: holds no table; its first line must name the columns")
         repeated = first_repeated(names)
         if repeated is not None:
             raise InputError(f"{self._path}: column {repeated!r} occurs twice in the header; rename one of them")
@@ -173,6 +190,9 @@ class ParquetFile(TableFile):
         """The columns of its schema."""
         with pq.ParquetFile(self._opened()) as file:
             names: list[str] = file.schema_arrow.names
+        repeated = first_repeated(names)
+        if repeated is not None:
+            raise InputError(f"{self._path}: has two columns {repeated!r}; rename one of them")
         return names
 
     def pieces(self, columns: Sequence[str]) -> Pieces:

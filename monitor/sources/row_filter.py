@@ -1,55 +1,84 @@
 """Row filters: the conditions of SQL's WHERE on columns and constants, such as ``region = 'eu' AND score < 0.9``.
 
-pyarrow evaluates conditions and prunes files by them, but reads no text. Python's parser reads the text, once words and
-signs of SQL are Python's; what it may hold is listed in :class:`RowFilter`.
+pyarrow evaluates conditions and prunes files by them, but reads no text.
 """
 
-import ast
 import operator
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import reduce
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from monitor.errors import InputError
+from monitor.scores.arguments import listed
 
-_TOKEN: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`([^`]+)`|<>|[<>!=]=|=|[A-Za-z_]\w*""")
-_WORDS: Final = {
-    **{word: word for word in ("and", "or", "not", "in", "is")},
-    "null": "None",
-    "true": "True",
-    "false": "False",
-    "=": "==",
-    "<>": "!=",
+_TOKEN: Final = re.compile(
+    r"""\s*(?:(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")+"|`(?:[^`]|``)+`)|(?P<word>[^\W\d]\w*)"""
+    r"""|(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(?!\w)|(?P<sign><>|[<>!=]=|[=<>(),+-])|(?P<end>$))"""
+)
+_KEYWORDS: Final = frozenset({"AND", "OR", "NOT", "IN", "IS", "NULL", "TRUE", "FALSE"})
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], pc.Expression]]] = {
+    "=": operator.eq,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
-"""SQL, in lower case -> Python."""
+_MAX_NAMES: Final = 1000
+"""Columns named in one condition, each value of IN counted: Arrow's stack overflows at some 7,000."""
 
-_COMPARISONS: Final[Mapping[type[ast.cmpop], Callable[[Any, Any], pc.Expression]]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+_MAX_DIGITS: Final = 38
+"""Digits of a decimal, in Arrow and in DuckDB."""
+
 _ALLOWED: Final = (
     "comparisons of columns with constants (=, !=, <, <=, >, >=, IN (...), IS NULL, IS NOT NULL), AND, OR, NOT and "
-    "parentheses are understood"
+    "parentheses are understood, texts in single quotes"
 )
 
 
+class _Column(NamedTuple):
+    name: str
+
+
+class _Comparison(NamedTuple):
+    left: "_Node"
+    sign: str
+    right: "_Node"
+
+
+class _IsNull(NamedTuple):
+    operand: "_Node"
+
+
+class _Not(NamedTuple):
+    condition: "_Node"
+
+
+class _Joined(NamedTuple):
+    word: str
+    parts: Sequence["_Node"]
+
+
+_Constant = bool | int | Decimal | float | str | None
+_Node = _Column | _Comparison | _IsNull | _Not | _Joined | _Constant
+
+
 class RowFilter:
-    """A condition that rows must meet.
+    """A condition that rows must meet, with the meaning that it has in SQL.
 
     ``=``, ``!=`` (``<>``), ``<``, ``<=``, ``>``, ``>=`` between a column and a constant or two columns; ``IN (1, 2)``,
-    ``IS NULL``; AND, OR, NOT and parentheses. Constants are numbers, texts in quotes of either kind, true and false. A
-    time is a text in RFC 3339, UTC if without a zone. A column whose name is no word stands in backticks. As in SQL, a
-    comparison with a missing value is not true, and neither is its negation.
+    ``IS NULL``; AND, OR, NOT and parentheses. Constants are numbers, texts in single quotes (``'O''Brien'``), true and
+    false. A time is a text in RFC 3339, UTC if without a zone. A column whose name is no word stands in double quotes
+    or backticks. A comparison with a missing value is not true, and neither is its negation.
 
     Parameters
     ----------
@@ -64,56 +93,38 @@ class RowFilter:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._names: dict[str, str] = {}
-        try:
-            tree = ast.parse(_TOKEN.sub(self._python, text).strip(), mode="eval").body
-        except (SyntaxError, ValueError) as error:
-            raise InputError(f"--where {text!r} cannot be read: {_ALLOWED}") from error
-        self._set(tree)
-        if not self.columns:
+        self._set(_Parser(text).parse())
+        names = len(list(_names_in(self._tree)))
+        if not names:
             self._refuse("it names no column")
+        if names > _MAX_NAMES:
+            self._refuse(f"it has {names:,} comparisons, at most {_MAX_NAMES:,} are read; --query can join a table")
 
-    def _set(self, tree: ast.expr) -> None:
+    def _set(self, tree: _Node) -> None:
         self._tree = tree
-        self.columns: Sequence[str] = self._names_in(tree)
+        self.columns: Sequence[str] = list(dict.fromkeys(_names_in(tree)))
         """The columns that it needs."""
 
     def __str__(self) -> str:
         return self._text
 
-    def _python(self, token: re.Match[str]) -> str:
-        """Spell a token as Python does; columns get names that are words."""
-        text = token[0]
-        if text[0] in "'\"":
-            return text
-        word = _WORDS.get(text.lower())
-        if word is not None or not (text[0] == "`" or text[0].isalpha() or text[0] == "_"):
-            return word or text
-        name = token[1] or text
-        alias = f"column_{list(dict.fromkeys([*self._names.values(), name])).index(name)}"
-        self._names[alias] = name
-        return alias
-
     def within(self, columns: Container[str]) -> "RowFilter | None":
         """The part that needs only these columns: a row that does not meet it does not meet the whole. None if none."""
-        parts = [part for part in self._conjuncts(self._tree) if all(name in columns for name in self._names_in(part))]
+        parts = [part for part in _conjuncts(self._tree) if all(name in columns for name in _names_in(part))]
         if not parts:
             return None
         result = copy(self)
-        result._set(parts[0] if len(parts) == 1 else ast.BoolOp(ast.And(), parts))  # noqa: SLF001 - of this class
+        result._set(_Joined("AND", parts))  # noqa: SLF001 - of this class
         return result
 
-    def _conjuncts(self, node: ast.expr) -> Iterator[ast.expr]:
-        """Yield the conditions that AND joins at the outermost level."""
-        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-            for part in node.values:
-                yield from self._conjuncts(part)
-        else:
-            yield node
-
-    def _names_in(self, node: ast.expr) -> list[str]:
-        aliases = (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
-        return list(dict.fromkeys(self._names[alias] for alias in aliases))
+    def require_columns(self, names: Sequence[str], table: str = "") -> None:
+        """Raise InputError if a column that it needs is not among those of the table."""
+        for name in self.columns:
+            if name not in names:
+                raise InputError(
+                    f"{table and f'{table}: '}--where {self._text!r}: there is no column {name!r}; "
+                    f"columns are {listed(names)}, and texts stand in single quotes"
+                )
 
     def expression(self, schema: pa.Schema) -> pc.Expression:
         """Translate to an expression over columns of these types.
@@ -123,11 +134,13 @@ class RowFilter:
         InputError
             A column is not there, or its type cannot be compared with the constant.
         """
-        for name in self.columns:
-            if name not in schema.names:
-                listed = ", ".join(map(repr, schema.names))
-                self._refuse(f"there is no column {name!r}; columns are {listed}")
-        return self._condition(self._tree, schema)
+        self.require_columns(schema.names)
+        expression = self._condition(self._tree, schema)
+        try:
+            schema.empty_table().filter(expression)
+        except pa.ArrowException as error:
+            self._refuse(f"columns cannot be compared: {error}")
+        return expression
 
     def keep(self, table: pa.Table) -> pa.Table:
         """Select the rows that meet the condition."""
@@ -146,81 +159,66 @@ class RowFilter:
 
     def bounds(self) -> Iterator[tuple[str, str, float | str]]:
         """Yield (column, sign, constant) that every row must meet: for readers that skip files by them."""
-        signs = {ast.Eq: "=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-        for node in self._conjuncts(self._tree):
-            if not (isinstance(node, ast.Compare) and isinstance(node.left, ast.Name)):
+        for node in _conjuncts(self._tree):
+            if not (isinstance(node, _Comparison) and isinstance(node.left, _Column)):
                 continue
-            constant, sign = node.comparators[0], signs.get(type(node.ops[0]))
-            value = constant.value if isinstance(constant, ast.Constant) else None
-            if sign is not None and isinstance(value, int | float | str) and not isinstance(value, bool):
-                yield self._names[node.left.id], sign, value
+            name, sign, value = node.left.name, node.sign.replace("==", "="), node.right
+            if sign in {"=", "<", "<=", ">", ">="} and isinstance(value, int | Decimal | float | str):
+                if isinstance(value, str):
+                    yield name, sign, value
+                elif not isinstance(value, bool):
+                    yield name, sign, float(value)
 
     def _refuse(self, reason: str) -> NoReturn:
         raise InputError(f"--where {self._text!r}: {reason}")
 
-    def _condition(self, node: ast.expr, schema: pa.Schema) -> pc.Expression:
-        if isinstance(node, ast.BoolOp):
-            join = operator.and_ if isinstance(node.op, ast.And) else operator.or_
-            return reduce(join, (self._condition(part, schema) for part in node.values))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            return ~self._condition(node.operand, schema)
-        if isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-            pairs = zip(sides, node.ops, sides[1:], strict=False)
-            return reduce(operator.and_, (self._comparison(left, op, right, schema) for left, op, right in pairs))
-        if isinstance(node, ast.Name) and pa.types.is_boolean(schema.field(self._names[node.id]).type):
-            return pc.field(self._names[node.id])
+    def _condition(self, node: _Node, schema: pa.Schema) -> pc.Expression:
+        match node:
+            case _Joined(word, parts):
+                join = operator.and_ if word == "AND" else operator.or_
+                return reduce(join, (self._condition(part, schema) for part in parts))
+            case _Not(condition):
+                return ~self._condition(condition, schema)
+            case _IsNull(_Column(name)):
+                return pc.field(name).is_null()
+            case _Comparison(_Column() as left, sign, _Column() as right):
+                return _COMPARISONS[sign](pc.field(left.name), pc.field(right.name))
+            case _Comparison(_Column(name), sign, constant) if isinstance(constant, _Constant):
+                return _COMPARISONS[sign](*self._operands(name, constant, schema))
+            case _Comparison(constant, sign, _Column(name)) if isinstance(constant, _Constant):
+                column, scalar = self._operands(name, constant, schema)
+                return _COMPARISONS[sign](scalar, column)
+            case _Column(name) if pa.types.is_boolean(schema.field(name).type):
+                return pc.field(name)
+            case _Column(name) if pa.types.is_null(schema.field(name).type):
+                return pc.field(name).cast(pa.bool_())
         return self._refuse(_ALLOWED)
 
-    def _comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -> pc.Expression:
-        if isinstance(op, ast.Is | ast.IsNot):
-            if not (isinstance(left, ast.Name) and isinstance(right, ast.Constant) and right.value is None):
-                self._refuse("IS goes with NULL: write IS NULL or IS NOT NULL")
-            missing = pc.field(self._names[left.id]).is_null()
-            return missing if isinstance(op, ast.Is) else ~missing
-        if isinstance(op, ast.In | ast.NotIn):
-            choices = right.elts if isinstance(right, ast.Tuple | ast.List) else [right]
-            if not choices:
-                self._refuse("IN needs at least one value")
-            # Equalities, not is_in: a missing value is neither in the list nor not in it.
-            equal = reduce(operator.or_, (self._comparison(left, ast.Eq(), choice, schema) for choice in choices))
-            return equal if isinstance(op, ast.In) else ~equal
-        compare = _COMPARISONS[type(op)]
-        if isinstance(left, ast.Name) and isinstance(right, ast.Name):
-            return compare(*(pc.field(self._names[side.id]) for side in (left, right)))
-        if isinstance(left, ast.Name):
-            return compare(*self._operands(left, right, schema))
-        if isinstance(right, ast.Name):
-            column, constant = self._operands(right, left, schema)
-            return compare(constant, column)
-        return self._refuse(_ALLOWED)
-
-    def _operands(self, name: ast.Name, constant: ast.expr, schema: pa.Schema) -> tuple[pc.Expression, pc.Expression]:
-        """The column and the constant, in a type that both have."""
-        try:
-            value = ast.literal_eval(constant)
-        except ValueError:
-            self._refuse(_ALLOWED)
-        column = self._names[name.id]
-        kind = schema.field(column).type
+    def _operands(self, name: str, value: _Constant, schema: pa.Schema) -> tuple[pc.Expression, pc.Expression]:
+        """The column and the constant, in types that can be compared."""
+        kind, column = schema.field(name).type, pc.field(name)
         if pa.types.is_dictionary(kind):
             kind = kind.value_type
         if value is None:
             self._refuse("nothing equals NULL: write IS NULL or IS NOT NULL")
+        if pa.types.is_null(kind):
+            return column, pc.scalar(value)
         if isinstance(value, str):
             if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-                return pc.field(column), pc.scalar(self._time(value, kind))
-            if _is_text(kind) or pa.types.is_null(kind):
-                return pc.field(column).cast(pa.string()), pc.scalar(value)
+                return column, pc.scalar(self._time(value, kind))
+            if _is_text(kind):
+                return column.cast(pa.string()), pc.scalar(value)
         elif isinstance(value, bool):
             if pa.types.is_boolean(kind):
-                return pc.field(column), pc.scalar(value)
-        elif isinstance(value, int | float):
-            if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-                return pc.field(column), pc.scalar(value)
-            if pa.types.is_decimal(kind) or _is_text(kind) or pa.types.is_null(kind):
-                return pc.field(column).cast(pa.float64()), pc.scalar(float(value))
-        return self._refuse(f"column {column!r} holds {kind}, which {value!r} cannot be compared with")
+                return column, pc.scalar(value)
+        elif pa.types.is_floating(kind):
+            # In the type of the column, as 0.1 is another number in 32 bits than in 64.
+            return column, pc.scalar(pa.scalar(float(value), kind))
+        elif pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+            return column, pc.scalar(_exact(value, kind))
+        elif _is_text(kind):
+            return column.cast(pa.float64()), pc.scalar(float(value))
+        return self._refuse(f"column {name!r} holds {kind}, which {_shown(value)} cannot be compared with")
 
     def _time(self, text: str, kind: pa.DataType) -> pa.Scalar:
         try:
@@ -230,7 +228,138 @@ class RowFilter:
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         if pa.types.is_date(kind):
             return pa.scalar(moment.date(), kind)
-        return pa.scalar(moment if kind.tz else moment.replace(tzinfo=None), pa.timestamp("us", kind.tz)).cast(kind)
+        return pa.scalar(moment if kind.tz else moment.replace(tzinfo=None), pa.timestamp("us", kind.tz))
+
+
+class _Parser:
+    """Parses a condition by recursive descent."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = self._tokens_of(text)
+        self._kind, self._token = next(self._tokens)
+
+    def _tokens_of(self, text: str) -> Iterator[tuple[str, str]]:
+        """Yield (kind, text) of each token: a keyword in upper case, the text within quotes."""
+        at = 0
+        while True:
+            match = _TOKEN.match(text, at)
+            if match is None:
+                self._refuse()
+            kind, at = str(match.lastgroup), match.end()
+            token = match[kind]
+            if kind in {"text", "name"}:
+                token = token[1:-1].replace(token[0] * 2, token[0])
+            elif kind == "word":
+                kind, token = ("keyword", token.upper()) if token.upper() in _KEYWORDS else ("name", token)
+            yield kind, token
+
+    def parse(self) -> _Node:
+        """Parse the whole text."""
+        tree = self._condition()
+        if self._kind != "end":
+            self._refuse()
+        return tree
+
+    def _refuse(self) -> NoReturn:
+        raise InputError(f"--where {self._text!r} cannot be read: {_ALLOWED}")
+
+    def _next(self) -> str:
+        token = self._token
+        self._kind, self._token = next(self._tokens)
+        return token
+
+    def _accept(self, *tokens: str) -> str | None:
+        """Consume the token if it is one of these keywords or signs."""
+        return self._next() if self._kind in {"keyword", "sign"} and self._token in tokens else None
+
+    def _require(self, token: str) -> None:
+        if self._accept(token) is None:
+            self._refuse()
+
+    def _condition(self) -> _Node:
+        return self._joined("OR", lambda: self._joined("AND", self._negation))
+
+    def _joined(self, word: str, parse: Callable[[], _Node]) -> _Node:
+        parts = [parse()]
+        while self._accept(word):
+            parts.append(parse())
+        return parts[0] if len(parts) == 1 else _Joined(word, parts)
+
+    def _negation(self) -> _Node:
+        return _Not(self._negation()) if self._accept("NOT") else self._predicate()
+
+    def _predicate(self) -> _Node:
+        left = self._operand()
+        if sign := self._accept(*_COMPARISONS):
+            return _Comparison(left, sign, self._operand())
+        if self._accept("IS"):
+            negated = self._accept("NOT")
+            self._require("NULL")
+            return _Not(_IsNull(left)) if negated else _IsNull(left)
+        negated = self._accept("NOT")
+        if not self._accept("IN"):
+            return self._refuse() if negated else left
+        self._require("(")
+        choices = [self._operand()]
+        while self._accept(","):
+            choices.append(self._operand())
+        self._require(")")
+        # Equalities, because a missing value is neither in the list nor not in it.
+        among = _Joined("OR", [_Comparison(left, "=", choice) for choice in choices])
+        return _Not(among) if negated else among
+
+    def _operand(self) -> _Node:
+        if self._accept("("):
+            inner = self._condition()
+            self._require(")")
+            return inner
+        if word := self._accept("NULL", "TRUE", "FALSE"):
+            return {"NULL": None, "TRUE": True, "FALSE": False}[word]
+        sign = self._accept("+", "-")
+        if self._kind == "number":
+            return _number(f"{sign or ''}{self._next()}")
+        if sign or self._kind not in {"text", "name"}:
+            self._refuse()
+        return self._next() if self._kind == "text" else _Column(self._next())
+
+
+def _number(text: str) -> _Constant:
+    """Read a number as SQL does: whole, decimal, or with an exponent or more digits than decimals have, a double."""
+    if "e" in text.lower() or len(text) > _MAX_DIGITS:
+        return float(text)
+    return Decimal(text) if "." in text else int(text)
+
+
+def _exact(value: Decimal | float, kind: pa.DataType) -> pa.Scalar | Decimal | float:
+    """A number for comparison with integers or decimals: Arrow compares those exactly with decimals of any scale."""
+    if not isinstance(value, int):
+        return value
+    try:
+        return pa.scalar(value, kind)
+    except (pa.ArrowInvalid, OverflowError):  # beyond the integers of this type
+        return Decimal(value)
+
+
+def _shown(value: _Constant) -> str:
+    return str(value) if isinstance(value, Decimal) else repr(value)
+
+
+def _conjuncts(node: _Node) -> Iterator[_Node]:
+    """Yield the conditions that AND joins at the outermost level."""
+    if isinstance(node, _Joined) and node.word == "AND":
+        for part in node.parts:
+            yield from _conjuncts(part)
+    else:
+        yield node
+
+
+def _names_in(node: object) -> Iterator[str]:
+    if isinstance(node, _Column):
+        yield node.name
+    elif isinstance(node, tuple | list):
+        for part in node:
+            yield from _names_in(part)
 
 
 def _is_text(kind: pa.DataType) -> bool:

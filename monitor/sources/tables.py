@@ -13,6 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
+from monitor.scores.arguments import listed
+from monitor.scores.class_table import positive_class
 from monitor.sources.class_columns import (
     ClassColumns,
     ClassOutcomes,
@@ -195,6 +197,7 @@ def open_reading(
     logits: bool = False,
     skip_bad_rows: bool = False,
     labelled: bool = True,
+    of_classes: bool = False,
 ) -> "TableReading":
     """Find the columns of a table: a file (.csv, .tsv, .parquet, .pq, .jsonl, .ndjson, .json; text also with .gz), etc.
 
@@ -204,7 +207,8 @@ def open_reading(
         The file, or a table that is open.
     prediction
         Column with P(y = 1): a number from 0 to 1 in every row. Guessed by its name if left out. For many
-        classes, several columns, one a class, or one column of lists: rows must add up to 1.
+        classes, several columns, one a class, or one column of lists: rows must add up to 1. Two of them are
+        P(y = 0) and P(y = 1).
     outcome
         Column with the outcome: 0 or 1, also false/true or no/yes; empty where it is not known (yet). For many classes
         the number of the class, counted from 0, or its name. Guessed likewise.
@@ -231,6 +235,8 @@ def open_reading(
         Whether rows with a bad value are left out, with a caution for each kind of them.
     labelled
         Whether columns of outcomes and times are guessed if not named.
+    of_classes
+        Whether two columns, or lists of two, are of many classes, too.
 
     Raises
     ------
@@ -272,6 +278,7 @@ def open_reading(
             positive=positive,
             logits=logits,
             time_guessed=time is None,
+            of_classes=of_classes,
         )
 
 
@@ -315,10 +322,10 @@ class _Header:
         if not matches:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
-                f"name it with --{role}; columns are {_listed(self._names)}{_hint_of_missing_header(self._names)}"
+                f"name it with --{role}; columns are {listed(self._names)}{_hint_of_missing_header(self._names)}"
                 f"{hint_of_classes(self._names, usual) if role == 'prediction' else ''}"
             )
-        also = f" (not from {_listed(matches[1:])}; --{role} chooses another)" if len(matches) > 1 else ""
+        also = f" (not from {listed(matches[1:])}; --{role} chooses another)" if len(matches) > 1 else ""
         self.notes.append(f"{role} read from column {matches[0]!r}{also}")
         self._used.add(matches[0])
         return matches[0]
@@ -341,7 +348,7 @@ class _Header:
     def require(self, role: str, name: str) -> str:
         """The column of that name."""
         if name not in self._names:
-            raise InputError(f"{self._path}: no {role} column {name!r}; columns are {_listed(self._names)}")
+            raise InputError(f"{self._path}: no {role} column {name!r}; columns are {listed(self._names)}")
         return name
 
     def _usual(self, usual: Sequence[str]) -> list[str]:
@@ -369,12 +376,14 @@ class TableReading:
         positive: str | None,
         logits: bool,
         time_guessed: bool,
+        of_classes: bool,
     ) -> None:
         self._source = source
         self._columns = columns
         self._notes = notes
         self._positive = positive
         self._time_guessed = time_guessed
+        self._of_classes = of_classes
         self._builders: list[tuple[str, Builder]] = []
         self._taken = self._bad = 0
         """Rows of the tables so far, and those of them with a bad value."""
@@ -386,7 +395,7 @@ class TableReading:
         self._pieces = chain([] if first is None else [first], pieces)
         self._scores: Numbers | Vectors | ClassColumns
         if len(columns.predictions) > 1:  # of many classes, one column each
-            whole = place(None)._replace(column=f"{source.name}: columns {_listed(columns.predictions)}")
+            whole = place(None)._replace(column=f"{source.name}: columns {listed(columns.predictions)}")
             self._scores = ClassColumns(whole, [place(name) for name in columns.predictions], logits=logits)
             self._builders += zip(columns.predictions, self._scores.builders, strict=True)
         else:
@@ -397,7 +406,7 @@ class TableReading:
             )
             self._scores = self._add(name, scores)
         self._outcomes: Outcomes | ClassOutcomes
-        if isinstance(self._scores, Numbers):
+        if isinstance(self._scores, Numbers) or positive is not None:
             self._outcomes = self._add(columns.outcome, Outcomes(place(columns.outcome), positive))
         else:
             self._outcomes = self._add(columns.outcome, ClassOutcomes(place(columns.outcome)))
@@ -511,17 +520,20 @@ class TableReading:
         prediction = values(self._scores)
         outcome: NDArray[np.int8] | NDArray[np.int64]
         classes: tuple[str, ...] = ()
+        count = prediction.shape[1] if prediction.ndim == 2 else 2
+        is_binary = prediction.ndim == 1 or (count == 2 and not self._of_classes)
         if isinstance(self._outcomes, Outcomes):
+            if not is_binary:
+                raise InputError(
+                    f"{self._source.name}: --positive is for predictions P(y = 1), and these are of many classes"
+                )
             outcome = values(self._outcomes)
-        elif self._positive is not None:
-            raise InputError(
-                f"{self._source.name}: --positive is for predictions P(y = 1), and these are of many classes"
-            )
         else:
             several = columns.predictions if isinstance(self._scores, ClassColumns) else ()
-            count = prediction.shape[1]
             outcome = self._outcomes.classes_of(several, count)
             classes = class_names(several) if several else tuple(str(number) for number in range(count))
+        if is_binary and prediction.ndim == 2:
+            prediction, outcome, classes = positive_class(prediction), outcome.astype(np.int8), ()
         if columns.outcome is None:
             outcome = np.full(prediction.shape[0], UNLABELLED, outcome.dtype)
         times = None
@@ -593,7 +605,7 @@ class TableReading:
         """Raise InputError if the columns include some of which parts of the rows cannot be measured alone."""
         columns = self._columns
         roles = {
-            "predictions of many classes": not isinstance(self._scores, Numbers),
+            "predictions in several columns or lists": not isinstance(self._scores, Numbers),
             "--weight": columns.weight is not None,
             "--id": columns.ids is not None,
             "--feature, and the search for segments,": bool(columns.features or columns.values),
@@ -652,10 +664,6 @@ def cautions_of(rows: TableSummary) -> Iterator[str]:
         yield f"every outcome is {rows.one_outcome}: are outcomes of the other kind missing?"
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names) or "none"
-
-
 def _hint_of_missing_header(names: Sequence[str]) -> str:
     """A hint if the first line looks like data: hardly any column has a decimal number as its name."""
     first_is_data = any(re.fullmatch(r"\d*\.\d+(e-?\d+)?", name, re.IGNORECASE) for name in names)
@@ -669,7 +677,5 @@ def _naming(path: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0].replace("Row #", "line ") if str(error) else type(error).__name__
-        if "Empty CSV file" in reason:
-            raise InputError(f"{path}: holds no table; its first line must name the columns") from error
         advice = "; correct or remove that line" if re.search(r": line \d+: ", reason) else ""
         raise InputError(f"{path}: cannot be read: {reason}{advice}") from error

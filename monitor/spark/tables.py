@@ -224,7 +224,8 @@ def _number(df: DataFrame, column: str | Column, role: str) -> Column:
         return expression.try_cast("double")
     if isinstance(kind, T.NumericType | T.NullType):
         return expression.cast("double")
-    raise InputError(f"{role} must be a column of numbers, got one of {kind.simpleString()}")
+    hint = "; of the probabilities of 0 and 1 pass the second, F.get(column, 1)" if role == "prediction" else ""
+    raise InputError(f"{role} must be a column of numbers, got one of {kind.simpleString()}{hint}")
 
 
 def _outcome(df: DataFrame, column: str | Column, positive: str | None) -> Column:

@@ -402,12 +402,15 @@ def test_features_say_where_events_alike_are_wrong(tmp_path: Path, table: pa.Tab
         (["--compare", "gone.csv"], "gone.csv: no such file; name a CSV, Parquet or JSON lines file that is there"),
         (["--compare", "f.csv", "--find-segments"], "--find-segments and --compare do not go together"),
         (["--compare", "f.csv", "--segment", "s"], "--segment and --compare do not go together"),
-        (["--prediction", "p", "--prediction", "q", "--segment", "s"], "--segment is for predictions P(y = 1), and"),
+        (
+            ["--prediction", "p", "--prediction", "q", "--prediction", "r", "--segment", "s"],
+            "--segment is for predictions P(y = 1), and",
+        ),
         (["--diagrams"], "--diagrams adds numbers to --json: add --json; --html and --png draw them"),
     ],
 )
 def test_what_cannot_be_had_is_one_line(tmp_path: Path, arguments: list[str], line: str) -> None:
-    (tmp_path / "f.csv").write_text("p,q,y,s\n.5,.5,1,a\n.25,.75,0,b\n", encoding="utf-8")
+    (tmp_path / "f.csv").write_text("p,q,r,y,s\n.5,.5,0,1,a\n.25,.75,0,0,b\n", encoding="utf-8")
     done = inside("report", "f.csv", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert one_error_line(done).startswith(line)

@@ -69,6 +69,16 @@ def test_outcomes_may_be_booleans_or_unknown() -> None:
     assert unknown["measures"] == as_numbers["measures"]
 
 
+def test_of_two_probabilities_the_second_is_that_of_one() -> None:
+    """As of an event, whose model is not declared to have classes."""
+    client = Service().client()
+    both = [[1.0 - p, p] for p in P]
+    assert (
+        client.post("/v1/reports", json={"p": both, "y": Y}).json()
+        == client.post("/v1/reports", json={"p": [p for _, p in both], "y": Y}).json()
+    )
+
+
 def test_weights_count_and_leave_out_what_needs_whole_counts() -> None:
     client = Service().client()
     weighted = client.post("/v1/reports", json={"p": P, "y": Y, "weight": [2] * 8}).json()
@@ -95,8 +105,9 @@ def test_too_little_data_is_a_report_with_the_reason(p: list[float], y: list[int
         ('{"p": [0.5], "y": [1], "weight": [1, 2]}', ("weight",)),
         ('{"p": ["a"], "y": [1]}', ("$.p[0]",)),
         ('{"p": [[0.5, 0.6]], "y": [1]}', ("must add up to 1", "1.1", "row 0")),
-        ('{"p": [[0.5, 0.5]], "y": [2]}', ("class from 0 to 1", "2")),
-        ('{"p": [[0.5, 0.5]], "y": [1], "weight": [1]}', ("weight", "probability vectors")),
+        ('{"p": [[0.5, 0.5]], "y": [2]}', ("0 or 1", "2")),
+        ('{"p": [[0.5, 0.25, 0.25]], "y": [3]}', ("class from 0 to 2", "3")),
+        ('{"p": [[0.5, 0.25, 0.25]], "y": [1], "weight": [1]}', ("weight", "probability vectors")),
         ('{"p": [[0.5, 0.5], [1.0]], "y": [1, 0]}', ("as many for each event",)),
         ('{"p": [[0.5, 0.5], 0.5], "y": [1, 0]}', ("as many for each event",)),
         ('{"p": [NaN], "y": [1]}', ("JSON",)),

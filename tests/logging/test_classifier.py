@@ -11,10 +11,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
 from monitor.events.features import read_features
@@ -76,11 +79,34 @@ def test_it_is_an_estimator(file: Path) -> None:
     assert len(logged(file)) == 200
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero")  # of the naive Bayes classifier
+def test_scikit_learn_takes_it_for_an_estimator_of_its_own(file: Path) -> None:
+    with PredictionLogger("churn", to=File(file)) as predictions:
+        check_estimator(MonitoredClassifier(GaussianNB(), predictions), on_skip=None)
+
+
+def test_a_fitted_classifier_is_used_at_once_and_never_fitted_again(file: Path) -> None:
+    x, y = make_classification(100, 4, random_state=1)
+    fitted = LogisticRegression().fit(x, y)
+    before = fitted.coef_.copy()
+    with PredictionLogger("churn", to=File(file)) as predictions:
+        model = MonitoredClassifier(fitted, predictions)
+        check_is_fitted(model)
+        assert (model.classes_.tolist(), model.n_features_in_) == ([0, 1], 4)
+        assert model.predict_proba(x).tolist() == fitted.predict_proba(x).tolist()
+        refitted = clone(model).fit(x, 1 - y)
+        assert refitted.predict(x).tolist() == (1 - fitted.predict(x)).tolist()
+        frozen = MonitoredClassifier(FrozenEstimator(fitted), predictions).fit(x, 1 - y)
+        assert frozen.predict_proba(x).tolist() == fitted.predict_proba(x).tolist()
+    assert fitted.coef_.tolist() == before.tolist()
+    assert len(logged(file)) == 200
+
+
 def test_in_another_process_it_logs_too(file: Path) -> None:
     x, y = make_classification(50, 4, random_state=1)
     with PredictionLogger("churn", "7", to=File(file)) as predictions:
         model = MonitoredClassifier(LogisticRegression(), predictions).fit(x, y)
         # What is sent to another process is taken apart and put together by the same protocol.
         with copy.copy(predictions) as there:
-            MonitoredClassifier(copy.deepcopy(model.estimator), there).predict_proba(x)
+            MonitoredClassifier(copy.deepcopy(model.estimator_), there).predict_proba(x)
     assert [event["version"] for event in logged(file)] == ["7"] * 50

@@ -76,9 +76,9 @@ def test_one_column_of_lists_in_every_format(tmp_path: Path) -> None:
 
 
 def test_lists_need_no_name_where_the_column_has_a_usual_one(tmp_path: Path) -> None:
-    (tmp_path / "f.jsonl").write_text('{"p": [0.5, 0.5], "y": 1}\n', encoding="utf-8")
+    (tmp_path / "f.jsonl").write_text('{"p": [0.5, 0.25, 0.25], "y": 1}\n', encoding="utf-8")
     table = read_table(tmp_path / "f.jsonl")
-    assert (table.prediction.tolist(), table.outcome.tolist()) == ([[0.5, 0.5]], [1])
+    assert (table.prediction.tolist(), table.outcome.tolist()) == ([[0.5, 0.25, 0.25]], [1])
 
 
 @pytest.mark.parametrize(

@@ -151,13 +151,13 @@ def test_every_format_and_role_leaves_bad_rows_out(tmp_path: Path) -> None:
 
 def test_rows_of_many_classes_are_left_out_too(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "a,b,y\n.5,.5,a\n.5,.4,a\n.25,.75,b\n2,.5,b\n.5,.5,c\n")
-    table = read_table(path, prediction=["a", "b"], skip_bad_rows=True)
+    table = read_table(path, prediction=["a", "b"], skip_bad_rows=True, of_classes=True)
     assert table.prediction.tolist() == [[0.5, 0.5], [0.25, 0.75]]
     assert table.outcome.tolist() == [0, 1]
     assert table.cautions[0].startswith("3 of 5 rows are left out")
     lists = '{"p":[0.5,0.5],"y":0}\n{"p":[0.5],"y":0}\n{"p":[0.5,0.25],"y":0}\n{"p":[0.25,0.75],"y":1}'
     table = read_table(written(tmp_path / "f.jsonl", lists), skip_bad_rows=True)
-    assert table.prediction.tolist() == [[0.5, 0.5], [0.25, 0.75]]
+    assert (table.prediction.tolist(), table.outcome.tolist()) == ([0.5, 0.75], [0, 1])
 
 
 def test_a_file_of_bad_rows_alone_is_refused(tmp_path: Path) -> None:

@@ -241,6 +241,29 @@ def test_what_is_wrong_with_a_csv_file(text: str, message: str, tmp_path: Path) 
     assert refusal(written(tmp_path / "f.csv", text)) == message
 
 
+def test_a_hundred_thousand_columns_are_read_and_a_few_of_them_named(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(100_000)]
+    path = written(tmp_path / "f.csv", f"p,{','.join(names)},y\n.5{',1' * len(names)},1\n")
+    assert read_table(path).prediction.tolist() == [0.5]
+    message = refusal(path, prediction="q")
+    assert "columns are 'p', 'c0', " in message
+    assert message.endswith("'c48', ...")
+
+
+def test_a_header_longer_than_any_is_refused_by_its_length(tmp_path: Path) -> None:
+    assert refusal(written(tmp_path / "f.csv", f"p,y{',x' * (1 << 21)}\n")) == (
+        "its first line, which must name the columns, is longer than 4,194,304 characters: keep fewer columns, or "
+        "convert it to Parquet"
+    )
+    assert "field larger than field limit" in refusal(written(tmp_path / "f.csv", f"p,y,{'x' * (1 << 20)}\n"))
+
+
+def test_two_columns_of_one_name_in_parquet(tmp_path: Path) -> None:
+    table = pa.Table.from_arrays([pa.array([0.5]), pa.array([1]), pa.array([0.75])], names=["p", "y", "p"])
+    pq.write_table(table, tmp_path / "f.parquet")
+    assert refusal(tmp_path / "f.parquet") == "has two columns 'p'; rename one of them"
+
+
 def test_what_is_wrong_with_an_outcome(tmp_path: Path) -> None:
     assert refusal(written(tmp_path / "f.csv", "p,y\n.5,1\n.5,2\n.5,maybe\n.5,-1\n")) == (
         "column 'y', line 3: outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown), got '2' "

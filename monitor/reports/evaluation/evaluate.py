@@ -69,20 +69,24 @@ def evaluate(
     *,
     weight: ArrayLike | None = None,
     draws: int | None = None,
+    of_classes: bool = False,
     **options: Unpack[Options],
 ) -> Report | ClassReport:
-    """Report on predictions P(y = 1), shape (n,), or on probability vectors, shape (n, K).
+    """Report on predictions P(y = 1), shape (n,) or (n, 2), or on probability vectors, shape (n, K).
 
     Parameters
     ----------
     p
-        Predictions P(y = 1), shape (n,), or probability vectors, shape (n, K).
+        Predictions P(y = 1), shape (n,), or the probabilities of 0 and 1, shape (n, 2); or probability vectors, shape
+        (n, K).
     y
         Outcomes, shape (n,): 0 or 1, or the class that came true; nan or masked where unknown.
     weight
         shape (n,); not with probability vectors.
     draws
         Resamples for intervals and levels; 0 leaves both out. 999 if left out, for many classes 199.
+    of_classes
+        Whether the shape (n, 2) is of many classes, too: two classes that were declared.
     options
         See :func:`evaluate_binary`; of vectors, ``measures`` are those of the top label.
 
@@ -101,7 +105,7 @@ def evaluate(
     0.2
     """
     require_same_index(p=p, y=y, weight=weight, time_ms=options.get("time_ms"))
-    prediction = predictions_of(p)
+    prediction = predictions_of(p, of_classes=of_classes)
     if not holds_vectors(prediction):
         return evaluate_binary(prediction, y, weight=weight, draws=DRAWS if draws is None else draws, **options)
     if weight is not None:

@@ -16,6 +16,7 @@ from monitor.measures import choose_measures
 from monitor.measures.base import Measure
 from monitor.scores import ClassTable
 from monitor.scores.arguments import numbers, require_same_index
+from monitor.scores.class_table import positive_class
 from monitor.scores.table import check
 
 Measures = Mapping[str, Measure] | Iterable[str] | str
@@ -48,6 +49,8 @@ def column(name: str, values: ArrayLike) -> Floats:
         hint = f"; pass {name}[:, 0]"
     elif array.ndim == 2 and name == "p":
         hint = "; of class probabilities pass the column of class 1, p[:, 1]"
+    elif array.ndim == 2 and name == "y":
+        hint = "; p and y look swapped, predictions come first"
     raise InputError(f"{name} must have one dimension, got shape {array.shape}{hint}")
 
 
@@ -179,7 +182,12 @@ def check_events(
         if values is not None and values.shape != prediction.shape:
             raise InputError(f"{name} must be as long as p, got {values.size} and {prediction.size}")
     # Checked before unknown outcomes are left out, so that indices are those of the caller.
-    check(outcome, np.isnan(outcome) | (outcome == 0.0) | (outcome == 1.0), "y must be 0 or 1")
+    try:
+        check(outcome, np.isnan(outcome) | (outcome == 0.0) | (outcome == 1.0), "y must be 0 or 1")
+    except InputError as error:
+        if ((prediction == 0.0) | (prediction == 1.0)).all() and ((outcome >= 0.0) & (outcome <= 1.0)).all():
+            raise InputError(f"{error}; p and y look swapped, predictions come first") from None
+        raise
     if weights is not None:
         check(weights, np.isfinite(weights) & (weights >= 0.0), "weight must be finite and at least 0")
     return CheckedEvents(prediction, outcome, weights, times)
@@ -204,20 +212,31 @@ def check_vectors(p: ArrayLike, y: ArrayLike) -> tuple[ClassTable, Bools]:
     return ClassTable.from_events(numbers("p", p), np.where(labelled, outcome, 0.0), names=("p", "y")), labelled
 
 
-def predictions_of(p: ArrayLike) -> Floats:
-    """Convert predictions, numbers or vectors, to float64; their values are not checked.
+def predictions_of(p: ArrayLike, *, of_classes: bool = False) -> Floats:
+    """Convert predictions, numbers or vectors, to float64; values are not checked, but those of two columns.
+
+    Parameters
+    ----------
+    p
+        Shape (n,), or (n, K).
+    of_classes
+        Whether vectors of two classes stay as they are. Otherwise they are those of a binary model, and its P(y = 1),
+        the second column, is returned.
 
     Raises
     ------
     InputError
-        They are not numbers, or masked, or vectors of several lengths.
+        They are not numbers, or masked, or vectors of several lengths; or two columns are no probabilities.
     """
     require_unmasked("p", p)
     try:
-        return numbers("p", p)
+        prediction = numbers("p", p)
     except InputError as error:
         ragged = "; of class probabilities, as many for each event" if isinstance(error.__cause__, ValueError) else ""
         raise InputError(f"{error}{ragged}") from error
+    if of_classes or prediction.ndim != 2 or prediction.shape[1] != 2:
+        return prediction
+    return positive_class(ClassTable.from_events(prediction, np.zeros(len(prediction)), names=("p", "y")).prediction)
 
 
 def holds_vectors(prediction: Floats) -> bool:

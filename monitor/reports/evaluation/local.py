@@ -15,6 +15,7 @@ from monitor.local.calibration import DEFAULT_GAMMA, MAX_POINTS, MIN_NEIGHBOURS,
 from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
 from monitor.measures import ece
 from monitor.reports.evaluation.features import FeatureColumns
+from monitor.reports.evaluation.inputs import predictions_of
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import numbers, require_same_index, require_whole
 from monitor.sources.tables import SegmentColumn
@@ -196,7 +197,8 @@ def evaluate_local(
     Parameters
     ----------
     p
-        Predictions P(y = 1), shape (n,); or the probabilities of K classes, shape (n, K).
+        Predictions P(y = 1), shape (n,), or the probabilities of 0 and 1, shape (n, 2); or those of K classes, shape
+        (n, K).
     y
         Outcomes, shape (n,): 0 or 1, or the class that came true; nan for a prediction whose outcome is not known.
     features
@@ -229,7 +231,7 @@ def evaluate_local(
     outcome = numbers("y", y)
     labelled = ~np.isnan(outcome)
     # Checked before unknown outcomes are left out, so that indices are those of the caller.
-    confidence, hit = confidence_and_hit(p, np.where(labelled, outcome, 0.0))
+    confidence, hit = confidence_and_hit(predictions_of(p), np.where(labelled, outcome, 0.0))
     if columns.size != confidence.size:
         raise InputError(f"features must be as long as p, got {columns.size} and {confidence.size}")
     rows = np.flatnonzero(labelled)

@@ -200,7 +200,10 @@ def test_cautions_are_those_of_raw_rows(columns: dict[str, list[Any]], tmp_path:
         ({"find_segments": True}, "--feature, and the search for segments, need all rows at once"),
         ({"id": "city", "compare": Path("x")}, "--id need all rows at once"),
         ({"compare": Path("x")}, "--compare needs all rows at once"),
-        ({"prediction": ["p", "age"], "outcome": "region"}, "predictions of many classes need all rows at once"),
+        (
+            {"prediction": ["p", "age"], "outcome": "region"},
+            "predictions in several columns or lists need all rows at once",
+        ),
     ],
 )
 def test_what_takes_all_rows_is_refused_in_words(

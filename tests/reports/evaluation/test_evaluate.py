@@ -179,17 +179,18 @@ def test_one_column_is_a_report_of_two_classes_and_vectors_one_of_many() -> None
     assert many == evaluate_classes(vectors, classes, model="species", version="3", segment="eu", draws=19, seed=5)
 
 
-@BOTH
-def test_vectors_of_two_classes_are_vectors(function: Callable[..., Any]) -> None:
-    report = function([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]], [0, 1, 1], draws=0)
+def test_vectors_of_two_classes_are_vectors_where_they_are_declared() -> None:
+    p = [[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]]
+    report = evaluate(p, [0, 1, 1], draws=0, of_classes=True)
     assert isinstance(report, ClassReport)
     assert report.classes == 2
+    assert evaluate(p, [0, 1, 1], draws=0) == evaluate([0.1, 0.8, 0.4], [0, 1, 1], draws=0)
 
 
 @BOTH
 def test_vectors_of_wrong_shape_are_refused(function: Callable[..., Any]) -> None:
     with pytest.raises(InputError, match="weight must be left out for probability vectors"):
-        function([[0.5, 0.5]], [1], weight=[1.0])
+        function([[0.5, 0.25, 0.25]], [1], weight=[1.0])
     with pytest.raises(InputError, match="as many for each event"):
         function([[0.5, 0.5], [1.0]], [1, 0])
     with pytest.raises(InputError, match="p must have one dimension"):
