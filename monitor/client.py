@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from monitor.arrays import Floats
 from monitor.clock import Clock, SystemClock
 from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavailable
-from monitor.http_client import ApiKey, connect, key_of_environment, send_request
+from monitor.http_client import ApiKey, connect, describe_foreign, key_of_environment, send_request
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
 
@@ -266,17 +266,15 @@ class RecalibrationClient:
         response = send_request(
             self._http, "GET", f"v1/models/{quote(self._model)}/map", params=params, headers=headers
         )
-        if response.status_code == 200:
+        if response.status_code == 200 and response.headers.get("content-type", _ARROW) == _ARROW:
             artifact = from_bytes(response.content)
             map_id = str(artifact.about.get("id", ""))
             self._check_model(map_id, artifact.about)
             self._served = _Served(artifact.map, map_id, artifact.about, response.headers.get("etag", ""))
-        elif response.status_code == 204:
+        elif response.status_code == 204 and "etag" in response.headers:
             self._served = _Served(None, None, {}, response.headers.get("etag", ""))
         elif response.status_code != 304 or before is None:
-            raise ServiceUnavailable(
-                f"{response.url} responds with status {response.status_code}, which is not expected"
-            )
+            raise ServiceUnavailable(describe_foreign(response))
         self._confirmed_at = self._clock.monotonic()
         if self._served is not None and (before is None or before.map_id != self._served.map_id):
             if self._served.map is None:

@@ -120,13 +120,35 @@ def send_request(http: httpx.Client, method: str, path: str, **options: Any) -> 
     raise _KINDS.get(kind, InputError)(detail)
 
 
+def request_document(http: httpx.Client, method: str, path: str, **options: Any) -> dict[str, Any]:
+    """Send a request and return the JSON object that the service answers; raises as :func:`send_request`."""
+    response = send_request(http, method, path, **options)
+    try:
+        document = response.json()
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise ServiceUnavailable(describe_foreign(response))
+    return document
+
+
+def describe_foreign(response: httpx.Response) -> str:
+    """Describe a response that is none of the service, such as the page of a proxy."""
+    content_type = response.headers.get("content-type", "no content type")
+    return (
+        f"{_describe_status(response)} with {content_type}, which is no answer of the service: does a proxy or a log-in"
+        " page answer in its place?"
+    )
+
+
 def read_problem(response: httpx.Response) -> tuple[str, str]:
     """Return type and detail of a problem document; for other bodies, such as those of a proxy, the status."""
     try:
         problem = response.json()
         return str(problem["type"]).rpartition(":")[2], str(problem["detail"])
     except (ValueError, KeyError, TypeError):
-        return (
-            "",
-            f"{response.request.method} {response.url} is answered {response.status_code} {response.reason_phrase}",
-        )
+        return "", _describe_status(response)
+
+
+def _describe_status(response: httpx.Response) -> str:
+    return f"{response.request.method} {response.url} is answered {response.status_code} {response.reason_phrase}"

@@ -1,5 +1,6 @@
 """Wait for a condition: as long as a slow machine needs, and no longer than it takes."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -39,3 +40,9 @@ def joined(*threads: threading.Thread) -> None:
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
         assert not thread.is_alive(), f"the thread {thread.name} did not end within {PATIENCE_SECONDS:g} s"
+
+
+def ended_or_within(thread: threading.Thread, function: str) -> bool:
+    """Whether a thread has ended, or waits for a lock in this function."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return not thread.is_alive() or (frame is not None and frame.f_code.co_name == function)

@@ -300,6 +300,25 @@ def test_a_map_of_another_model_is_refused_and_the_last_one_goes_on(world: World
         world.client(transport=httpx.MockTransport(mix_up)).apply(P)
 
 
+@pytest.mark.parametrize(
+    "page", [httpx.Response(200, html="<html>Log in</html>"), httpx.Response(204)], ids=["page", "nothing"]
+)
+def test_an_answer_of_a_proxy_is_no_map_and_the_last_one_goes_on(world: World, page: httpx.Response) -> None:
+    first = world.serve(fitted("platt"))
+    in_between = False
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        headers = {"accept": request.headers["accept"]}
+        return page if in_between else httpx.get(str(request.url), headers=headers, timeout=PATIENCE_SECONDS)
+
+    client = world.client(transport=httpx.MockTransport(answer))
+    before = client.apply(P)
+    in_between = True
+    with pytest.raises(ServiceUnavailable, match=rf"is answered {page.status_code} .* which is no answer of the"):
+        client.refresh()
+    assert (client.map_id, client.apply(P).tolist()) == (first, before.tolist())
+
+
 def test_a_map_of_another_version_is_refused_by_who_named_one(world: World) -> None:
     told = to_bytes(fitted("platt"), {"id": "rc_9", "model": "churn", "version": "8"})
     transport = httpx.MockTransport(lambda _: httpx.Response(200, content=told, headers={"etag": '"x"'}))

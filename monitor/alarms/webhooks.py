@@ -108,7 +108,7 @@ class Webhook:
                 self._store.register([name])
                 self._is_registered = True
             while self._count_waiting():
-                delivery = self._store.claim(name, self._owner, states, self._clock.now_ms())
+                delivery = self._store.claim(name, self._owner, states)
                 if delivery is None:
                     return
                 self._deliver(delivery)
@@ -126,7 +126,7 @@ class Webhook:
         if error is None or is_refused:
             self._store.delivered(name, self._owner, change.number, error)
         else:
-            self._store.failed(name, self._owner, delivery.attempts, error, self._clock.now_ms())
+            self._store.failed(name, self._owner, delivery.attempts, error)
         self.results["delivered" if error is None else "refused" if is_refused else "failed"] += 1
         about = {"webhook": name, "alert": change.alert, "state": change.state.value}
         if error is None:

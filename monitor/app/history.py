@@ -8,13 +8,12 @@ import numpy as np
 from monitor.alarm_simulation.predictions import HOUR_MS, HistoryPredictions
 from monitor.app.settings import Settings
 from monitor.clock import Clock
-from monitor.errors import InputError, NoStore, NotEnoughData
+from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import ALL, SeriesKey
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
 from monitor.store.address import connect_existing
 from monitor.store.closing import Cells, Closing
-from monitor.store.database import Database
-from monitor.store.migrate import check_grid, check_revision, grid_version_of, revision_of
+from monitor.store.migrate import check_current
 from monitor.store.sql import SqlStore
 
 _PATIENCE_SECONDS: Final = 10.0
@@ -33,7 +32,7 @@ def read_history(settings: Settings, model: str, version: str | None, clock: Clo
         The store cannot be read.
     """
     with closing(connect_existing(settings.store.url, _PATIENCE_SECONDS, clock)) as database:
-        _check(database)
+        check_current(database)
         store = SqlStore(database, settings.dead_letters.keep)
         clocks = store.clocks()
         if model not in clocks:
@@ -65,15 +64,6 @@ def read_history(settings: Settings, model: str, version: str | None, clock: Clo
         )
     except NotEnoughData as error:
         raise NotEnoughData(f"--model {model}: {error}") from error
-
-
-def _check(database: Database) -> None:
-    with database.reading() as connection:
-        revision = revision_of(connection)
-        if revision is None:
-            raise NoStore(f"{database.shown} holds no store yet: `monitor serve` makes it at its first start")
-        check_revision(database.shown, revision)
-        check_grid(database.shown, grid_version_of(connection))
 
 
 def _cells(part: Closing, key: SeriesKey) -> Cells:

@@ -1,6 +1,7 @@
 """Build the parts of the service from its settings. No part reads the settings itself."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,7 +19,7 @@ from monitor.app.settings.model import KafkaSettings, MappingSettings, ReadTopic
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
 from monitor.clock import Clock
 from monitor.durations import to_ms
-from monitor.errors import SettingsError
+from monitor.errors import NoStore, SettingsError
 from monitor.events.codec import Decoder
 from monitor.events.formats import load_schema_formats
 from monitor.events.formats.base import Format, Rules
@@ -39,7 +40,8 @@ from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
 from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
 from monitor.store import batches
-from monitor.store.address import expand_home
+from monitor.store.address import connect_existing, expand_home
+from monitor.store.migrate import check_current
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
@@ -51,6 +53,7 @@ from monitor.windows.snapshots import Snapshots
 from monitor.windows.windows import Window
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
+_PATIENCE_SECONDS: Final = 10.0
 _SPANS: Final = 16
 """Spans of the sample in the longest window."""
 
@@ -401,7 +404,7 @@ def make_connection(kafka: KafkaSettings) -> KafkaConnection:
 
 
 def open_store(settings: Settings, clock: Clock) -> SqlStore:
-    """Open the store, or create it.
+    """Open the store for the service, which creates and migrates it.
 
     Raises
     ------
@@ -409,6 +412,36 @@ def open_store(settings: Settings, clock: Clock) -> SqlStore:
         As of :meth:`SqlStore.open`.
     """
     return SqlStore.open(settings.store.url, dead_letter_limit=settings.dead_letters.keep, clock=clock)
+
+
+def open_current_store(settings: Settings, clock: Clock, *, create: bool = False) -> SqlStore:
+    """Open the store for a command, which must not migrate it under a running service of another version.
+
+    Parameters
+    ----------
+    settings
+        They name the store.
+    clock
+        As of :meth:`SqlStore.open`.
+    create
+        Whether a missing store is created.
+
+    Raises
+    ------
+    NoStore
+        It is missing.
+    IncompatibleStore
+        It has another schema revision.
+    SettingsError, StoreError
+        As of :meth:`SqlStore.open`.
+    """
+    try:
+        with closing(connect_existing(settings.store.url, _PATIENCE_SECONDS, clock)) as database:
+            check_current(database)
+    except NoStore:
+        if not create:
+            raise
+    return open_store(settings, clock)
 
 
 def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -> Pipeline:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
-from monitor.http_client import send_request
+from monitor.http_client import request_document
 from monitor.reports.formatting import plain, printable, share_text
 
 app = typer.Typer(
@@ -53,9 +53,7 @@ def list_alerts(
         "limit": str(limit),
     }
     with service_at(url, key_file) as http:
-        page = send_request(
-            http, "GET", "v1/alerts", params={name: text for name, text in query.items() if text}
-        ).json()
+        page = request_document(http, "GET", "v1/alerts", params={name: text for name, text in query.items() if text})
     if as_json:
         typer.echo(json.dumps(page))
         return
@@ -77,7 +75,7 @@ def show_alert(
 ) -> None:
     """Show one alert, with its history and notes."""
     with service_at(url, key_file) as http:
-        shown = send_request(http, "GET", f"v1/alerts/{quote(alert, safe='')}").json()
+        shown = request_document(http, "GET", f"v1/alerts/{quote(alert, safe='')}")
     if as_json:
         typer.echo(json.dumps(shown))
         return
@@ -115,7 +113,7 @@ def acknowledge_alert(
     """
     path = f"v1/alerts/{quote(alert, safe='')}/acknowledgement"
     with service_at(url, key_file) as http:
-        shown = send_request(http, "POST", path, json={"note": note}).json()
+        shown = request_document(http, "POST", path, json={"note": note})
     typer.echo(json.dumps(shown) if as_json else _acknowledged(shown))
 
 

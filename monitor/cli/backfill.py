@@ -8,7 +8,7 @@ import typer
 
 from monitor.app.backfill import PastPredictions, declared_policy, past_predictions, write
 from monitor.app.logs import configure_logs
-from monitor.app.parts import open_store
+from monitor.app.parts import open_current_store
 from monitor.cli.options import ConfigOption, PositiveOption, SkipBadRowsOption, read_settings
 from monitor.clock import SystemClock
 from monitor.errors import InputError
@@ -112,7 +112,7 @@ def backfill_command(
         for note in (*table.notes, *table.cautions):
             typer.echo(note, err=True)
         past = past_predictions(settings, model, table, version=version, to_ms=to_ms)
-    store = open_store(settings, clock)
+    store = open_current_store(settings, clock, create=True)
     with store, stages_progress() as progress:
 
         def show(share: float) -> None:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor.app.parts import make_writer, open_store
+from monitor.app.parts import make_writer, open_current_store
 from monitor.cli.options import ConfigOption, command_actor, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
@@ -50,7 +50,7 @@ def list_letters(
 ) -> None:
     """List dead letters, oldest first, with the reason and their position in the log."""
     _check_reason(reason)
-    with open_store(read_settings(config), SystemClock()) as store:
+    with open_current_store(read_settings(config), SystemClock()) as store:
         counts = store.count_dead_letters()
         pages = _pages(store, reason, after, min(_PAGE, limit))
         letters = list(islice(chain.from_iterable(pages), limit))
@@ -97,7 +97,7 @@ def replay_letters(
     began_ms = clock.now_ms()
     wanted, missing = set(number or ()), set(number or ())
     sent: Counter[str] = Counter()
-    with open_store(settings, clock) as store:
+    with open_current_store(settings, clock) as store:
         writer = make_writer(settings, clock)
         try:
             for page in _pages(store, reason):

@@ -18,7 +18,7 @@ from monitor.access.keys import PREFIX, REVOKED_WITHIN_SECONDS, NewKey, check_na
 from monitor.access.model import Role, StoredKey, parse_grants
 from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
-from monitor.app.parts import open_store
+from monitor.app.parts import open_current_store
 from monitor.app.settings import Settings
 from monitor.cli.options import ConfigOption, check_target, command_actor, read_settings
 from monitor.clock import SystemClock
@@ -92,7 +92,7 @@ def create(
             f"a key of access.keys_file ({settings.access.keys_file}) is called {name!r} already: take another name, as"
             " the audit trail could not tell them apart"
         )
-    with open_store(settings, clock) as store:
+    with open_current_store(settings, clock, create=True) as store:
         with _key_file(write_key, new):
             ApiKeys(store.database).add_key(key, actor=command_actor())
         _note(f"made {_described(key)}; its hash is kept in {store.database.shown}")
@@ -112,7 +112,7 @@ def list_keys(
     configure_logs("warning", "auto")
     clock = SystemClock()
     in_file = _keys_in_file(settings)
-    with open_store(settings, clock) as store:
+    with open_current_store(settings, clock) as store:
         in_store = ApiKeys(store.database).keys()
     rows = [*(("store", key) for key in in_store), *(("file", key) for key in in_file)]
     now_ms = clock.now_ms()
@@ -142,7 +142,7 @@ def revoke(
     settings = read_settings(config)
     configure_logs("warning", "auto")
     clock = SystemClock()
-    with open_store(settings, clock) as store:
+    with open_current_store(settings, clock) as store:
         keys = ApiKeys(store.database)
         key = _find(keys.keys(), name_or_id)
         if key is None:

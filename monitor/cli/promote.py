@@ -7,7 +7,7 @@ from urllib.parse import quote
 import typer
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
-from monitor.http_client import send_request
+from monitor.http_client import request_document
 from monitor.reports.formatting import plain
 
 app = typer.Typer(add_completion=False)
@@ -27,9 +27,9 @@ def promote(
     It must be a candidate, and what it was compared with must still serve; otherwise it is refused, with exit status 2.
     """
     with service_at(url, key_file) as http:
-        champion = send_request(
+        champion = request_document(
             http, "POST", f"v1/recalibrations/{quote(refit, safe='')}/promotion", json={"note": note}
-        ).json()
+        )
     if as_json:
         typer.echo(json.dumps(champion))
         return

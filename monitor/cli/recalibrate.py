@@ -17,7 +17,7 @@ from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP, 
 from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
-from monitor.http_client import send_request
+from monitor.http_client import request_document
 from monitor.recalibration.comparison import DRAWS
 from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.refit_view import print_refit
@@ -265,7 +265,7 @@ def _recalibrate_model(
     with service_at(url, key_file) as http:
         body = {key: value for key, value in request.items() if value is not None}
         try:
-            job = send_request(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body).json()
+            job = request_document(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body)
         except (ServiceUnavailable, UnknownSeries) as error:
             raise type(error)(f"{error}; {model} is read as a model, because there is no such file") from error
         page = str(http.base_url.join(job["links"]["page"].lstrip("/")))
@@ -308,7 +308,7 @@ def _follow(http: httpx.Client, job: dict[str, Any], seconds: float | None, page
                 )
             time.sleep(_POLL_SECONDS)
             try:
-                job = send_request(http, "GET", job["links"]["self"].lstrip("/")).json()
+                job = request_document(http, "GET", job["links"]["self"].lstrip("/"))
                 answered = time.monotonic()
             except ServiceUnavailable:
                 # The service may be restarting, and the refit goes on after that.

@@ -46,19 +46,22 @@ class _Loop:
         functools.update_wrapper(self, function)
         self._function: Any = function
         self._fastmath = fastmath
+        self._dispatcher: Callable[..., Any] | None = None
         self._compiled: Callable[..., Any] | None = None
+        """The dispatcher of numba, once it can be called."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return (self._compiled or self._prepare())(*args, **kwargs)
 
     def _prepare(self) -> Callable[..., Any]:
         with _preparing:
-            if self._compiled is None:
+            if self._dispatcher is None:
                 compile_function = load_numba().njit(cache=True, nogil=True, fastmath=self._fastmath)
-                self._compiled = compile_function(self._function)
-                # numba looks up the loops that this one calls by their names, and must find functions of its own.
+                self._dispatcher = compile_function(self._function)
+                # numba looks up the loops that this one calls by their names, and must find functions of its own: all
+                # at once, before another thread can call one of them.
                 names = self._function.__globals__
-                for name, value in list(names.items()):
-                    if isinstance(value, _Loop):
-                        names[name] = value._prepare()  # noqa: SLF001 - of this class
-            return self._compiled
+                loops = {name: value for name, value in list(names.items()) if isinstance(value, _Loop)}
+                names.update({name: loop._prepare() for name, loop in loops.items()})  # noqa: SLF001 - of this class
+                self._compiled = self._dispatcher
+            return self._dispatcher

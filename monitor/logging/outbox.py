@@ -263,7 +263,8 @@ class Outbox:
             try:
                 delivery = self._destination.deliver(batch, self._seconds_left)
             except Exception as unexpected:  # noqa: BLE001 - logged; the thread goes on
-                _log.exception("events cannot be sent; trying again")
+                if self._once_per_minute.add("unexpected"):
+                    _log.exception("events cannot be sent; trying again")
                 delivery = Delivery(batch, f"{type(unexpected).__name__}: {unexpected}")
             finished = len(batch) - len(delivery.undelivered)
             self._finish(finished, finished - delivery.rejected, "rejected", delivery.detail)

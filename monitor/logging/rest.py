@@ -4,12 +4,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import httpx
+import msgspec
 
 from monitor.errors import MonitorError
-from monitor.http_client import ApiKey, connect, key_of_environment, read_problem
+from monitor.http_client import ApiKey, connect, describe_foreign, key_of_environment, read_problem
 from monitor.logging.destination import Delivery, Event
 
 _MIN_SECONDS: Final = 0.1
+
+
+class _Error(msgspec.Struct):
+    detail: str
+
+
+class _Answer(msgspec.Struct):
+    """What the service answers."""
+
+    rejected: int
+    errors: list[_Error]
 
 
 class Rest:
@@ -69,9 +81,11 @@ class Rest:
         except (httpx.HTTPError, MonitorError) as error:
             return Delivery(events, f"the service at {self._url} does not answer: {error or type(error).__name__}")
         if response.is_success:
-            answer = response.json()
-            first = answer["errors"][0]["detail"] if answer["rejected"] else ""
-            return Delivery(rejected=answer["rejected"], detail=first)
+            try:
+                answer = msgspec.json.decode(response.content, type=_Answer)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                return Delivery(events, describe_foreign(response))
+            return Delivery(rejected=answer.rejected, detail=answer.errors[0].detail if answer.errors else "")
         kind, detail = read_problem(response)
         if kind == "invalid-events":
             return Delivery(rejected=len(events), detail=detail)

@@ -135,7 +135,7 @@ class Runner:
         while not self._stopping.is_set():
             owner = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
             try:
-                job = self._store.claim_job(owner, now_ms=self._clock.now_ms(), lease_ms=_LEASE_MS)
+                job = self._store.claim_job(owner, lease_ms=_LEASE_MS)
                 outage.over()
                 if job is not None:
                     self._run_job(job, owner)
@@ -237,12 +237,7 @@ class Runner:
             renewed, latest = now, worker.latest
             try:
                 is_owner = self._store.keep_job(
-                    job.id,
-                    owner,
-                    now_ms=self._clock.now_ms(),
-                    lease_ms=_LEASE_MS,
-                    progress=latest.progress,
-                    step=latest.step,
+                    job.id, owner, lease_ms=_LEASE_MS, progress=latest.progress, step=latest.step
                 )
             except StoreUnavailable as error:
                 outage.failed(error)
@@ -258,7 +253,7 @@ class Runner:
         artifact = None
         if result.artifact is not None:
             artifact = StoredMap(job.id, result.artifact, hashlib.sha256(result.artifact).hexdigest())
-        job = replace(job, comparison=result.comparison, finished_ms=self._clock.now_ms())
+        job = replace(job, comparison=result.comparison)
         outage = Outage(log, "the refit's result waits for the store", "the refit's result is stored", self._clock)
         while True:
             try:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ from monitor.store.recalibrations import Job, Sample
 
 _LAUNCHER: Final = Path(__file__).with_name("launcher.py")
 _TAIL_BYTES: Final = 4096
+_POLL_SECONDS: Final = 0.02
 _TERM_SECONDS: Final = 1.0
 """How long a worker may take to end after SIGTERM before it is killed."""
 
@@ -164,11 +166,10 @@ class WorkerProcess:
 
     def __exit__(self, *_: object) -> None:
         """End it and its child processes: SIGTERM first, SIGKILL a second later. It may have ended already."""
-        if self._process.poll() is None:
+        if self.wait(0.0) is None:
             self._signal(signal.SIGTERM)
-            self.wait(_TERM_SECONDS)
-        # Its children may be alive when it is not.
-        self._signal(signal.SIGKILL)
+            if self.wait(_TERM_SECONDS) is None:
+                self._signal(signal.SIGKILL)
         self._process.wait()
         self._reader.join()
         with self._errors as errors:
@@ -178,6 +179,15 @@ class WorkerProcess:
 
     def wait(self, seconds: float) -> int | None:
         """Return the exit status if it ends within that time, below 0 for a signal; else None."""
+        if self._process.returncode is None and sys.platform == "linux":
+            # Its children may be alive when it is not. They are killed before it is reaped: then its id is free, and
+            # the group of that id may be another's.
+            deadline = time.monotonic() + seconds
+            while os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                if time.monotonic() >= deadline:
+                    return None
+                time.sleep(_POLL_SECONDS)
+            self._signal(signal.SIGKILL)
         try:
             return self._process.wait(seconds)
         except subprocess.TimeoutExpired:

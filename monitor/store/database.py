@@ -59,7 +59,7 @@ class Database:
     patience_seconds
         How long a statement waits for another process's lock.
     clock
-        Waits between attempts.
+        Waits between attempts, and is the time of SQLite.
     """
 
     def __init__(
@@ -114,6 +114,17 @@ class Database:
         """One transaction that only reads."""
         with self.translated(), self.engine.begin() as connection:
             yield connection
+
+    def now_ms(self, connection: sa.Connection) -> int:
+        """The database's time, which all replicas share: milliseconds since the epoch. Leases last by it.
+
+        SQLite, where all replicas are on one machine, has the machine's.
+        """
+        if self.is_sqlite:
+            return self.clock.now_ms()
+        seconds = sa.func.extract("epoch", sa.func.clock_timestamp())
+        now_ms: int = connection.execute(sa.select(sa.cast(seconds * 1000, sa.BigInteger))).scalar_one()
+        return now_ms
 
     def snapshot(self) -> sa.Connection:
         """A connection in a transaction that sees one state of the store until it is closed."""

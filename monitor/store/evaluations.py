@@ -4,8 +4,7 @@ An evaluation, what it adds to the history, the evidence on the model and what b
 together, under the lease.
 
 A model is evaluated by the replica that has its lease. A lease ends unless it is renewed, and every new one has a
-higher epoch: what a replica saves under an earlier one is refused. Times are those of the database, so that no
-replica's clock matters (SQLite, where all replicas are on one machine, has the machine's).
+higher epoch: what a replica saves under an earlier one is refused. Times are those of the database.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -107,7 +106,7 @@ class EvaluationStore:
         """Note that a replica lives, and renew all of its leases."""
         of, leases = REPLICAS.c, EVALUATIONS.c
         with self._writing() as connection:
-            now_ms = self._now_ms(connection)
+            now_ms = self._database.now_ms(connection)
             row = {"id": replica, "started_ms": now_ms, "seen_ms": now_ms, "roles": ",".join(sorted(roles))}
             connection.execute(self._database.upsert(REPLICAS, "seen_ms"), row)
             connection.execute(sa.delete(REPLICAS).where(of.seen_ms < now_ms - _FORGOTTEN_MS))
@@ -126,7 +125,7 @@ class EvaluationStore:
         """Take the leases of these models that no other replica has; returns model -> epoch of the leases taken."""
         leases, taken = EVALUATIONS.c, {}
         with self._writing() as connection:
-            now_ms = self._now_ms(connection)
+            now_ms = self._database.now_ms(connection)
             for part in _parts(sorted(models)):
                 insert = self._database.insert(EVALUATIONS).values(
                     [
@@ -164,7 +163,7 @@ class EvaluationStore:
         """Remove leases, evaluations and evidence of models, unless another replica has the lease."""
         of = EVALUATIONS.c
         with self._database.writing() as connection:
-            is_free = sa.or_(of.owner == replica, of.until_ms <= self._now_ms(connection))
+            is_free = sa.or_(of.owner == replica, of.until_ms <= self._database.now_ms(connection))
             for part in _parts(sorted(models)):
                 remove = sa.delete(EVALUATIONS).where(of.model.in_(part), is_free).returning(of.model)
                 removed = connection.execute(remove).scalars().all()
@@ -300,7 +299,7 @@ class EvaluationStore:
         """Live replica -> the models that it evaluates, both ascending."""
         leases = EVALUATIONS.c
         with self._database.reading() as connection:
-            now_ms = self._now_ms(connection)
+            now_ms = self._database.now_ms(connection)
             live = self._live(connection, now_ms)
             rows = connection.execute(sa.select(leases.owner, leases.model).where(leases.until_ms > now_ms)).all()
         models: dict[str, list[str]] = {replica.id: [] for replica in live}
@@ -312,13 +311,6 @@ class EvaluationStore:
         of = REPLICAS.c
         rows = connection.execute(sa.select(REPLICAS).where(of.seen_ms > now_ms - self.lease_ms).order_by(of.id))
         return [Replica(row.id, row.started_ms, row.seen_ms, tuple(row.roles.split(","))) for row in rows]
-
-    def _now_ms(self, connection: sa.Connection) -> int:
-        if self._database.is_sqlite:
-            return self._database.clock.now_ms()
-        seconds = sa.func.extract("epoch", sa.func.clock_timestamp())
-        now_ms: int = connection.execute(sa.select(sa.cast(seconds * 1000, sa.BigInteger))).scalar_one()
-        return now_ms
 
 
 def _locked(replica: str) -> sa.Select[tuple[str]]:

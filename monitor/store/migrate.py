@@ -1,4 +1,4 @@
-"""Create or migrate the tables, and refuse a store of a later version of the service."""
+"""Create, migrate or check the tables, and refuse a store of a later version of the service."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from monitor.errors import IncompatibleStore
+from monitor.errors import IncompatibleStore, NoStore
 from monitor.scores.grid import GRID_VERSION
 from monitor.store import schema
 from monitor.store.database import Database
@@ -46,6 +46,29 @@ def migrate(database: Database) -> None:
         if revision != newest_revision():
             upgrade(connection)
         _check_grid(database, connection)
+
+
+def check_current(database: Database) -> None:
+    """Refuse a database that this version of the service cannot use as it is.
+
+    Raises
+    ------
+    NoStore
+        It has no tables yet.
+    IncompatibleStore
+        The store has another revision, earlier or later, or another grid.
+    """
+    with database.reading() as connection:
+        revision, newest = revision_of(connection), newest_revision()
+        if revision is None:
+            raise NoStore(f"{database.shown} holds no store yet: `monitor serve` makes it at its first start")
+        check_revision(database.shown, revision)
+        if revision != newest:
+            raise IncompatibleStore(
+                f"{database.shown} has schema revision {revision}, this version needs {newest}: run the command of the"
+                " version that the service has, or start this version of the service, which migrates the store"
+            )
+        check_grid(database.shown, grid_version_of(connection))
 
 
 @contextmanager

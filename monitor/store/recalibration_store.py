@@ -74,13 +74,14 @@ class RecalibrationStore:
             audit.append(connection, [refits.entry(job, job.requested_ms, job.actor, "requested", detail)])
         return job, True
 
-    def claim_job(self, owner: str, *, now_ms: int, lease_ms: int) -> Job | None:
+    def claim_job(self, owner: str, *, lease_ms: int) -> Job | None:
         """Claim the oldest job that is queued or whose lease expired: it is running and belongs to the owner."""
         with self._database.reading() as connection:
-            if refits.claimable(connection, now_ms) is None:
+            if refits.claimable(connection, self._database.now_ms(connection)) is None:
                 # The usual case: without a write transaction, nobody else has to wait.
                 return None
         with audit.changing(self._database) as connection:
+            now_ms = self._database.now_ms(connection)
             while (row := refits.claimable(connection, now_ms)) is not None:
                 job = refits.from_row(row)
                 if job.attempts >= refits.MAX_ATTEMPTS:
@@ -111,13 +112,13 @@ class RecalibrationStore:
                     return claimed
         return None
 
-    def keep_job(self, job_id: str, owner: str, *, now_ms: int, lease_ms: int, progress: float, step: str) -> bool:
+    def keep_job(self, job_id: str, owner: str, *, lease_ms: int, progress: float, step: str) -> bool:
         """Extend the lease and store the progress; False if the job does not belong to the owner any more."""
         with self._database.writing() as connection:
             update = connection.execute(
                 sa.update(REFITS)
                 .where(REFITS.c.id == job_id, REFITS.c.owner == owner, REFITS.c.state == JobState.RUNNING)
-                .values(lease_until_ms=now_ms + lease_ms, progress=progress, step=step)
+                .values(lease_until_ms=self._database.now_ms(connection) + lease_ms, progress=progress, step=step)
             )
         return update.rowcount == 1
 
@@ -126,9 +127,8 @@ class RecalibrationStore:
     ) -> Job:
         """Store the end of a job with its map and figures, and promote it if requested, in one transaction.
 
-        Of ``job``, ``state`` (failed, rejected or candidate), ``reason``, ``comparison``, ``baseline`` and
-        ``finished_ms`` are used. If the automatic promotion is refused, ``reason`` says why. May be repeated after
-        StoreUnavailable.
+        Of ``job``, ``state`` (failed, rejected or candidate), ``reason``, ``comparison`` and ``baseline`` are used. If
+        the automatic promotion is refused, ``reason`` says why. May be repeated after StoreUnavailable.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class RecalibrationStore:
                     sa.insert(REFIT_FIGURES),
                     [{"refit": job.id, "name": name, "svg": svg} for name, svg in figures.items()],
                 )
-            now_ms = self._database.clock.now_ms() if job.finished_ms is None else job.finished_ms
+            now_ms = self._database.now_ms(connection)
             ended = replace(
                 refits.from_row(row),
                 state=job.state,
@@ -190,7 +190,7 @@ class RecalibrationStore:
             row = refits.find(connection, job_id)
             if row.owner != owner or row.state != JobState.RUNNING:
                 return
-            job, now_ms = refits.from_row(row), self._database.clock.now_ms()
+            job, now_ms = refits.from_row(row), self._database.now_ms(connection)
             if lost is not None and job.attempts >= refits.MAX_ATTEMPTS:
                 _give_up(connection, job, now_ms, lost)
                 return

@@ -2,7 +2,7 @@
 
 The changes are the outbox. A webhook has the number of the last one that was delivered, so that it gets them in order,
 and a claim, so that one replica delivers at a time. Both outlive the process. A claim that its owner does not end, as
-it was killed, ends by itself; then the change is delivered again.
+it was killed, ends by itself; then the change is delivered again. Times are those of the database.
 """
 
 from collections.abc import Collection, Iterable
@@ -64,10 +64,11 @@ class WebhookStore:
             waiting = sa.select(sa.func.count()).where(of.number > row.delivered, of.state.in_(states))
             return Progress(connection.execute(waiting).scalar_one(), row.attempts, row.error)
 
-    def claim(self, name: str, owner: str, states: Collection[AlertState], now_ms: int) -> Delivery | None:
+    def claim(self, name: str, owner: str, states: Collection[AlertState]) -> Delivery | None:
         """Claim the next change to one of these states; None if there is none, or it is not to be tried now."""
         of = WEBHOOKS.c
         with self._database.writing() as connection:
+            now_ms = self._database.now_ms(connection)
             is_free = (of.until_ms <= now_ms) | (of.owner == owner)
             due = sa.select(WEBHOOKS).where(of.name == name, is_free, of.due_ms <= now_ms).with_for_update()
             row = connection.execute(due).one_or_none()
@@ -80,17 +81,17 @@ class WebhookStore:
 
     def delivered(self, name: str, owner: str, number: int, error: str | None = None) -> None:
         """Go on to the change after this one; ``error`` says why this one was refused."""
-        done = {"delivered": number, "attempts": 0, "due_ms": 0, "error": error}
-        self._end(name, owner, done)
+        self._end(name, owner, 0, {"delivered": number, "attempts": 0, "error": error})
 
-    def failed(self, name: str, owner: str, attempts: int, error: str, now_ms: int) -> None:
+    def failed(self, name: str, owner: str, attempts: int, error: str) -> None:
         """Try the change again after a pause, which is twice as long after each attempt."""
         pause_ms = min(_FIRST_PAUSE_MS << min(attempts, 20), _LONGEST_PAUSE_MS)
-        self._end(name, owner, {"attempts": attempts + 1, "due_ms": now_ms + pause_ms, "error": error})
+        self._end(name, owner, pause_ms, {"attempts": attempts + 1, "error": error})
 
-    def _end(self, name: str, owner: str, values: dict[str, Any]) -> None:
+    def _end(self, name: str, owner: str, pause_ms: int, values: dict[str, Any]) -> None:
         of = WEBHOOKS.c
         with self._database.writing() as connection:
+            due_ms = self._database.now_ms(connection) + pause_ms
             # Unless another replica has claimed it meanwhile: it says itself what becomes of it.
             mine = sa.update(WEBHOOKS).where(of.name == name, of.owner == owner)
-            connection.execute(mine.values(until_ms=0, owner="", **values))
+            connection.execute(mine.values(until_ms=0, owner="", due_ms=due_ms, **values))

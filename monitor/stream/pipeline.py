@@ -121,8 +121,9 @@ class Pipeline:
     clock
         For intervals and backoff only: results depend on the times of events.
     send_dead_letters
-        Called with the dead letters of a checkpoint before it is saved. If it raises SourceUnavailable or
-        SourceMisconfigured it is called again, so a letter can be sent twice but is never lost.
+        Called with the dead letters of a checkpoint before it is saved, again only if it raises SourceUnavailable or
+        SourceMisconfigured. A letter is sent at least once: once more if the process ends, or loses the partition,
+        before the checkpoint is saved.
     """
 
     def __init__(
@@ -149,6 +150,8 @@ class Pipeline:
         self._unregistered: set[int] = set()
         """Partitions, those of other replicas too, that the store may not know yet."""
         self._unsaved: list[Checkpoint] = []
+        self._unsent: dict[int, list[DeadLetter]] = {}
+        """Partition -> dead letters of its unsaved checkpoints that are not sent yet."""
         self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
         # A single topic holds outcomes and predictions in the order in which they came.
         self._outcome_topics = [
@@ -312,7 +315,7 @@ class Pipeline:
         for checkpoint in (*waiting, *leaving):
             # The new owner reads unsaved records again from the last checkpoint: nothing is lost or counted twice.
             try:
-                self._send(checkpoint)
+                self._send(checkpoint.partition)
                 self._store.save([checkpoint])
             except FencedOut as error:
                 _log.info("partition revoked unsaved", partition=checkpoint.partition, reason=str(error))
@@ -326,6 +329,7 @@ class Pipeline:
     def _forget(self, numbers: frozenset[int]) -> None:
         for number in numbers:
             self._partitions.pop(number, None)
+            self._unsent.pop(number, None)
             self._alignment.forget(number)
         self._held = {where: batch for where, batch in self._held.items() if where.partition not in numbers}
         self._paused = frozenset(paused for paused in self._paused if paused.partition not in numbers)
@@ -376,13 +380,16 @@ class Pipeline:
 
     def _checkpoint(self, number: int, *, stopped: Collection[str] | None = None, summarise: bool = True) -> Checkpoint:
         edges_ms = edges(self._clocks, self._read_to_ms, self._partition_settings.policy)
-        return self._partitions[number].checkpoint(
+        checkpoint = self._partitions[number].checkpoint(
             self._silence(number),
             edges_ms=edges_ms,
             evidence_ms=self._evidence_ms,
             stopped=stopped,
             summarise=summarise,
         )
+        if self._send_dead_letters is not None:
+            self._unsent.setdefault(number, []).extend(checkpoint.dead_letters)
+        return checkpoint
 
     def _silence(self, number: int) -> Silence:
         """What the ends of a partition's logs say about its models."""
@@ -418,7 +425,7 @@ class Pipeline:
         ended = {part.partition for part in self._unsaved if part.ended_models or part.ended_strata}
         try:
             for checkpoint in self._unsaved:
-                self._send(checkpoint)
+                self._send(checkpoint.partition)
             self._save_or_give_up()
         except (StoreUnavailable, *_SOURCE_FAILURES) as error:
             self._save_retry.failed(error, partitions=[checkpoint.partition for checkpoint in self._unsaved])
@@ -474,9 +481,10 @@ class Pipeline:
         if self._unsaved:
             _log.warning("stopping without a last checkpoint; its records are read again at the next start")
 
-    def _send(self, checkpoint: Checkpoint) -> None:
-        if self._send_dead_letters is not None and checkpoint.dead_letters:
-            self._send_dead_letters(checkpoint.dead_letters)
+    def _send(self, number: int) -> None:
+        if self._send_dead_letters is not None and (letters := self._unsent.get(number)):
+            self._send_dead_letters(letters)
+            del self._unsent[number]
 
     def _pause_and_resume(self) -> None:
         """Pause everything while a checkpoint cannot be saved; else what is ahead, unclaimed, or waits for a schema.

@@ -57,7 +57,7 @@ class _Known(NamedTuple):
 class SharedSnapshots(Snapshots):
     """The snapshots of all replicas, merged: one's own at once, those of others from the store.
 
-    :meth:`publish` and :meth:`exchange` may be called from two threads; everything else from any.
+    All methods may be called from any thread.
 
     Parameters
     ----------
@@ -94,6 +94,7 @@ class SharedSnapshots(Snapshots):
         self._exported_of: tuple[Snapshot, frozenset[str]] = (self._exported, frozenset())
         self._unreadable: dict[str, str] = {}
         self._merging = threading.Lock()
+        self._exchanging = threading.Lock()
         self._outage = Outage(
             _log, "evaluations are not exchanged", "evaluations are exchanged again", clock or SystemClock()
         )
@@ -137,14 +138,16 @@ class SharedSnapshots(Snapshots):
 
     def exchange(self) -> None:
         """Save what was evaluated here, and read what others have saved. Call it every EXCHANGE_SECONDS."""
-        try:
-            self._save()
-            self._read()
-        except StoreUnavailable as error:
-            self._outage.failed(error)
-        else:
-            self._outage.over()
-            self.was_read = True
+        # At the end of the service another thread exchanges the last evaluation.
+        with self._exchanging:
+            try:
+                self._save()
+                self._read()
+            except StoreUnavailable as error:
+                self._outage.failed(error)
+            else:
+                self._outage.over()
+                self.was_read = True
 
     def _save(self) -> None:
         with self._merging:

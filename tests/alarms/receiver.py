@@ -18,6 +18,8 @@ class Receiver(ThreadingHTTPServer):
         self.statuses: list[int] = []
         self.requests: list[tuple[int, dict[str, str], bytes]] = []
         """Status of the answer, headers, body."""
+        self.page = b""
+        """The body of each answer, HTML."""
         self.hangs = threading.Event()
         """While it is set, no request is answered."""
         self.goes_on = threading.Event()
@@ -44,8 +46,10 @@ class _Handler(BaseHTTPRequestHandler):
         status = self.server.statuses.pop(0) if self.server.statuses else 200
         self.server.requests.append((status, {name.lower(): text for name, text in self.headers.items()}, body))
         self.send_response(status)
-        self.send_header("content-length", "0")
+        self.send_header("content-type", "text/html")
+        self.send_header("content-length", str(len(self.server.page)))
         self.end_headers()
+        self.wfile.write(self.server.page)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the library
         pass

@@ -131,7 +131,7 @@ class Replica:
         self.alerts = AlertStore(store.database)
         self._evaluations = EvaluationStore(store.database)
         # The time of PostgreSQL cannot be set.
-        self._evaluations._now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
+        store.database.now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
         self._epochs = dict(self._evaluations.acquire(name, [MODEL]))
         self._panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
         self.watcher = watcher(stream, self._panes, **settings)
@@ -171,11 +171,9 @@ def promote(store: SqlStore, chosen: RecalibrationMap | None, number: int, clock
     refits = RecalibrationStore(store.database)
     champions = {(one.model, one.version): one.map_id for one in refits.champions()}
     refits.add_job(queued(number))
-    claimed = refits.claim_job("w", now_ms=clock.now_ms(), lease_ms=LEASE_MS)
+    claimed = refits.claim_job("w", lease_ms=LEASE_MS)
     assert claimed is not None
-    ended = replace(
-        claimed, state=JobState.CANDIDATE, comparison={}, baseline=champions.get((MODEL, VERSION)), finished_ms=number
-    )
+    ended = replace(claimed, state=JobState.CANDIDATE, comparison={}, baseline=champions.get((MODEL, VERSION)))
     refits.finish_job(
         ended, "w", stored_map(claimed.id, b"" if chosen is None else to_bytes(chosen, {})), {}, promote=False
     )

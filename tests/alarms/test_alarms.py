@@ -43,7 +43,7 @@ class Replica:
         self.name = name
         self.evaluations = EvaluationStore(store.database)
         # The time of PostgreSQL cannot be set.
-        self.evaluations._now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
+        store.database.now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
         self.epochs = dict(self.evaluations.acquire(name, models))
         self.script = Script()
         self.alarms = Alarms(store.database, self.script)

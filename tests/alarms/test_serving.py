@@ -177,7 +177,7 @@ def test_a_harmful_map_is_rolled_back_by_the_service_where_promotion_is_automati
     assert len(refits.audit(limit=100)) == written
     # As after any rollback, no map is promoted by a schedule until somebody promotes one.
     refits.add_job(queued(2))
-    claimed = refits.claim_job("w", now_ms=NOW_MS, lease_ms=LEASE_MS)
+    claimed = refits.claim_job("w", lease_ms=LEASE_MS)
     assert claimed is not None
     candidate = replace(claimed, state=JobState.CANDIDATE, trigger="schedule", baseline=None)
     with pytest.raises(Conflict, match="was rolled back at"), audit.changing(stream.store.database) as connection:

@@ -55,10 +55,13 @@ class Fleet:
         self.webhooks = WebhookStore(store.database)
 
     def sender(self, to: Receiver, replica: str = "a", **target: Any) -> Webhook:
-        given: dict[str, Any] = {"name": "oncall", "url": to.url, "secret": SECRET, **target}
-        sender = Webhook(Target(**given), self.webhooks, owner=replica, clock=self.clock)
+        sender = Webhook(self.target(to, **target), self.webhooks, owner=replica, clock=self.clock)
         sender.deliver_due()
         return sender
+
+    def target(self, to: Receiver, **changed: Any) -> Target:
+        given: dict[str, Any] = {"name": "oncall", "url": to.url, "secret": SECRET, **changed}
+        return Target(**given)
 
     def step(self, before: Alert | None, evidence: float, **more: Any) -> Alert:
         """What becomes of an alert, saved."""
@@ -141,7 +144,6 @@ def test_the_signature_is_that_of_standard_webhooks(fleet: Fleet, oncall: Receiv
     assert "webhook-signature" not in without
 
 
-@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
 def test_a_receiver_that_fails_twice_gets_it_the_third_time(fleet: Fleet, oncall: Receiver, clock: ManualClock) -> None:
     first = fleet.sender(oncall)
     oncall.statuses = [503, 429]
@@ -238,7 +240,7 @@ def test_one_replica_delivers_at_a_time_and_another_goes_on_when_it_is_killed(
     fleet.step(None, 9.0)
     states = sender.target.states
     # Killed between the answer and the note of it.
-    delivery = fleet.webhooks.claim("oncall", "a", states, clock.now_ms())
+    delivery = fleet.webhooks.claim("oncall", "a", states)
     assert delivery is not None
     assert sender._send(delivery) == (None, False)
     other.deliver_due()
@@ -248,8 +250,25 @@ def test_one_replica_delivers_at_a_time_and_another_goes_on_when_it_is_killed(
     assert len({headers["webhook-id"] for _, headers, _ in oncall.requests}) == 1
     assert [status for status, _, _ in oncall.requests] == [200, 200]
     # What the first one says now is not heard.
-    fleet.webhooks.failed("oncall", "a", 0, "late", clock.now_ms())
+    fleet.webhooks.failed("oncall", "a", 0, "late")
     assert fleet.webhooks.progress("oncall", states) == NONE_WAITS
+
+
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
+def test_a_replica_whose_clock_is_ahead_delivers_no_change_that_another_has_claimed(
+    fleet: Fleet, oncall: Receiver, clock: ManualClock
+) -> None:
+    fleet.sender(oncall)
+    fleet.step(None, 9.0)
+    ahead = Webhook(fleet.target(oncall), fleet.webhooks, owner="b", clock=ManualClock(clock.now_ms() + 3_600_000))
+    delivery = fleet.webhooks.claim("oncall", "a", ahead.target.states)
+    assert delivery is not None
+    ahead.deliver_due()
+    # Nor is the pause after a failure shorter for it.
+    fleet.webhooks.failed("oncall", "a", 8, "late")
+    ahead.deliver_due()
+    assert not oncall.requests
+    assert ahead.waiting == 1
 
 
 def test_the_end_is_not_sent_where_it_is_not_wanted_and_a_new_receiver_begins_now(

@@ -106,14 +106,13 @@ def prepared(folder: Path) -> Iterator[tuple[RecalibrationStore, SqlStore]]:
             for place, artifact in enumerate(artifacts):
                 number = 2 * model + place
                 refits.add_job(queued(number, model=name))
-                job = refits.claim_job("w", now_ms=number, lease_ms=LEASE_MS)
+                job = refits.claim_job("w", lease_ms=LEASE_MS)
                 assert job is not None
                 ended = replace(
                     job,
                     state=JobState.CANDIDATE,
                     comparison={"held_out": {"to": format_time(0)}},
                     baseline=f"rc_{number - 1}" if place else None,
-                    finished_ms=number,
                 )
                 refits.finish_job(ended, "w", stored_map(job.id, artifact), {}, promote=place == 0)
         yield refits, store

@@ -13,9 +13,10 @@ from monitor.alarms.lifecycle import advance
 from monitor.http.server import ApiServer
 from monitor.store.alerts import Alert
 from tests.alarms.findings import NOW_MS
+from tests.alarms.receiver import receiver
 from tests.alarms.streams import stream
 from tests.alarms.test_attribution import moved
-from tests.cli.command import inside
+from tests.cli.command import inside, one_error_line
 from tests.http.test_alerts import Alerts
 
 
@@ -52,6 +53,18 @@ def test_a_list_says_what_is_wrong(alert_and_url: tuple[Alert, str], tmp_path: P
         "  logit (0.70 to 0.90).",
     ]
     assert lines_of("list", "--state", "resolved", "--url", url, folder=tmp_path) == ["no alerts"]
+
+
+def test_a_page_of_a_proxy_is_one_line(tmp_path: Path) -> None:
+    with receiver() as proxy:
+        proxy.page = b"<html>Log in</html>"
+        done = inside("alerts", "ack", "al_1", "--url", proxy.url, cwd=tmp_path)
+    path = f"{proxy.url}/v1/alerts/al_1/acknowledgement"
+    assert one_error_line(done) == (
+        f"POST {path} is answered 200 OK with text/html, which is no answer of the service: does a proxy or a log-in"
+        " page answer in its place?"
+    )
+    assert done.returncode == 1
 
 
 def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[Alert, str], tmp_path: Path) -> None:

@@ -176,9 +176,9 @@ def test_a_receiver_of_alerts_that_does_not_take_them_is_named(tmp_path: Path) -
         alert = advance(None, finding(9.0), START_MS)
         with store.database.writing() as connection:
             save(store.database, connection, [(None, alert)], START_MS)
-        delivery = webhooks.claim("oncall", "a", target.states, START_MS)
+        delivery = webhooks.claim("oncall", "a", target.states)
         assert delivery is not None
-        webhooks.failed("oncall", "a", delivery.attempts, "no answer within 10 s", START_MS)
+        webhooks.failed("oncall", "a", delivery.attempts, "no answer within 10 s")
         counts = "waiting changes of alerts: 1, attempts at the next: 1"
         detail = f"oncall: {counts}; the last attempt failed: no answer within 10 s"
         assert worst(look(chosen, "store"), "webhooks") == (WARN, detail)

@@ -147,6 +147,7 @@ def test_bad_use_is_one_line_and_makes_no_key(folder: Path, arguments: list[str]
 
 
 def test_the_list_says_what_each_may_and_how_it_stands(folder: Path) -> None:
+    SqlStore.open(f"sqlite:///{folder / 'state.db'}").close()
     assert inside("keys", "list", cwd=folder).stdout == (
         "no API keys; `monitor keys create NAME --role read` makes one\n"
     )
@@ -214,6 +215,7 @@ def test_of_a_name_that_was_used_again_the_key_in_force_is_revoked(folder: Path)
 
 
 def test_an_unknown_key_is_answered_with_those_there_are(folder: Path) -> None:
+    SqlStore.open(f"sqlite:///{folder / 'state.db'}").close()
     none = inside("keys", "revoke", "x", cwd=folder)
     assert one_error_line(none) == "no API key has the name or the id 'x'; there are none"
     key = create(folder, "prometheus", "--role", "read")
@@ -265,6 +267,7 @@ def test_a_name_in_the_file_of_keys_is_taken_and_its_key_is_revoked_there(folder
     assert one_error_line(taken).startswith(
         f"a key of access.keys_file ({folder}/keys.yaml) is called 'prometheus' already"
     )
+    SqlStore.open(f"sqlite:///{folder / 'state.db'}").close()
     done = inside("keys", "revoke", "prometheus", cwd=folder)
     assert one_error_line(done) == f"'prometheus' is in access.keys_file ({folder}/keys.yaml): remove its entry there"
 

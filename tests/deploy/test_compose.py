@@ -114,7 +114,7 @@ def test_it_is_started_in_order_and_ended_in_order(services: dict[str, dict[str,
             optional = bool(services[other].get("profiles"))
             assert how.get("required", True) is not optional, (name, other)
     assert services["monitor"]["stop_grace_period"] == "20s"
-    assert set(services["monitor"]["depends_on"]) == {"keys", "topics"}
+    assert set(services["monitor"]["depends_on"]) == {"postgres", "topics"}
     assert services["simulator"]["depends_on"]["monitor"] == {"condition": "service_healthy"}
 
 

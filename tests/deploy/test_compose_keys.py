@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from monitor.store.sql import SqlStore
 from tests.cli.command import environment, inside, monitor_in_path
 from tests.deploy.compose import DEPLOY, mounts, read
 from tests.patience import PATIENCE_SECONDS
@@ -25,6 +26,12 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dic
     with monitor_in_path(tmp_path_factory.mktemp("program") / "bin") as path, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", path)
         yield services
+
+
+def service_on(store: str, folder: Path) -> None:
+    """What a service of these settings leaves behind once it has started: keys are made after that."""
+    settings_with(store, folder)
+    SqlStore.open(f"sqlite:///{folder / store}").close()
 
 
 def settings_with(store: str, folder: Path) -> None:
@@ -56,7 +63,7 @@ def run_maker(service: dict[str, Any], volume: Path, folder: Path) -> "subproces
 def test_keys_are_made_once_each_for_those_alone_who_need_it(
     services: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    settings_with("state.db", tmp_path)
+    service_on("state.db", tmp_path)
     users = {name: mount for name, service in services.items() for mount in mounts(service) if mount[1] == KEYS}
     makers = tuple(name for name in users if not users[name][2])
     held = {users[name][0]: make_key(services[name], tmp_path / users[name][0], tmp_path) for name in makers}
@@ -88,7 +95,7 @@ def test_a_key_that_the_store_does_not_have_is_made_anew(services: dict[str, dic
     """Another store is taken, or the one that was is lost; and then the first one again."""
     seen = set()
     for store in ("state.db", "other.db", "state.db"):
-        settings_with(store, tmp_path)
+        service_on(store, tmp_path)
         (text,) = make_key(services["keys"], tmp_path / "keys", tmp_path).values()
         assert text.split("_")[1] == in_store(tmp_path)["operator"]["id"]
         seen.add(text)
@@ -96,7 +103,7 @@ def test_a_key_that_the_store_does_not_have_is_made_anew(services: dict[str, dic
 
 
 def test_a_key_that_was_revoked_stays_so(services: dict[str, dict[str, Any]], tmp_path: Path) -> None:
-    settings_with("state.db", tmp_path)
+    service_on("state.db", tmp_path)
     made = make_key(services["keys"], tmp_path / "keys", tmp_path)
     assert inside("keys", "revoke", "operator", cwd=tmp_path).returncode == 0
     assert make_key(services["keys"], tmp_path / "keys", tmp_path) == made
@@ -104,7 +111,7 @@ def test_a_key_that_was_revoked_stays_so(services: dict[str, dict[str, Any]], tm
 
 
 def test_a_key_is_kept_where_the_store_does_not_answer(services: dict[str, dict[str, Any]], tmp_path: Path) -> None:
-    settings_with("state.db", tmp_path)
+    service_on("state.db", tmp_path)
     made = make_key(services["keys"], tmp_path / "keys", tmp_path)
     settings_with("nowhere/state.db", tmp_path)
     (tmp_path / "nowhere").write_text("no folder", encoding="utf-8")

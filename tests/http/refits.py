@@ -58,12 +58,11 @@ class Refits(Recalibrations):
     ) -> Job:
         """Do what a worker does with the refit that is queued."""
         self.clock.advance(1.0)
-        now_ms = self.clock.now_ms()
-        claimed = self.kept.claim_job("worker", now_ms=now_ms, lease_ms=_LEASE_MS)
+        claimed = self.kept.claim_job("worker", lease_ms=_LEASE_MS)
         assert claimed is not None
         assert claimed.id == job_id
         baseline = self.serving.champion(claimed.model, claimed.version).map_id
-        ended = replace(claimed, state=state, finished_ms=now_ms, progress=1.0, baseline=baseline, **told)
+        ended = replace(claimed, state=state, progress=1.0, baseline=baseline, **told)
         if state is JobState.FAILED:
             return self.kept.finish_job(ended, "worker", None, {}, promote=False)
         about = {"id": job_id, "model": claimed.model, "version": claimed.version}

@@ -13,6 +13,7 @@ from monitor.http.limits import Limits
 from monitor.http.server import ApiServer
 from monitor.http_client import API_KEY
 from monitor.logging import PredictionLogger, Rest
+from tests.alarms.receiver import receiver
 from tests.http.keys import Keys
 from tests.http.service import Service
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -89,6 +90,27 @@ def test_an_outage_loses_nothing(world: World, caplog: pytest.LogCaptureFixture)
         assert predictions.flush(PATIENCE_SECONDS)
     assert world.ids() == ids
     assert predictions.stats().dropped == {}
+
+
+def test_a_page_of_a_proxy_is_an_outage_that_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    with receiver() as proxy:
+        proxy.page = b"<html>Log in</html>"
+        world.port = proxy.server_address[1]
+        predictions = PredictionLogger("churn", to=Rest(world.url), exit_seconds=PATIENCE_SECONDS)
+        ids = predictions.log_many(np.full(100, 0.5))
+        eventually(lambda: len(proxy.requests) >= 2)
+    world.start()
+    try:
+        assert predictions.flush(PATIENCE_SECONDS)
+        predictions.close()
+    finally:
+        world.end()
+    assert world.ids() == ids
+    assert predictions.stats().delivered == 100
+    (record,) = [record for record in caplog.records if "events cannot be sent" in record.message]
+    assert f"POST {world.url}/v1/events is answered 200 OK with text/html, which is no answer of" in record.message
+    assert record.exc_info is None
 
 
 def test_a_missing_key_is_said_and_events_wait_for_it(monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:

@@ -122,7 +122,7 @@ def refitted(
 ) -> StoredMap:
     """A refit with a map that was fitted on other events."""
     refits.add_job(queued(number, model=model))
-    job = refits.claim_job("w", now_ms=number, lease_ms=LEASE_MS)
+    job = refits.claim_job("w", lease_ms=LEASE_MS)
     assert job is not None
     fitted = fit_map(METHODS[method], sample(1000, seed=8))
     stored = stored_map(job.id, artifact or to_bytes(fitted, {"id": job.id}))
@@ -131,7 +131,6 @@ def refitted(
         state=state,
         comparison={"held_out": {"to": format_time(until_ms)}},
         baseline=baseline,
-        finished_ms=number,
     )
     refits.finish_job(ended, "w", stored, {}, promote=promote)
     return stored

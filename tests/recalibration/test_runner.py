@@ -195,7 +195,17 @@ def test_a_service_that_ends_gives_its_refits_back_as_if_they_had_not_begun(
     assert (job.state, job.attempts) == (JobState.CANDIDATE, 1)
 
 
-def test_a_worker_that_somebody_kills_is_begun_again(refits: RecalibrationStore, run: Running) -> None:
+def test_a_worker_that_somebody_kills_is_begun_again(
+    refits: RecalibrationStore, run: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_group = os.killpg
+
+    def kill_unreaped_group(group: int, number: int) -> None:
+        # Once its leader is reaped, the group may be one that another process has made since.
+        assert psutil.pid_exists(group)
+        kill_group(group, number)
+
+    monkeypatch.setattr(os, "killpg", kill_unreaped_group)
     run("sleeps")
     refits.add_job(queued(1))
     own, child, _ = pids(refits)
@@ -218,15 +228,27 @@ def test_refits_of_several_models_run_at_one_time_if_they_may(refits: Recalibrat
     assert refits.job("rc_3").state is JobState.QUEUED
 
 
-def test_one_that_became_another_workers_is_left(refits: RecalibrationStore, run: Running) -> None:
+def test_one_that_became_another_workers_is_left(tmp_path: Path, refits: RecalibrationStore, run: Running) -> None:
     run("sleeps")
     refits.add_job(queued(1))
     own, _, _ = pids(refits)
-    # As if this one had been away for a day.
-    other = refits.claim_job("other", now_ms=2**50, lease_ms=60_000)
+    # As if this one had been away for long.
+    with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db", clock=ManualClock(2**50)) as later:
+        other = RecalibrationStore(later.database).claim_job("other", lease_ms=60_000)
     assert other is not None
     eventually(lambda: gone(own))
     assert refits.job("rc_1") == other
+
+
+def test_a_replica_whose_clock_is_ahead_steals_no_running_refit(refits: RecalibrationStore, run: Running) -> None:
+    refits.add_job(queued(1))
+    running = refits.claim_job("other", lease_ms=60_000)
+    refits.add_job(queued(2, model="fraud"))
+    run("passes", clock=ManualClock(2**50))
+    second = ended(refits, "rc_2")
+    assert refits.job("rc_1") == running
+    assert second.started_ms is not None
+    assert second.started_ms <= (second.finished_ms or 0) < 2**50
 
 
 def test_an_end_waits_for_a_store_that_does_not_answer(

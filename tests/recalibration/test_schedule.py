@@ -60,10 +60,10 @@ class Replica:
 def end(
     refits: RecalibrationStore, state: JobState = JobState.REJECTED, *, until_ms: int | None = None, **told: Any
 ) -> Job:
-    job = refits.claim_job("w", now_ms=0, lease_ms=LEASE_MS)
+    job = refits.claim_job("w", lease_ms=LEASE_MS)
     assert job is not None
     until = datetime.fromtimestamp((until_ms or NOON_MS) / 1000, UTC).isoformat()
-    values: dict[str, Any] = {"state": state, "comparison": {"held_out": {"to": until}}, "finished_ms": 1, **told}
+    values: dict[str, Any] = {"state": state, "comparison": {"held_out": {"to": until}}, **told}
     ended = replace(job, **values)
     artifact = None if state is JobState.FAILED else stored_map(job.id)
     return refits.finish_job(ended, "w", artifact, {}, promote=job.promote)
@@ -264,7 +264,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
         replica.scheduler.request_due()
         replica.lifecycle.serving.refresh()
         serves = replica.lifecycle.serving.champion("churn", "7").map_id
-        return end(refits, JobState.CANDIDATE, baseline=serves, finished_ms=replica.clock.now_ms())
+        return end(refits, JobState.CANDIDATE, baseline=serves)
 
     replica.look()
     first, second = refit(), refit()

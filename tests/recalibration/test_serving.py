@@ -61,7 +61,7 @@ def serving(store: Counting, clock: ManualClock) -> Serving:
 def promote(store: Counting, number: int, chosen: RecalibrationMap | bytes, **told: Any) -> None:
     """Let a map serve, as another replica would."""
     store.add_job(queued(number, **told))
-    claimed = store.claim_job("w", now_ms=number, lease_ms=LEASE_MS)
+    claimed = store.claim_job("w", lease_ms=LEASE_MS)
     assert claimed is not None
     artifact = chosen if isinstance(chosen, bytes) else to_bytes(chosen, {"id": claimed.id})
     serving = {(each.model, each.version): each.map_id for each in RecalibrationStore.champions(store)}

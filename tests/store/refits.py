@@ -44,13 +44,11 @@ def run(
 ) -> Job:
     """Add a refit and bring it to its end."""
     store.add_job(queued(number, **told))
-    claimed = store.claim_job("w", now_ms=number, lease_ms=LEASE_MS)
+    claimed = store.claim_job("w", lease_ms=LEASE_MS)
     assert claimed is not None
     assert claimed.id == f"rc_{number}"
     reason = None if state is JobState.CANDIDATE else "because"
-    ended = replace(
-        claimed, state=state, reason=reason, comparison={"fit": {"n": number}}, baseline=baseline, finished_ms=number
-    )
+    ended = replace(claimed, state=state, reason=reason, comparison={"fit": {"n": number}}, baseline=baseline)
     failed = state is JobState.FAILED
     return store.finish_job(
         ended,

@@ -28,7 +28,7 @@ class Shared:
         self.clock = clock
         self.store = EvaluationStore(store.database)
         # The time of PostgreSQL cannot be set.
-        self.store._now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
+        store.database.now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
 
 
 @pytest.fixture

@@ -51,22 +51,24 @@ def test_tallies_count_each_state_and_know_the_last(refits: RecalibrationStore) 
         run(refits, number, state=JobState.REJECTED)
     run(refits, 4)
     refits.add_job(queued(5))
+    third, fourth = refits.job("rc_3"), refits.job("rc_4")
     assert refits.overview().tallies == [
-        Tally("churn", JobState.CANDIDATE, 1, 4, 4),
+        Tally("churn", JobState.CANDIDATE, 1, fourth.finished_ms, fourth.started_ms),
         Tally("churn", JobState.QUEUED, 1, None, None),
-        Tally("churn", JobState.REJECTED, 3, 3, 3),
+        Tally("churn", JobState.REJECTED, 3, third.finished_ms, third.started_ms),
     ]
-    claimed = refits.claim_job("w", now_ms=50, lease_ms=LEASE_MS)
+    claimed = refits.claim_job("w", lease_ms=LEASE_MS)
     assert claimed is not None
     running = next(each for each in refits.overview().tallies if each.state is JobState.RUNNING)
     assert running == Tally("churn", JobState.RUNNING, 1, None, None)
-    refits.finish_job(replace(claimed, state=JobState.FAILED, finished_ms=90), "w", None, {}, promote=False)
-    assert Tally("churn", JobState.FAILED, 1, 90, 50) in refits.overview().tallies
+    refits.finish_job(replace(claimed, state=JobState.FAILED), "w", None, {}, promote=False)
+    fifth = refits.job("rc_5")
+    assert Tally("churn", JobState.FAILED, 1, fifth.finished_ms, fifth.started_ms) in refits.overview().tallies
 
 
 def test_refits_that_finished_at_once_are_one_row(refits: RecalibrationStore, store: SqlStore) -> None:
     for number in (1, 2):
         run(refits, number, state=JobState.REJECTED)
     with store.database.writing() as connection:
-        connection.execute(sa.text("UPDATE refits SET finished_ms = 7"))
+        connection.execute(sa.text("UPDATE refits SET finished_ms = 7, started_ms = 2"))
     assert refits.overview().tallies == [Tally("churn", JobState.REJECTED, 2, 7, 2)]

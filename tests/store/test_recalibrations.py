@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import Conflict, CorruptMap, StoreError, StoreUnavailable, UnknownRecalibration
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
@@ -22,8 +22,8 @@ def refits(store: SqlStore) -> RecalibrationStore:
     return recalibrations(store)
 
 
-def claim(refits: RecalibrationStore, owner: str = "w", now_ms: int = 0) -> Job:
-    job = refits.claim_job(owner, now_ms=now_ms, lease_ms=LEASE_MS)
+def claim(refits: RecalibrationStore, owner: str = "w", lease_ms: int = LEASE_MS) -> Job:
+    job = refits.claim_job(owner, lease_ms=lease_ms)
     assert job is not None
     return job
 
@@ -106,7 +106,7 @@ def test_of_many_workers_one_claims(refits: RecalibrationStore) -> None:
 
     def work(name: str) -> None:
         gate.wait()
-        claimed.append(refits.claim_job(name, now_ms=1, lease_ms=LEASE_MS))
+        claimed.append(refits.claim_job(name, lease_ms=LEASE_MS))
 
     threads = [threading.Thread(target=work, args=(f"w{number}",)) for number in range(6)]
     for thread in threads:
@@ -120,31 +120,30 @@ def test_of_many_workers_one_claims(refits: RecalibrationStore) -> None:
 def test_the_oldest_goes_first_and_a_lease_is_kept(refits: RecalibrationStore) -> None:
     for number, model in enumerate(("a", "b"), 1):
         refits.add_job(queued(number, model=model))
-    job = claim(refits, "w1", now_ms=100)
-    assert (job.id, job.state, job.started_ms, job.attempts) == ("rc_1", JobState.RUNNING, 100, 1)
+    job = claim(refits, "w1")
+    assert (job.id, job.state, job.attempts) == ("rc_1", JobState.RUNNING, 1)
     assert refits.job("rc_1") == job
-    assert claim(refits, "w2", now_ms=100).id == "rc_2"
-    assert refits.claim_job("w3", now_ms=100 + LEASE_MS, lease_ms=LEASE_MS) is None
-    assert refits.keep_job("rc_1", "w1", now_ms=200, lease_ms=LEASE_MS, progress=0.5, step="comparing")
+    assert claim(refits, "w2").id == "rc_2"
+    assert refits.claim_job("w3", lease_ms=LEASE_MS) is None
+    assert refits.keep_job("rc_1", "w1", lease_ms=LEASE_MS, progress=0.5, step="comparing")
     assert (refits.job("rc_1").progress, refits.job("rc_1").step) == (0.5, "comparing")
-    assert not refits.keep_job("rc_1", "w2", now_ms=200, lease_ms=LEASE_MS, progress=0.9, step="")
-    # The other one's lease has run out, this one's has not.
-    lapsed = claim(refits, "w3", now_ms=101 + LEASE_MS)
+    assert not refits.keep_job("rc_1", "w2", lease_ms=LEASE_MS, progress=0.9, step="")
+    # The other one's lease ends, this one's does not.
+    assert refits.keep_job("rc_2", "w2", lease_ms=-1, progress=0.9, step="")
+    lapsed = claim(refits, "w3")
     assert (lapsed.id, lapsed.attempts, lapsed.progress) == ("rc_2", 2, 0.0)
-    assert not refits.keep_job("rc_2", "w2", now_ms=200, lease_ms=LEASE_MS, progress=0.9, step="")
+    assert not refits.keep_job("rc_2", "w2", lease_ms=LEASE_MS, progress=0.9, step="")
     with pytest.raises(Conflict, match="rc_2 belongs to another worker now"):
         refits.finish_job(replace(lapsed, state=JobState.FAILED), "w2", None, {}, promote=False)
 
 
 def test_a_worker_that_is_lost_three_times_ends_the_job(refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
-    now_ms = 0
     for attempt in (1, 2, 3):
-        assert claim(refits, f"w{attempt}", now_ms).attempts == attempt
-        now_ms += LEASE_MS + 1
-    assert refits.claim_job("w4", now_ms=now_ms, lease_ms=LEASE_MS) is None
+        assert claim(refits, f"w{attempt}", lease_ms=-1).attempts == attempt
+    assert refits.claim_job("w4", lease_ms=LEASE_MS) is None
     job = refits.job("rc_1")
-    assert (job.state, job.finished_ms) == (JobState.FAILED, now_ms)
+    assert job.state is JobState.FAILED
     assert job.reason == "the worker was lost three times; the last time, it did not report any more"
     refits.add_job(queued(2))
 
@@ -193,7 +192,7 @@ def test_a_failed_refit_has_a_reason_and_no_map(refits: RecalibrationStore) -> N
 
 def test_an_end_that_is_told_twice_is_one(refits: RecalibrationStore) -> None:
     refits.add_job(queued(1))
-    ended = replace(claim(refits), state=JobState.CANDIDATE, finished_ms=5)
+    ended = replace(claim(refits), state=JobState.CANDIDATE)
     first = refits.finish_job(ended, "w", stored_map("rc_1"), {"a": b"x"}, promote=True)
     assert refits.finish_job(ended, "w", stored_map("rc_1"), {"a": b"x"}, promote=True) == first
     assert [champion.revision for champion in refits.champions()] == [1]
@@ -236,7 +235,7 @@ def test_promotion_and_rollback_walk_there_and_back(refits: RecalibrationStore) 
         ("ada", "rc_1", 10),
         ("ada", "rc_2", 20),
         ("bob", "rc_2", 30),
-        ("ada", "rc_3", 3),
+        ("ada", "rc_3", refits.job("rc_3").finished_ms),
         ("bob", "rc_3", 40),
         ("bob", "rc_1", 41),
     ]
@@ -417,12 +416,24 @@ def test_slots_are_dealt_with_once_and_never_go_back(refits: RecalibrationStore)
     assert refits.handled_slot("churn", "0 4 * * *", now_ms=300) == 200
 
 
-def test_the_store_tells_when_a_job_was_released(refits: RecalibrationStore, clock: ManualClock) -> None:
-    refits.add_job(queued(1))
-    claim(refits)
-    clock.advance(3)
-    refits.release_job("rc_1", "w")
-    assert refits.audit()[-1].at_ms == clock.now_ms()
+@pytest.mark.postgres
+def test_leases_and_times_are_by_the_clock_of_the_database(postgres_server: PostgresServer) -> None:
+    url, began_ms = postgres_server.url(postgres_server.new_database()), SystemClock().now_ms()
+    with SqlStore.open(url, clock=ManualClock(0)) as behind, SqlStore.open(url, clock=ManualClock(2**50)) as ahead:
+        owner, other = recalibrations(behind), recalibrations(ahead)
+        owner.add_job(queued(1))
+        claim(owner)
+        assert other.claim_job("x", lease_ms=LEASE_MS) is None
+        assert owner.keep_job("rc_1", "w", lease_ms=LEASE_MS, progress=0.5, step="")
+        assert other.claim_job("x", lease_ms=LEASE_MS) is None
+        owner.release_job("rc_1", "w")
+        ended = replace(claim(other, "x"), state=JobState.FAILED, reason="y")
+        job = other.finish_job(ended, "x", None, {}, promote=False)
+        assert job.started_ms is not None
+        assert job.finished_ms is not None
+        times = [*(entry.at_ms for entry in owner.audit()[1:]), job.started_ms, job.finished_ms]
+        # The server runs on this machine.
+        assert all(began_ms - 1_000 <= at_ms <= SystemClock().now_ms() + 1_000 for at_ms in times)
 
 
 @pytest.mark.postgres
@@ -432,7 +443,7 @@ def test_an_end_whose_answer_was_lost_may_be_repeated(postgres_server: PostgresS
     with Line(postgres_server.port) as line, SqlStore.open(postgres_server.url(database, port=line.port)) as store:
         refits = recalibrations(store)
         refits.add_job(queued(1))
-        ended = replace(claim(refits), state=JobState.CANDIDATE, finished_ms=5)
+        ended = replace(claim(refits), state=JobState.CANDIDATE)
         line.breaks = breaks
         with pytest.raises(StoreUnavailable, match="does not answer"):
             refits.finish_job(ended, "w", stored_map("rc_1"), {"a": b"x"}, promote=True)

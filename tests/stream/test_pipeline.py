@@ -52,7 +52,7 @@ class Bench:
     def pipeline(
         self,
         settings: PipelineSettings = SETTINGS,
-        send: Callable[[object], None] | None = None,
+        send: Callable[[Sequence[DeadLetter]], None] | None = None,
         reads: type[EmbeddedSource] = EmbeddedSource,
         store: SqlStore | None = None,
         clock: Clock | None = None,
@@ -249,11 +249,11 @@ def test_dead_letters_that_cannot_be_sent_hold_the_checkpoint_and_are_sent_at_la
     refused: list[object] = []
     answers = threading.Event()
 
-    def send(letters: object) -> None:
+    def send(letters: Sequence[DeadLetter]) -> None:
         if not answers.is_set():
             refused.append(letters)
             raise SourceUnavailable("the dead-letter topic does not answer")
-        sent.extend(letters)  # type: ignore[arg-type]
+        sent.extend(letters)
 
     bench.write_garbage(20)
     with running(bench.pipeline(send=send)) as pipeline:
@@ -283,14 +283,15 @@ class Watched(SqlStore):
 
     clock: ManualClock
     seconds = 0.0
-    fails_at = -1
+    fails = range(0)
+    """Numbers of the saves that fail."""
     saves: list[tuple[float, list[int]]]
     """When each began, and the partitions that it saved."""
 
     def save(self, checkpoints: Sequence[Checkpoint]) -> None:
         self.saves.append((self.clock.monotonic(), [checkpoint.partition for checkpoint in checkpoints]))
         self.clock.advance(self.seconds)
-        if len(self.saves) - 1 == self.fails_at:
+        if len(self.saves) - 1 in self.fails:
             raise StoreUnavailable("the database does not answer")
         super().save(checkpoints)
 
@@ -300,6 +301,28 @@ def watched(bench: Bench) -> Iterator[Watched]:
     with Watched.open(f"sqlite:///{bench.database}") as store:
         store.clock, store.saves = ManualClock(), []
         yield store
+
+
+def test_dead_letters_are_sent_once_however_long_the_store_is_away(bench: Bench, watched: Watched) -> None:
+    sent: list[tuple[int, int]] = []
+
+    def send(letters: Sequence[DeadLetter]) -> None:
+        sent.extend((letter.partition, letter.offset) for letter in letters)
+
+    bench.write_garbage(20)
+    pipeline = bench.pipeline(store=watched, clock=watched.clock, send=send)
+    while pipeline.status.records_read < 20:
+        pipeline.step()
+    watched.fails = range(120)
+    while len(watched.saves) <= 120:
+        assert bench.store.count_dead_letters() == {}
+        watched.clock.advance(60.0)
+        pipeline.step()
+    pipeline.stop()
+    pipeline.run()
+    stored = [(one.letter.partition, one.letter.offset) for one in bench.store.dead_letters(limit=1_000)]
+    assert sorted(sent) == sorted(stored)
+    assert len(sent) == 20
 
 
 @pytest.mark.parametrize(("seconds", "apart"), [(0.0, 0.5), (1.0, 5.0), (60.0, 90.0)])
@@ -332,7 +355,7 @@ def test_partitions_of_many_rows_are_saved_one_after_the_other_and_a_failure_los
     while pipeline.status.records_read < 2 * pairs:
         pipeline.step()
     assert watched.saves == []
-    watched.fails_at = fails_at
+    watched.fails = range(fails_at, fails_at + 1)
     for _ in range(4):
         watched.clock.advance(3_600.0)
         pipeline.step()

@@ -1,8 +1,10 @@
 """The snapshots of two or three replicas of one store, merged."""
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from monitor.windows.leases import Leases, owner_of
 from monitor.windows.snapshot import Snapshot, decode_reports, decode_summary, encode_reports, encode_summary
 from monitor.windows.snapshots import SharedSnapshots
 from monitor.windows.windows import Window
+from tests.patience import ended_or_within, eventually, joined
 from tests.windows.memory import HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
 POLICY = ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=5 * MINUTE_MS)
@@ -220,6 +223,25 @@ def test_reports_are_written_where_they_changed(store: SqlStore, panes: MemoryPa
     turn(clock, reading)
     assert content(reading.snapshots.latest) == content(writing.snapshots.latest)
     assert reading.snapshots.latest.models.keys() == writing.snapshots.latest.models.keys()
+
+
+def test_an_evaluation_is_saved_once_where_two_threads_exchange_at_the_end(
+    store: SqlStore, panes: MemoryPanes, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = Replica("a", store, panes, clock)
+    replica.evaluator.evaluate()
+    other, save = threading.Thread(target=replica.snapshots.exchange), replica.store.save
+
+    def save_meanwhile(*arguments: Any) -> Collection[str]:
+        if other.ident is None:
+            other.start()
+            eventually(lambda: ended_or_within(other, "exchange"), pause_seconds=0.001)
+        return save(*arguments)
+
+    monkeypatch.setattr(replica.store, "save", save_meanwhile)
+    replica.snapshots.exchange()
+    joined(other)
+    assert {state.number for state in replica.store.states().values()} == {1}
 
 
 def test_while_the_store_is_away_the_last_snapshot_is_served_and_not_exported(
