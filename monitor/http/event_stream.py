@@ -11,8 +11,6 @@ from monitor.http.responses import Responses
 from monitor.http.services import Services
 
 EVENT_STREAM: Final = "text/event-stream"
-POLL_SECONDS: Final = 0.5
-"""Less than the grace that requests have at the end."""
 HEARTBEAT_SECONDS: Final = 15.0
 
 

@@ -12,6 +12,7 @@ from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
 from monitor.http.limits import ConcurrencyLimit, Limits, Shares
+from monitor.http.newest_change import NewestChange
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.http.snapshots import DifferentSnapshots, SnapshotView
 from monitor.recalibration.service import Recalibrations
@@ -78,6 +79,8 @@ class Services:
         SHA-256 of maps that were served before, by id: a map never changes.
     streams
         Shares the streams of events that may be open.
+    newest_change
+        Reads the newest change of any alert, for all streams.
     evaluations
         Counts the snapshots that brought something new.
     authorization
@@ -118,6 +121,7 @@ class Services:
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)
         self.lookups = ConcurrencyLimit(limits.writes, limits.wait_seconds)
+        self.newest_change = NewestChange(self.alerts, self.lookups)
         self.applications = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         models_of: Mapping[Of, Callable[[str], str]] = {
             Of.REFIT: lambda refit: self.recalibrations.store.job(refit).model,

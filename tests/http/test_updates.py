@@ -1,5 +1,6 @@
 """The stream that says when to ask again, and the state of the pipeline."""
 
+import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,10 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from monitor.http.limits import Limits
+from monitor.http.limits import ConcurrencyLimit, Limits
+from monitor.http.newest_change import POLL_SECONDS, NewestChange
 from monitor.http.server import ApiServer
 from monitor.http.snapshots import DifferentSnapshots
 from monitor.sources.base import TopicPartition
+from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
 from tests.http.keys import Keys
 from tests.http.service import RUNNING, assert_problem
@@ -121,6 +124,25 @@ def test_only_alerts_of_readable_models_are_news(service: Alerts) -> None:
         service.fire("fraud")
         service.fire("churn")
         assert listener.next()["alert"] == 2
+
+
+def test_all_streams_together_read_the_newest_change_once_in_half_a_second(service: Alerts) -> None:
+    queries: list[int] = []
+
+    class Counted(AlertStore):
+        def newest_change(self) -> int:
+            queries.append(1)
+            return super().newest_change()
+
+    async def streams() -> list[int]:
+        newest = NewestChange(Counted(service.database), ConcurrencyLimit(8, wait_seconds=10.0))
+        first = await asyncio.gather(*(newest.read() for _ in range(100)))
+        service.fire()
+        await asyncio.sleep(POLL_SECONDS)
+        return sorted({*first, *await asyncio.gather(*(newest.read() for _ in range(100)))})
+
+    assert asyncio.run(streams()) == [0, 1]
+    assert len(queries) == 2
 
 
 def test_the_pipeline_says_what_is_read(service: Alerts) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -13,7 +14,8 @@ from monitor.access.model import Role
 from monitor.errors import StoreUnavailable, UnknownAlert
 from monitor.http.alert_schemas import AlertBody, AlertsBody, change_of, document_of, summaries_of
 from monitor.http.authorization import Of, caller_of, needs, principal_of, readable
-from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
+from monitor.http.event_stream import HEARTBEAT_SECONDS, EventStream, event_response
+from monitor.http.newest_change import POLL_SECONDS
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import NoteBody
 from monitor.http.request_parsing import (
@@ -216,12 +218,15 @@ def _last_event_id(request: Request, newest: int) -> int:
 async def _events(services: Services, models: Collection[str] | None, after: int) -> AsyncIterator[str]:
     loop, store = asyncio.get_running_loop(), services.alerts
     began = beat = loop.time()
+    read_to = after
     # Without data, an event says only after which one to go on.
     yield f"retry: 2000\nid: {after}\n\n"
     while True:
         changes: Sequence[tuple[Change, Alert]] = []
         try:
-            changes = await services.lookups.run(lambda: store.changes(after, models, _CHANGES_AT_ONCE))  # noqa: B023
+            if (newest := await services.newest_change.read()) > read_to:
+                changes = await services.lookups.run(partial(store.changes, after, models, _CHANGES_AT_ONCE))
+                read_to = newest if len(changes) < _CHANGES_AT_ONCE else changes[-1][0].number
         except (StoreUnavailable, Problem) as error:
             # It goes on where it was; the comment is for people.
             yield f": {' '.join(str(error).split())}\n\n"

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
+from functools import partial
 from typing import Final, NamedTuple
 
 from fastapi import APIRouter, Request
@@ -11,11 +12,13 @@ from monitor.access.model import Role
 from monitor.errors import StoreUnavailable
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, caller_of, needs, readable
-from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
+from monitor.http.event_stream import HEARTBEAT_SECONDS, EventStream, event_response
+from monitor.http.newest_change import POLL_SECONDS
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import NO_PARAMETERS
 from monitor.http.responses import encode_json, problems
 from monitor.http.services import Services, ServicesOf
+from monitor.windows.snapshot import Snapshot
 
 router: Final = APIRouter(tags=["operation"])
 
@@ -49,24 +52,32 @@ async def _updates(services: Services, models: Collection[str] | None, alert: in
     loop = asyncio.get_running_loop()
     began = sent_at = loop.time()
     sent, numbers = None, _Numbers(0, alert)
+    snapshot: Snapshot | None = None
+    read_to = alert
 
-    def look() -> _Numbers:
-        changes = services.alerts.changes(numbers.alert, models, _CHANGES_AT_ONCE)
-        newest = changes[-1][0].number if changes else numbers.alert
-        return _Numbers(services.evaluations.number(services.evaluator.latest), newest)
+    def look(latest: Snapshot, newest: int) -> _Numbers:
+        """Read what is new. Of changes of alerts, only those of models that may be read count."""
+        shown = numbers.alert
+        if newest != read_to:
+            changes = services.alerts.changes(shown, models, _CHANGES_AT_ONCE)
+            shown = changes[-1][0].number if changes else shown
+        return _Numbers(services.evaluations.number(latest), shown)
 
     yield "retry: 2000\n\n"
     while True:
         try:
-            numbers = await services.lookups.run(look)
+            newest, latest = await services.newest_change.read(), services.evaluator.latest
+            if newest != read_to or latest is not snapshot:
+                numbers = await services.lookups.run(partial(look, latest, newest))
+                snapshot, read_to = latest, newest
         except (StoreUnavailable, Problem) as error:
             # It goes on where it was; the comment is for people.
             yield f": {' '.join(str(error).split())}\n\n"
         now = loop.time()
         if numbers != sent or now >= sent_at + HEARTBEAT_SECONDS:
             sent, sent_at = numbers, now
-            snapshot = services.evaluator.latest
-            at = format_time(snapshot.evaluated_ms) if snapshot.number else None
+            evaluated_ms = services.evaluator.latest.evaluated_ms
+            at = format_time(evaluated_ms) if services.evaluator.latest.number else None
             yield f"data: {encode_json({'evaluated_at': at, **numbers._asdict()}).decode()}\n\n"
         if services.is_stopping() or now >= began + services.limits.stream_seconds:
             return
