@@ -171,8 +171,11 @@ class _UnreadBodies:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         stays_open = scope["http_version"] != "1.0" and "close" not in headers.get("connection", "").lower()
-        complete = stays_open or ("transfer-encoding" not in headers and headers.get("content-length", "0") == "0")
-        answered = False
+        has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        if stays_open or not has_body:
+            await self._app(scope, receive, send)
+            return
+        complete = answered = False
 
         async def receive_noting_end() -> Message:
             nonlocal complete

@@ -48,14 +48,12 @@ class EventStream(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events."""
         streams = self._streams
-        if not streams.acquire(self._caller):
-            raise Problem(
-                503,
-                "busy",
-                f"{streams.total} streams of events are open of the {streams.max_places} that there may be, and one "
-                f"caller may have as many as it leaves free; close one, or {self._otherwise}",
-            )
-        try:
+        with streams.held_by(self._caller) as acquire:
+            if not acquire(1):
+                raise Problem(
+                    503,
+                    "busy",
+                    f"{streams.total} streams of events are open of the {streams.max_places} that there may be, and"
+                    f" one caller may have as many as it leaves free; close one, or {self._otherwise}",
+                )
             await super().__call__(scope, receive, send)
-        finally:
-            streams.release(self._caller)

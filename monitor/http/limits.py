@@ -4,7 +4,8 @@ import asyncio
 import ipaddress
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -65,6 +66,14 @@ class Limits:
     requests_per_second: int = 500
     streams: int = 100
     stream_seconds: float = 100.0
+
+    @property
+    def all_body_bytes(self) -> int:
+        """Bytes of large bodies that are held at one time while they are received, wait, and are worked on.
+
+        They are shared among callers; one may hold half, which is four of the largest.
+        """
+        return 8 * max(self.report_bytes, self.event_bytes)
 
 
 class ConcurrencyLimit:
@@ -127,7 +136,7 @@ class ConcurrencyLimit:
 
 
 class Shares:
-    """Shares places among callers. Use it in the event loop's thread.
+    """Shares places among callers: connections, streams or bytes. Use it in the event loop's thread.
 
     One caller may hold at most half of the places that the others leave free: alone half of all, beside another one
     that holds its half a quarter, and so on. So a new caller gets a place until many others work together. Places that
@@ -145,20 +154,37 @@ class Shares:
         self.total = 0
         """Places that are held."""
 
-    def acquire(self, caller: str) -> bool:
-        """Hold a place for this caller; False, and nothing is counted, if it has its share."""
-        if self._held[caller] >= self.max_places - self.total:
+    def acquire(self, caller: str, places: int = 1) -> bool:
+        """Hold places for this caller; False, and nothing is counted, if that is more than its share."""
+        if self._held[caller] + places > self.max_places - self.total:
             return False
-        self._held[caller] += 1
-        self.total += 1
+        self._held[caller] += places
+        self.total += places
         return True
 
-    def release(self, caller: str) -> None:
-        """Free a place of this caller."""
-        self.total -= 1
-        self._held[caller] -= 1
+    def release(self, caller: str, places: int = 1) -> None:
+        """Free places of this caller."""
+        self.total -= places
+        self._held[caller] -= places
         if not self._held[caller]:
             del self._held[caller]
+
+    @contextmanager
+    def held_by(self, caller: str) -> Iterator[Callable[[int], bool]]:
+        """As :meth:`acquire` for this caller; what is acquired within the block is released at its end."""
+        held = 0
+
+        def acquire(places: int) -> bool:
+            nonlocal held
+            if not self.acquire(caller, places):
+                return False
+            held += places
+            return True
+
+        try:
+            yield acquire
+        finally:
+            self.release(caller, held)
 
 
 def client_network(host: str) -> str:

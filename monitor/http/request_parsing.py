@@ -42,15 +42,23 @@ class PageParameters(Parameters):
     cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
 
 
-async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
+async def read_body(
+    request: Request, max_bytes: int, seconds: float, acquire: Callable[[int], bool] = lambda _: True
+) -> bytes:
     """The body; never more of it is in memory than ``max_bytes``.
 
     FastAPI's own parameters for bodies would read them before the caller is authorized.
 
+    Parameters
+    ----------
+    acquire
+        Whether so many further bytes may be held.
+
     Raises
     ------
     Problem
-        413 if it is longer than ``max_bytes``, 408 if it takes longer than ``seconds``, 415 if it is compressed.
+        413 if it is longer than ``max_bytes``, 503 if its bytes may not be held, 408 if it takes longer than
+        ``seconds``, 415 if it is compressed.
     """
     encoding = request.headers.get("content-encoding", "identity")
     if encoding.strip().lower() not in ("identity", ""):
@@ -71,6 +79,13 @@ async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
                 size += len(chunk)
                 if size > max_bytes:
                     raise _too_large(max_bytes, "more")
+                if not acquire(len(chunk)):
+                    raise Problem(
+                        503,
+                        "busy",
+                        "the requests of all callers hold as many bytes as they may, or yours your share of them; send"
+                        " fewer at one time, or try again later",
+                    )
                 chunks.append(chunk)
     except TimeoutError:
         raise Problem(

@@ -77,8 +77,8 @@ class Services:
         must not delay the recalibration of predictions.
     map_hashes
         SHA-256 of maps that were served before, by id: a map never changes.
-    streams
-        Shares the streams of events that may be open.
+    streams, body_bytes
+        Share the streams of events that may be open, and the bytes of large bodies that may be held.
     newest_change
         Reads the newest change of any alert, for all streams.
     evaluations
@@ -116,6 +116,7 @@ class Services:
         limits = self.limits
         self.map_hashes: dict[str, str] = {}
         self.streams = Shares(limits.streams)
+        self.body_bytes = Shares(limits.all_body_bytes)
         self.evaluations = DifferentSnapshots(self.clock.now_ms())
         self._view = SnapshotView(self.evaluator.latest)
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)

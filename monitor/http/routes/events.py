@@ -20,7 +20,7 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import partition_key
 from monitor.events.model import Kind, ModelPolicy, Reason, RecordBatch
 from monitor.events.strata import Caps, Strata, beyond_cap, undeclared
-from monitor.http.authorization import Of, may, needs
+from monitor.http.authorization import Of, caller_of, may, needs
 from monitor.http.element_loops import count_elements
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import check_media_type, read_body
@@ -123,13 +123,14 @@ _JSON_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 )
 async def events(request: Request, services: ServicesOf) -> Response:
     media = check_media_type(request, *_ALLOWED)
-    body = await read_body(request, services.limits.event_bytes, services.limits.body_seconds)
-    may_write = may(request, Role.WRITE)
-    try:
-        answer = await services.writes.run(lambda: _write(services, body, media, request.headers, may_write))
-    except Forbidden:
-        services.authorization.count_forbidden(request)
-        raise
+    limits, may_write = services.limits, may(request, Role.WRITE)
+    with services.body_bytes.held_by(caller_of(request)) as acquire:
+        body = await read_body(request, limits.event_bytes, limits.body_seconds, acquire)
+        try:
+            answer = await services.writes.run(lambda: _write(services, body, media, request.headers, may_write))
+        except Forbidden:
+            services.authorization.count_forbidden(request)
+            raise
     return Response(answer, 202, media_type=JSON)
 
 

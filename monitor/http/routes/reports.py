@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.events.model import ALL, SeriesKey
-from monitor.http.authorization import Of, may, needs, principal_of
+from monitor.http.authorization import Of, caller_of, may, needs, principal_of
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.request_parsing import (
     PageParameters,
@@ -169,9 +169,9 @@ async def reports(request: Request, services: ServicesOf, query: Annotated[Repor
 )
 async def report_of_data(request: Request, services: ServicesOf) -> Response:
     check_media_type(request, JSON)
-    body = await read_body(request, services.limits.report_bytes, services.limits.body_seconds)
+    limits = services.limits
 
-    def compute() -> bytes:
+    def compute(body: bytes) -> bytes:
         data = parse_body(body, _read_data, '{"p": [0.9, 0.2], "y": [1, 0]}')
         result = services.evaluate(
             data.p,
@@ -184,7 +184,9 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
         )
         return encode_json(result.to_dict())
 
-    return Response(await services.computations.run(compute), media_type=JSON)
+    with services.body_bytes.held_by(caller_of(request)) as acquire:
+        body = await read_body(request, limits.report_bytes, limits.body_seconds, acquire)
+        return Response(await services.computations.run(lambda: compute(body)), media_type=JSON)
 
 
 def _age(services: Services, evaluated_ms: int | None) -> dict[str, str]:

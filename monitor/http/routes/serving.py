@@ -15,7 +15,7 @@ from monitor.events.features import read_feature_column, read_features
 from monitor.events.fields import Rejected
 from monitor.events.times import format_time
 from monitor.http.artifacts import ARTIFACT, artifact_response, not_modified
-from monitor.http.authorization import Of, needs
+from monitor.http.authorization import Of, caller_of, needs
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import (
     AppliedBody,
@@ -75,9 +75,10 @@ class VersionQuery(Parameters):
 )
 async def recalibrate(request: Request, services: ServicesOf, model: str) -> Response:
     check_media_type(request, JSON)
-    body = await read_body(request, services.limits.report_bytes, services.limits.body_seconds)
-    recalibrations = services.recalibrations
-    return Response(await services.applications.run(lambda: _apply(recalibrations, model, body)), media_type=JSON)
+    limits, recalibrations = services.limits, services.recalibrations
+    with services.body_bytes.held_by(caller_of(request)) as acquire:
+        body = await read_body(request, limits.report_bytes, limits.body_seconds, acquire)
+        return Response(await services.applications.run(lambda: _apply(recalibrations, model, body)), media_type=JSON)
 
 
 @router.get(
