@@ -224,7 +224,7 @@ def _number(df: DataFrame, column: str | Column, role: str) -> Column:
         return expression.try_cast("double")
     if isinstance(kind, T.NumericType | T.NullType):
         return expression.cast("double")
-    hint = "; of the probabilities of 0 and 1 pass the second, F.get(column, 1)" if role == "prediction" else ""
+    hint = "; of an array of the probabilities of 0 and 1 pass F.get(column, F.lit(1))" if role == "prediction" else ""
     raise InputError(f"{role} must be a column of numbers, got one of {kind.simpleString()}{hint}")
 
 

@@ -114,9 +114,13 @@ def test_predictions_of_many_types_are_read(spark: SparkSession) -> None:
 
 def test_wrong_columns_are_refused_with_what_to_do(spark: SparkSession) -> None:
     df = spark.createDataFrame([(0.3, 1, "a", [0.3])], "p double, outcome int, cell string, vector array<double>")
+    of_two = score_tables(df.withColumn("both", F.array(1 - F.col("p"), "p")), prediction=F.get("both", F.lit(1)))
+    assert Counted.of(of_two.toArrow()).table == GridTable.from_events([0.3], [1])
     with pytest.raises(InputError, match="there is no column 'prediction' for the prediction; columns are p, outcome"):
         score_tables(df)
-    with pytest.raises(InputError, match="prediction must be a column of numbers, got one of array<double>"):
+    with pytest.raises(
+        InputError, match="prediction must be a column of numbers, got one of array<double>; of an array of"
+    ):
         score_tables(df, prediction="vector")
     with pytest.raises(InputError, match="by must not name a column 'cell', which tables have"):
         score_tables(df, ["cell"], prediction="p")
