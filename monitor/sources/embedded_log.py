@@ -197,7 +197,7 @@ class EmbeddedLog:
                 committed = self._committed()
                 if not offsets.items() <= committed.items():
                     topics: dict[str, dict[int, int]] = defaultdict(dict)
-                    for part, offset in (committed | offsets).items():
+                    for part, offset in (committed | dict(offsets)).items():
                         topics[part.topic][part.partition] = offset
                     _replace(self.directory / _COMMITTED, msgspec.json.encode(topics))
         except OSError as error:

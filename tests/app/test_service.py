@@ -22,7 +22,7 @@ from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.demo import Traffic
-from monitor.errors import IncompatibleStore, SettingsError
+from monitor.errors import DamagedStore, SettingsError
 from monitor.events.codec import Decoded, Decoder
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
@@ -193,7 +193,7 @@ def test_a_taken_port_is_said_and_nothing_stays_behind(tmp_path: Path, run: Runn
 
 def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(IncompatibleStore, match="not a SQLite file"):
+    with pytest.raises(DamagedStore, match="not a SQLite file"):
         Service(settings(tmp_path))
 
 
