@@ -10,7 +10,6 @@ from monitor.app.settings import Settings, load_settings
 from monitor.app.settings.fields import anchor_of, leaves
 from monitor.errors import SettingsError
 
-
 LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10)
 )
