@@ -23,6 +23,7 @@ import yaml
 from monitor.access.keys import PREFIX, check_name, is_key_id
 from monitor.access.model import Grant, StoredKey, parse_grants
 from monitor.errors import InputError, SettingsError
+from monitor.yaml_nodes import compose
 
 _SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 _MAX_SHOWN: Final = 80
@@ -100,14 +101,14 @@ def parse_keys(data: bytes, file: str) -> tuple[StoredKey, ...]:
     """
     try:
         # Every scalar is text: an id of digits only must not become a number or a time.
-        node = yaml.BaseLoader(data.decode()).get_single_node()
+        node = compose(yaml.BaseLoader(data.decode()))
     except UnicodeDecodeError as error:
         raise SettingsError(f"{file}: not UTF-8 (byte {error.start})") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"{file}:{mark.line + 1}" if mark else file
         raise SettingsError(f"{where}: not valid YAML: {error.problem or error.context}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise SettingsError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(node, yaml.SequenceNode):
         raise SettingsError(f"{file}: must be a list of keys, each with {', '.join(_FIELDS)}; [] for none")

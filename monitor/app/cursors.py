@@ -32,7 +32,7 @@ class Cursors:
             for columns in self._saved.values():
                 for value in columns.values():
                     _decode(value)
-        except (OSError, ValueError, AttributeError, KeyError) as error:
+        except (OSError, ValueError, AttributeError, KeyError, RecursionError) as error:
             raise InputError(f"--cursor-file: {path} holds no cursors: {error}; name another, or remove it") from error
 
     def read(self, model: str, column: str) -> Any:

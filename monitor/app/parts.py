@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -32,7 +33,7 @@ from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
 from monitor.sources.background_registry import BackgroundRegistry
-from monitor.sources.base import LogStart, Message, Source, Topics, Writer
+from monitor.sources.base import LogStart, Message, Source, TopicPartition, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
@@ -453,12 +454,19 @@ def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -
         A schema file cannot be read, or the store is that of a streaming query.
     StoreUnavailable
         The database does not answer.
+    SourceError
+        The embedded log cannot be read or written.
     """
     if (query := batches.query(store.database)) is not None:
         raise SettingsError(
             f"roles must be [evaluate, serve]: the store holds what the streaming query {query} has read, which the "
             "service cannot go on reading; to read by the service again, use another store"
         )
+    if isinstance(log.writer, EmbeddedLog):
+        # Before the first event is accepted: an older copy of the log may end before what the store has read.
+        saved = store.saved_offsets()
+        parts = [TopicPartition(*part) for part in product(make_topics(settings).kinds, range(log.writer.partitions))]
+        log.writer.commit({part: saved.get(part, 0) for part in parts})
     pipeline, letters = settings.pipeline, settings.dead_letters
     return Pipeline(
         log.source,

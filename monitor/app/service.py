@@ -84,7 +84,7 @@ _STORE_RETRY_SECONDS: Final = 1.0
 _PIPELINE_SECONDS: Final = 7.5
 """How long the pipeline may take to finish its batch, save and leave: Kafka alone gets 5 s to let it go."""
 _REFIT_SECONDS: Final = 2.5
-"""How long refits may take to be released, while the pipeline finishes: their workers are killed after one."""
+"""How long refits may take to be released, once the pipeline has saved: until then, SQLite may make them wait."""
 _GRACE_SECONDS: Final = 1.0
 """How long requests under way may take at the end. Together, all ends within 10 s."""
 _GARBAGE_THRESHOLDS: Final = (200_000, 50, 50)
@@ -326,7 +326,8 @@ class Service:
             return self.recalibration.join(_REFIT_SECONDS)
         self._pipeline_thread.join(_PIPELINE_SECONDS)
         self.server.stop()
-        released = self.recalibration.join(max(0.1, began + _REFIT_SECONDS - self._clock.monotonic()))
+        ends_at = began + _PIPELINE_SECONDS + _REFIT_SECONDS
+        released = self.recalibration.join(max(0.1, ends_at - self._clock.monotonic()))
         if self._pipeline_thread.is_alive():
             _log.error("the pipeline did not end in time; what it has not saved is read again at the next start")
             return False

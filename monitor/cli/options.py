@@ -72,7 +72,7 @@ def method_options(pairs: Sequence[str]) -> dict[str, Any]:
 def _value(text: str) -> Any:
     try:
         value = json.loads(text, parse_constant=str)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text if isinstance(value, list | dict) else value
 

@@ -32,7 +32,8 @@ def restore_command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Replace a store that holds something. To confirm it, name its file (as state.db) or its database.",
+            help="Replace a store that holds something, or is damaged. To confirm it, name its file (as state.db) or "
+            "its database.",
         ),
     ] = None,
     config: ConfigOption = None,
@@ -51,6 +52,8 @@ def restore_command(
     _check_stopped(settings)
     restored = restore(source, settings.store.url, clock, replace=replace, actor=command_actor())
     typer.echo(f"restored {describe_backup(restored.manifest)}")
+    if restored.kept is not None:
+        typer.echo(f"the store was damaged; its file is kept as {restored.kept}: remove it once nothing is missing")
     if restored.manifest.schema_revision != restored.schema_revision:
         typer.echo(f"its tables were migrated to schema {restored.schema_revision}")
     for line in (*_next_steps(restored.manifest, settings, clock), *_key_warnings(restored)):

@@ -188,6 +188,9 @@ class Runner:
             held_out=self._held_out,
             tolerance=self._tolerance(job.model),
         )
+        if self._stopping.is_set():
+            self._store.release_job(job.id, owner)
+            return None
         worker = WorkerProcess(self._command, task, sample)
         # Not kept in memory while the worker runs.
         del sample

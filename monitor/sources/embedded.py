@@ -5,11 +5,15 @@ import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import IO, Final
 
+import structlog
+
 from monitor.errors import SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogRange, LogStart, Polled, TopicPartition, Topics
 from monitor.sources.embedded_log import EmbeddedLog, Segment
 from monitor.sources.log_format import LogRecord, decode, read_body, walk
+
+_log = structlog.get_logger(__name__)
 
 _POLL_INTERVAL_SECONDS: Final = 0.05
 """How often a waiting poll looks for new records."""
@@ -94,6 +98,9 @@ class LogCursor:
                 return records
             later = [other for other in self._log.segments(self._part) if other.base_offset > self._segment.base_offset]
             if not later:
+                bounds = self._log.find_bounds(self._part)
+                if bounds.end < self.offset:
+                    raise OffsetOutOfRangeError(bounds)
                 break
             # A next segment means that this one is complete, but it may have grown meanwhile.
             records = self._batch_here(self._segment)
@@ -107,8 +114,6 @@ class LogCursor:
     def _batch_here(self, segment: Segment) -> list[LogRecord]:
         for batch in walk(segment.path, self._file, self._position):
             body = read_body(segment.path, self._file, batch)
-            if body is None:
-                break
             self._position = batch.end
             if batch.next_offset > self.offset:
                 return decode(batch, body)[max(self.offset - batch.base_offset, 0) :]
@@ -222,7 +227,11 @@ class EmbeddedSource:
         return {part: self._log.bounds(part).end for part in self._cursors}
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Do nothing: no other tool reads this log."""
+        """Store how far the saved state reaches, so that no writer goes on before that."""
+        try:
+            self._log.commit(offsets)
+        except SourceUnavailable as error:
+            _log.warning("the offsets that are read cannot be stored", detail=str(error))
 
     def close(self) -> None:
         """Release the log, so that another process may read it."""
@@ -275,6 +284,7 @@ class EmbeddedSource:
                     break  # the next poll finds the gap again
                 onward = self._log_start.skip_purged(part, cursor.offset, outside.bounds, "log")
                 self.purged_offsets_skipped += max(onward - cursor.offset, 0)
+                self.commit({part: onward})
                 cursor.seek(onward)
             else:
                 if not piece:

@@ -5,7 +5,7 @@ import os
 import re
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -20,6 +20,7 @@ from monitor.sources.kafka_loops import choose_partitions
 from monitor.sources.log_format import encode, read_body, walk
 
 _FORMAT: Final = 1
+_COMMITTED: Final = "committed.json"
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _SEGMENT: Final = re.compile(r"(\d{20})\.log")
 _BATCH_RECORDS: Final = 16_384
@@ -104,7 +105,8 @@ class EmbeddedLog:
         # Whole segments are removed, so they must be much smaller than the bound.
         self._segment_bytes = segment_bytes if retention_bytes is None else min(segment_bytes, retention_bytes // 4 + 1)
         self._next_partition = 0  # of messages without a key
-        self._appended: dict[TopicPartition, _End] = {}  # up to here, bodies are verified too
+        self._appended: dict[TopicPartition, _End] = {}
+        self._damage: SourceError | None = None
         self._read: dict[TopicPartition, _End] = {}
         self._thread_lock = threading.Lock()
         try:
@@ -126,8 +128,12 @@ class EmbeddedLog:
         """
         if not _TOPIC.fullmatch(topic) or topic in {".", ".."}:
             raise SettingsError(f"topic must be 1 to 249 letters, digits, dots, underscores and dashes, got {topic!r}")
-        for partition in range(self.partitions):
-            self._folder(TopicPartition(topic, partition)).mkdir(parents=True, exist_ok=True)
+        folders = [self._folder(TopicPartition(topic, partition)) for partition in range(self.partitions)]
+        if not all(folder.exists() for folder in folders):
+            for folder in folders:
+                folder.mkdir(parents=True, exist_ok=True)
+            _sync_folder(folders[0].parent)
+            _sync_folder(folders[0].parent.parent)
 
     def segments(self, part: TopicPartition) -> list[Segment]:
         """The files of a topic partition, oldest first."""
@@ -156,6 +162,8 @@ class EmbeddedLog:
             end = _End(newest, 0, newest.base_offset)
         # Its writer may have started the next segment and removed this one meanwhile.
         with suppress(FileNotFoundError), _opened(newest.path, os.O_RDONLY) as file:
+            if os.fstat(file).st_size < end.position:
+                end = _End(newest, 0, newest.base_offset)
             for batch in walk(newest.path, file, end.position):
                 end = _End(newest, batch.end, batch.next_offset)
         self._read[part] = end
@@ -168,7 +176,32 @@ class EmbeddedLog:
         except SourceError:
             with self._locked():
                 self._read.clear()  # another process may have cut off what a crash left, and written on
-                return read()
+                try:
+                    return read()
+                except SourceError as damage:
+                    self._damage = damage
+                    raise
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Store how far the log was read and saved: its writers, in any process, never write before that.
+
+        Raises
+        ------
+        SourceError
+            What is stored cannot be read.
+        SourceUnavailable
+            It cannot be written.
+        """
+        try:
+            with self._locked():
+                committed = self._committed()
+                if not offsets.items() <= committed.items():
+                    topics: dict[str, dict[int, int]] = defaultdict(dict)
+                    for part, offset in (committed | dict(offsets)).items():
+                        topics[part.topic][part.partition] = offset
+                    _replace(self.directory / _COMMITTED, msgspec.json.encode(topics))
+        except OSError as error:
+            raise SourceUnavailable(f"cannot write the embedded log in {self.directory}: {error.strerror}") from error
 
     def write(self, messages: Sequence[Message]) -> None:
         """Write the messages; they are durable when this returns. Missing topics are created.
@@ -182,10 +215,12 @@ class EmbeddedLog:
         SourceMisconfigured
             A message is for a partition that the log does not have.
         SourceError
-            The newest segment is damaged.
+            The log is damaged, or ends before what was written or read. Nothing is written where no reader comes.
         """
         if not messages:
             return
+        if self._damage is not None:
+            raise SourceError(f"nothing is written while the log cannot be read: {self._damage}")
         self._next_partition = (self._next_partition + 1) % self.partitions
         placed: dict[TopicPartition, list[Message]] = defaultdict(list)
         for message, partition in zip(messages, choose_partitions(messages, lambda _: self.partitions), strict=True):
@@ -246,47 +281,64 @@ class EmbeddedLog:
             if description.format != _FORMAT:
                 raise SourceError(f"{path}: this version reads format {_FORMAT}, got {description.format}")
             return description.partitions
-        unfinished = path.with_suffix(".new")
-        with unfinished.open("wb") as file:
-            file.write(msgspec.json.encode(_Description(_FORMAT, partitions)))
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-        _sync_folder(self.directory)
+        _replace(path, msgspec.json.encode(_Description(_FORMAT, partitions)))
         return partitions
+
+    def _committed(self) -> dict[TopicPartition, int]:
+        path = self.directory / _COMMITTED
+        try:
+            stored = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[int, int]])
+        except FileNotFoundError:
+            return {}
+        except msgspec.MsgspecError as error:
+            raise SourceError(
+                f"{path} must hold the offsets up to which the log is read: {error}; remove it, and start the service"
+            ) from error
+        return {TopicPartition(topic, number): stored[topic][number] for topic in stored for number in stored[topic]}
 
     def _recovered_end(self, part: TopicPartition) -> _End:
         """Find the end, which another process may have moved, and cut off what a crash left behind it."""
         self.create_topic(part.topic)
         segments = self.segments(part)
         if not segments:
+            self._check_reach(part, self._folder(part), 0)
             return self._begin_segment(part, 0)
         newest = segments[-1]
-        end = self._appended.get(part)
-        size = newest.path.stat().st_size
-        if end is None or end.segment != newest or size < end.position:
-            end = _End(newest, 0, newest.base_offset)
-        if size > end.position:
-            with _opened(newest.path, os.O_RDWR) as file:
-                for batch in walk(newest.path, file, end.position):
-                    if read_body(newest.path, file, batch) is None:
-                        break
-                    end = _End(newest, batch.end, batch.next_offset)
-                torn = os.fstat(file).st_size - end.position
-                if torn:
-                    _log.warning(
-                        "dropped the torn end of a segment",
-                        topic=part.topic,
-                        partition=part.partition,
-                        offset=end.next_offset,
-                        path=str(newest.path),
-                        position=end.position,
-                        bytes=torn,
-                    )
-                    os.ftruncate(file, end.position)
-                    os.fsync(file)
+        with _opened(newest.path, os.O_RDWR) as file:
+            end, committed = self._appended.get(part), 0
+            if end is None or end.segment != newest or os.fstat(file).st_size < end.position:
+                end, committed = _End(newest, 0, newest.base_offset), self._committed().get(part, 0)
+            for batch in walk(newest.path, file, end.position):
+                if batch.next_offset > committed:  # else it was read, and its damage would lose nothing
+                    read_body(newest.path, file, batch)
+                end = _End(newest, batch.end, batch.next_offset)
+            self._check_reach(part, newest.path, end.next_offset)
+            torn = os.fstat(file).st_size - end.position
+            if torn:
+                _log.warning(
+                    "dropped the torn end of a segment",
+                    topic=part.topic,
+                    partition=part.partition,
+                    offset=end.next_offset,
+                    path=str(newest.path),
+                    position=end.position,
+                    bytes=torn,
+                )
+                os.ftruncate(file, end.position)
+                os.fsync(file)
         self._appended[part] = end
         return end
+
+    def _check_reach(self, part: TopicPartition, path: Path, end: int) -> None:
+        """Refuse to go on at an offset that was used before: a reader would take the new records for the old ones."""
+        appended = self._appended.get(part)
+        least = max(self._committed().get(part, 0), 0 if appended is None else appended.next_offset)
+        if end < least:
+            raise SourceError(
+                f"{path} ends at offset {end}, and records up to offset {least} were written and read: it was cut, or "
+                "is an older copy; stop the service and put back a newer copy, or start it with source.when_purged: "
+                "earliest to go on without them"
+            )
 
     def _begin_segment(self, part: TopicPartition, base_offset: int) -> _End:
         segment = Segment(base_offset, self._folder(part) / f"{base_offset:020d}.log")
@@ -334,6 +386,17 @@ def _write_all(file: int, data: bytes, position: int) -> None:
         written = os.pwrite(file, view, position)
         position += written
         view = view[written:]
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a file: whole and durable, or not at all."""
+    unfinished = path.with_suffix(".new")
+    with unfinished.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(path)
+    _sync_folder(path.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -4,8 +4,9 @@ A batch is a header and a body. The header has a checksum of its own, so that th
 body is columns (times, lengths of keys, values and headers), then the bytes they measure, so that reading and writing
 cost little per record. All numbers are little-endian.
 
-A write that was cut short leaves a header or a body that the file's end cuts, zeros to the end, or a last body whose
-checksum is wrong: such a tail was never acknowledged and is dropped. Any other damage is an error.
+A process that ends while it writes leaves the first bytes of a batch, and a power failure may leave zeros to the end of
+the file: such a tail was never acknowledged and is dropped. All else is damage, a whole last batch whose checksum is
+wrong too, for it may have been acknowledged.
 """
 
 import itertools
@@ -144,29 +145,28 @@ def walk(path: Path, file: int, position: int = 0) -> Iterator[Batch]:
         position = batch.end
 
 
-def read_body(path: Path, file: int, batch: Batch) -> bytes | None:
-    """A batch's body, or None where it is a torn tail.
+def read_body(path: Path, file: int, batch: Batch) -> bytes:
+    """Read a batch's body.
 
     Raises
     ------
     SourceError
-        The body is damaged, and batches follow it.
+        The body is damaged.
     """
     body = os.pread(file, batch.body_bytes, batch.body_position)
-    if len(body) == batch.body_bytes and zlib.crc32(body) == batch.checksum:
-        return body
-    if batch.end >= os.fstat(file).st_size:
-        return None
-    raise damaged(
-        path, batch.position, f"the checksum of offsets {batch.base_offset} to {batch.next_offset - 1} is off"
-    )
+    if len(body) != batch.body_bytes or zlib.crc32(body) != batch.checksum:
+        raise damaged(
+            path, batch.position, f"the checksum of offsets {batch.base_offset} to {batch.next_offset - 1} is off"
+        )
+    return body
 
 
 def damaged(path: Path, position: int, what: str) -> SourceError:
     """The error for a damaged segment."""
     return SourceError(
-        f"{path} is damaged at byte {position}: {what}; put back a copy of the file, or move it and all older ones of "
-        "its folder away, and reading goes on as source.when_purged says"
+        f"{path} is damaged at byte {position}: {what}; stop the service and put back a copy of the file. Without one, "
+        f"events are lost: cut it there (truncate -s {position} {path}), or move it and all older ones of its folder "
+        "away, and start with source.when_purged: earliest"
     )
 
 

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 import structlog
 
 from monitor.clock import Clock
-from monitor.errors import IncompatibleStore, NoStore, SettingsError
-from monitor.store.database import POSTGRESQL, SQLITE, Database
+from monitor.errors import DamagedStore, NoStore, SettingsError
+from monitor.store.database import POSTGRESQL, SQLITE, Database, is_damage
 
 _EXAMPLES: Final = "sqlite:///folder/monitor.db or postgresql://user:password@host/database"
 
@@ -213,10 +213,8 @@ def _enter_wal(database: Database) -> None:
             if "locked" in str(error) and clock.monotonic() < deadline:
                 clock.sleep(0.05)
                 continue
-            if "not a database" in str(error):
-                raise IncompatibleStore(
-                    f"{database.shown} is not a SQLite file: name another file, or move this one away"
-                ) from error
+            if is_damage(error):
+                raise DamagedStore(database.damage(str(error))) from error
             raise SettingsError(f"the store {database.shown} cannot be opened: {error}") from error
         if mode != ("wal",):
             raise SettingsError(

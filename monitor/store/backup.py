@@ -220,11 +220,16 @@ def back_up(url: str, target: Path, clock: Clock) -> Manifest:
             tempfile.TemporaryDirectory(prefix=".monitor-backup-", dir=target.parent) as folder,
         ):
             store = Path(folder) / "store.db"
-            if source.is_sqlite:
-                _copy_sqlite(source, store)
-            else:
-                _copy_postgresql(source, store, clock)
-            _make_one_sound_file(source.shown, store)
+            try:
+                if source.is_sqlite:
+                    _copy_sqlite(source, store)
+                else:
+                    _copy_postgresql(source, store, clock)
+                _make_one_sound_file(store)
+            except sqlite3.DatabaseError as error:
+                raise DamagedStore(
+                    source.damage(f"no backup was made of it: {' '.join(str(error).split())}")
+                ) from error
             manifest = _describe(source, store, clock)
             write_backup(target, store, manifest)
     except OSError as error:
@@ -233,15 +238,12 @@ def back_up(url: str, target: Path, clock: Clock) -> Manifest:
 
 
 def _copy_sqlite(source: Database, path: Path) -> None:
-    try:
-        with (
-            source.translated(),
-            closing(source.engine.raw_connection()) as connection,
-            closing(sqlite3.connect(path)) as copy,
-        ):
-            cast("sqlite3.Connection", connection.driver_connection).backup(copy)
-    except sqlite3.DatabaseError as error:
-        raise DamagedStore(f"{source.shown} cannot be copied: {error}") from error
+    with (
+        source.translated(),
+        closing(source.engine.raw_connection()) as connection,
+        closing(sqlite3.connect(path)) as copy,
+    ):
+        cast("sqlite3.Connection", connection.driver_connection).backup(copy)
 
 
 def _copy_postgresql(source: Database, path: Path, clock: Clock) -> None:
@@ -260,15 +262,13 @@ def _known_revision(source: Database, connection: sa.Connection) -> str:
     return revision
 
 
-def _make_one_sound_file(shown: str, path: Path) -> None:
+def _make_one_sound_file(path: Path) -> None:
     """Remove the write-ahead log, and let SQLite check every page and index. No backup is made of a damaged store."""
     with closing(sqlite3.connect(path)) as file:
         file.execute("PRAGMA journal_mode = DELETE").close()
-        problems = [line for (line,) in file.execute("PRAGMA integrity_check(5)")]
+        problems = [line for (line,) in file.execute("PRAGMA integrity_check(1)")]
     if problems != ["ok"]:
-        raise DamagedStore(
-            f"the store {shown} is damaged, so no backup was made of it: {'; '.join(problems)}; restore an earlier one"
-        )
+        raise sqlite3.DatabaseError("; ".join(problems))
 
 
 def _describe(source: Database, path: Path, clock: Clock) -> Manifest:

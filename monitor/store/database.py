@@ -1,8 +1,10 @@
 """Transactions on SQLite or PostgreSQL, snapshots to stream from, and the database's errors as this service's."""
 
+import sqlite3
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
 import sqlalchemy as sa
@@ -10,7 +12,7 @@ import structlog
 from sqlalchemy.dialects import postgresql, sqlite
 
 from monitor.clock import Clock
-from monitor.errors import StoreError, StoreUnavailable
+from monitor.errors import DamagedStore, StoreError, StoreUnavailable
 from monitor.redaction import Redactor
 
 _log = structlog.get_logger(__name__)
@@ -46,7 +48,7 @@ _UNAVAILABLE: Final = (
 
 
 class Database:
-    """An engine, whose errors are raised as StoreUnavailable or StoreError.
+    """An engine, whose errors are raised as StoreUnavailable, DamagedStore or StoreError.
 
     Parameters
     ----------
@@ -161,7 +163,7 @@ class Database:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Raise the database's errors in the block as StoreUnavailable or StoreError."""
+        """Raise the database's errors in the block as StoreUnavailable, DamagedStore or StoreError."""
         try:
             yield
         except _UNAVAILABLE as error:
@@ -169,6 +171,8 @@ class Database:
                 self._end_hung_sessions()
             raise StoreUnavailable(f"the store {self.shown} does not answer: {self.reason(error)}") from error
         except sa.exc.SQLAlchemyError as error:
+            if isinstance(error, sa.exc.DBAPIError) and is_damage(error.orig):
+                raise DamagedStore(self.damage(self.reason(error))) from error
             raise StoreError(f"the store {self.shown} refused a statement: {self.reason(error)}") from error
 
     @property
@@ -188,9 +192,24 @@ class Database:
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error
         return self._redactor.hide(" ".join(str(cause).split()))
 
+    def damage(self, reason: str) -> str:
+        """The message for a damaged SQLite file."""
+        foreign = "not a database" in reason
+        what = "is not a SQLite file: name another, or if it was one," if foreign else f"is damaged: {reason};"
+        return (
+            f"the store {self.shown} {what} stop the service and restore a backup in its place: "
+            f"`monitor restore BACKUP --replace {Path(self.engine.url.database or '').name}` keeps the damaged file "
+            "beside it"
+        )
+
     def close(self) -> None:
         """Close all idle connections."""
         self.engine.dispose()
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether SQLite says that the file is damaged, or is not one of its own."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

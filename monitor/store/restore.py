@@ -2,18 +2,23 @@
 
 The rows are written in one transaction, together with the migration to this version's tables. Every partition gets an
 epoch greater than any before, so that a service that still runs on the old store cannot save any more.
+
+A SQLite file that is damaged cannot be changed: a new one takes its place, and the damaged one is kept beside it.
 """
 
+import fcntl
 import tempfile
-from collections.abc import Iterable
-from contextlib import closing
+from collections.abc import Iterable, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
 from monitor.clock import Clock
-from monitor.errors import Conflict, InputError
+from monitor.errors import Conflict, DamagedStore, InputError, StoreError
+from monitor.events.times import format_time
 from monitor.store import audit
 from monitor.store.address import connect, connect_existing, sqlite_path
 from monitor.store.backup import (
@@ -41,6 +46,10 @@ from monitor.store.migrate import (
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import API_KEYS, PARTITIONS
 
+_SHARED_FIRST: Final = 0x40000002
+_SHARED_BYTES: Final = 510
+"""The bytes of a file that SQLite locks, also beyond its end."""
+
 
 class Restored(NamedTuple):
     """Result of a restore."""
@@ -52,6 +61,8 @@ class Restored(NamedTuple):
     """Table -> rows of the store that was replaced; empty if there was none."""
     revoked_again: int
     """API keys of the backup that the replaced store had revoked: they stay revoked."""
+    kept: Path | None = None
+    """Where the damaged SQLite file is kept that was replaced."""
 
 
 def check_backup(source: Path, clock: Clock) -> Manifest:
@@ -89,7 +100,9 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
     IncompatibleStore
         It belongs to a later version of the service or another grid, or the database is not a store.
     Conflict
-        The store is not empty, and ``replace`` does not name it.
+        The store is not empty, and ``replace`` does not name it; or it is damaged, and a process uses it.
+    DamagedStore
+        It is damaged, and ``replace`` does not name it.
     StoreUnavailable, StoreError
         The database does not answer, or refuses.
     """
@@ -98,27 +111,85 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
         raise InputError(f"--replace must name the store that is to be replaced, {name!r}, got {replace!r}")
     path = sqlite_path(url)
     if path is not None:
+        path = path.resolve()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # In the folder of the store, which needs the space anyway; the system's temporary folder may be small.
     with tempfile.TemporaryDirectory(prefix=".monitor-restore-", dir=None if path is None else path.parent) as folder:
         file = Path(folder) / "store.db"
         manifest = _extract(source, file, clock)
-        backup = connect_existing(f"sqlite:///{file}", PATIENCE_SECONDS, clock)
-        with (
-            closing(backup),
-            closing(connect(url, PATIENCE_SECONDS, clock)) as target,
-            backup.reading() as reading,
-            migrating(target) as writing,
-        ):
-            replaced = _rows_to_replace(target, writing, name, may_replace=replace is not None)
-            epoch = max(_epochs(writing), default=0) if replaced else 0
-            revoked = _revoked_keys(writing)
-            _drop_tables(writing)
-            _fill(backup, reading, writing, manifest)
-            _raise_epochs(writing, epoch)
-            revoked_again = _revoke_again(writing, revoked)
-            audit.append(writing, [_entry(manifest, replaced, revoked_again, clock.now_ms(), actor)])
+        with closing(connect_existing(f"sqlite:///{file}", PATIENCE_SECONDS, clock)) as backup:
+            try:
+                return _replace(backup, manifest, url, clock, may_replace=replace is not None, actor=actor)
+            except DamagedStore:
+                if path is None or replace is None:
+                    raise
+                _check_unused(path)
+            new = Path(folder) / "new.db"
+            revoked = _readable_revoked_keys(url, clock)
+            restored = _replace(
+                backup, manifest, f"sqlite:///{new}", clock, may_replace=False, actor=actor, revoked=revoked
+            )
+            return restored._replace(kept=_swap(path, new, clock))
+
+
+def _replace(
+    backup: Database,
+    manifest: Manifest,
+    url: str,
+    clock: Clock,
+    *,
+    may_replace: bool,
+    actor: str,
+    revoked: Mapping[str, int] = MappingProxyType({}),
+) -> Restored:
+    """Replace the store at a URL, in one transaction. ``revoked``: keys to be revoked beside those of that store."""
+    with (
+        closing(connect(url, PATIENCE_SECONDS, clock)) as target,
+        backup.reading() as reading,
+        migrating(target) as writing,
+    ):
+        replaced = _rows_to_replace(target, writing, store_name(url), may_replace=may_replace)
+        epoch = max(_epochs(writing), default=0) if replaced else 0
+        revoked = {**revoked, **_revoked_keys(writing)}
+        _drop_tables(writing)
+        _fill(backup, reading, writing, manifest)
+        _raise_epochs(writing, epoch)
+        revoked_again = _revoke_again(writing, revoked)
+        audit.append(writing, [_entry(manifest, replaced, revoked_again, clock.now_ms(), actor)])
     return Restored(manifest, newest_revision(), replaced, revoked_again)
+
+
+def _check_unused(path: Path) -> None:
+    """Refuse to move a SQLite file away that another process uses: it would go on writing to it."""
+    with path.open("rb+") as file:
+        try:
+            # A process that has opened the store holds a shared lock on these bytes.
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_BYTES, _SHARED_FIRST)
+        except BlockingIOError as error:
+            raise Conflict(f"another process uses the damaged store {path}: stop the service first") from error
+
+
+def _readable_revoked_keys(url: str, clock: Clock) -> dict[str, int]:
+    """The revoked API keys of a damaged store, if they can still be read."""
+    with (
+        suppress(StoreError, sa.exc.SQLAlchemyError),
+        closing(connect_existing(url, PATIENCE_SECONDS, clock)) as damaged,
+        damaged.reading() as connection,
+    ):
+        return _revoked_keys(connection)
+    return {}
+
+
+def _swap(path: Path, new: Path, clock: Clock) -> Path:
+    """Put a new SQLite file in the place of a damaged one; return where that is kept."""
+    moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
+    kept = path.with_name(f"{path.name}.damaged-{moment}Z")
+    for suffix in ("-shm", "-wal", ""):
+        file = path.with_name(f"{path.name}{suffix}")
+        if file.exists():
+            file.rename(kept.with_name(f"{kept.name}{suffix}"))
+    new.rename(path)
+    return kept
 
 
 def _extract(source: Path, file: Path, clock: Clock) -> Manifest:

@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 
 from monitor.clock import Clock, SystemClock
-from monitor.errors import FencedOut, StoreError
+from monitor.errors import DamagedStore, FencedOut, StoreError
 from monitor.events.model import DeadLetter, Reason, Stratum
 from monitor.store import audit, batches, closings, evidence, journal, samples
 from monitor.store.address import connect
@@ -610,7 +610,9 @@ def _records(table: sa.Table, partition: int, rows: Iterable[tuple[Any, ...]]) -
 
 def _dead_letter(row: dict[str, Any]) -> StoredDeadLetter:
     number, stored_ms = row.pop("number"), row.pop("stored_ms")
-    headers = _headers_from_bytes.decode(row.pop("headers"))
-    return StoredDeadLetter(
-        number, stored_ms, DeadLetter(**row | {"reason": Reason(row["reason"]), "headers": headers})
-    )
+    try:
+        headers = _headers_from_bytes.decode(row.pop("headers"))
+        reason = Reason(row["reason"])
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise DamagedStore(f"dead letter {number} cannot be read: {error}; restore a backup") from error
+    return StoredDeadLetter(number, stored_ms, DeadLetter(**row | {"reason": reason, "headers": headers}))

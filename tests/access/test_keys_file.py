@@ -94,7 +94,12 @@ def test_there_may_be_no_keys() -> None:
         (entry() + "  id: 0123456789ac\n", "f:5: keys[0].id is given twice"),
         (entry() + entry(name="other"), "f:5: keys[1].id is given twice: 0123456789ab"),
         (entry() + entry(id="0123456789ac"), "f:5: keys[1].name is given twice: 'prometheus'"),
-        ("- &a [*a]", "f:1: keys[0] must have id, name, sha256, roles, expires"),
+        ("- &a [*a]", "f: not valid YAML: it is nested too deeply, or holds itself"),
+        (f"- {'[' * 5_000}", "f: not valid YAML: it is nested too deeply, or holds itself"),
+        (
+            "".join(f"- &a{n} [{', '.join([f'*a{n - 1}' if n else 'x'] * 9)}]\n" for n in range(10)) + "- {? *a9 : x}",
+            "f: not valid YAML: it holds 8,",
+        ),
     ],
 )
 def test_what_is_wrong_is_refused_by_line_and_key(text: str, message: str) -> None:

@@ -1,6 +1,7 @@
 """The service as a whole, on its embedded log: what it reads is what a file of the same events says."""
 
 import json
+import math
 import socket
 import threading
 import urllib.error
@@ -22,7 +23,7 @@ from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.demo import Traffic
-from monitor.errors import IncompatibleStore, SettingsError
+from monitor.errors import DamagedStore, SettingsError
 from monitor.events.codec import Decoded, Decoder
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
@@ -193,7 +194,7 @@ def test_a_taken_port_is_said_and_nothing_stays_behind(tmp_path: Path, run: Runn
 
 def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(IncompatibleStore, match="not a SQLite file"):
+    with pytest.raises(DamagedStore, match="not a SQLite file"):
         Service(settings(tmp_path))
 
 
@@ -238,19 +239,20 @@ def test_stopping_before_the_kernels_are_compiled_does_not_wait_for_them(
         joined(service._pipeline_thread)
 
 
-class Stuck:
-    """A thread that does not end; waiting for it turns the clock."""
+class Busy:
+    """A thread that ends at a time of the clock; waiting for it turns the clock."""
 
     ident = 1
 
-    def __init__(self, clock: ManualClock) -> None:
+    def __init__(self, clock: ManualClock, until: float = math.inf) -> None:
         self._clock = clock
+        self._until = until
 
     def is_alive(self) -> bool:
-        return True
+        return self._clock.monotonic() < self._until
 
     def join(self, seconds: float) -> None:
-        self._clock.advance(seconds)
+        self._clock.advance(max(0.0, min(seconds, self._until - self._clock.monotonic())))
 
 
 @pytest.mark.parametrize(
@@ -271,9 +273,9 @@ def test_what_does_not_end_is_waited_for_ten_seconds_at_the_most(
     over.start()
     joined(over)
     for name in ("pipeline", "evaluation"):
-        monkeypatch.setattr(service, f"_{name}_thread", Stuck(clock) if name == stuck else over)
+        monkeypatch.setattr(service, f"_{name}_thread", Busy(clock) if name == stuck else over)
     if stuck == "refit":
-        monkeypatch.setattr(service.recalibration.runner, "_threads", [Stuck(clock)])
+        monkeypatch.setattr(service.recalibration.runner, "_threads", [Busy(clock)])
     try:
         with structlog.testing.capture_logs() as logged:
             assert service.stop() is (said == [])
@@ -281,6 +283,16 @@ def test_what_does_not_end_is_waited_for_ten_seconds_at_the_most(
         service.store.close()
     assert [line["event"] for line in logged if line["log_level"] == "error"] == said
     assert 0.0 < clock.monotonic() <= 10.0
+
+
+def test_a_refit_is_released_after_the_pipeline_has_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ManualClock(START_MS)
+    service = Service(settings(tmp_path), clock)
+    service._warm.set()
+    # The last checkpoint holds SQLite's lock for five seconds, and the refit needs it.
+    monkeypatch.setattr(service, "_pipeline_thread", Busy(clock, 5.0))
+    monkeypatch.setattr(service.recalibration.runner, "_threads", [Busy(clock, 6.0)])
+    assert service.stop()
 
 
 def test_an_event_may_be_posted(tmp_path: Path, run: Running) -> None:

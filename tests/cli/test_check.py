@@ -229,7 +229,7 @@ def test_a_store_of_another_grid_or_none_at_all_fails(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_text("p,y\n" * 5000)
     verdict, detail = worst(look(chosen, "store"), "store")
     assert verdict is FAIL
-    assert "not a database" in detail
+    assert "is not a SQLite file" in detail
 
 
 def test_a_log_that_is_another_than_the_stores_fails(tmp_path: Path) -> None:

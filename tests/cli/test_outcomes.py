@@ -179,6 +179,7 @@ def test_a_query_of_sqlite_is_ordered_by_its_cursor(folder: Path) -> None:
             "labels.csv: no column looks like it (y, outcome, outcomes, label, ...); name it with --y",
         ),
         (("labels.csv", "--y", "value", "--cursor-file", "labels.csv"), 2, "labels.csv holds no cursors"),
+        (("labels.csv", "--y", "value", "--cursor-file", "deep.json"), 2, "deep.json holds no cursors"),
         (("--sql", "nonsense", "--query", "select 1"), 2, "--sql must be like postgresql://"),
         (("--sql", "oracle://u:secret@h/d", "--query", "select 1"), 2, "--sql: the driver of oracle is not installed"),
         (("--sql", "sqlite://", "--query", "select missing"), 2, "--query fails: no such column: missing"),
@@ -191,6 +192,7 @@ def test_a_query_of_sqlite_is_ordered_by_its_cursor(folder: Path) -> None:
 )
 def test_bad_use_is_one_line(folder: Path, arguments: tuple[str, ...], status: int, said: str) -> None:
     (folder / "labels.csv").write_text("key,value\n")
+    (folder / "deep.json").write_text("[" * 100_000)
     done = inside("outcomes", *arguments, "--model", "churn", cwd=folder)
     assert (done.returncode, said in one_error_line(done)) == (status, True), done.stderr
     assert "secret" not in done.stderr

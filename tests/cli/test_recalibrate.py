@@ -372,6 +372,7 @@ def test_values_of_options_are_those_of_json() -> None:
         "i": "3",
         "j": "x=y",
     }
+    assert method_options([f"k={'[' * 100_000}"]) == {"k": "[" * 100_000}
 
 
 def test_what_would_steer_a_terminal_is_spelled_out(world: World) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -193,6 +194,21 @@ def test_a_service_that_ends_gives_its_refits_back_as_if_they_had_not_begun(
     run("passes")
     job = ended(refits)
     assert (job.state, job.attempts) == (JobState.CANDIDATE, 1)
+
+
+def test_no_worker_is_started_once_the_service_ends(
+    refits: RecalibrationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_sample(model: str, version: str, **named: Any) -> Sample:
+        runner.stop()
+        return Samples().read_sample(model, version, **named)
+
+    monkeypatch.delattr("monitor.recalibration.runner.WorkerProcess")
+    runner = Runner(refits, read_sample)
+    refits.add_job(queued(1))
+    runner.start()
+    assert runner.join(PATIENCE_SECONDS)
+    assert refits.job("rc_1") == queued(1)
 
 
 def test_a_worker_that_somebody_kills_is_begun_again(

@@ -64,7 +64,6 @@ def test_a_batch_comes_back_as_it_was_written(
     (header,) = walk(path, file)
     body = read_body(path, file, header)
     os.close(file)
-    assert body is not None
     assert decode(header, body) == [
         LogRecord(
             base_offset + n,
@@ -104,37 +103,110 @@ def test_zeros_that_a_power_failure_left_are_dropped(tmp_path: Path, tail: bytes
     assert _read_all(log) == [b"one", b"two"]
 
 
-def test_a_last_batch_with_a_hole_is_dropped(tmp_path: Path) -> None:
-    log = _log(tmp_path)
-    _write(log, b"one")
-    whole = _segment(log).stat().st_size
-    _write(log, b"x" * 100)
-    content = bytearray(_segment(log).read_bytes())
-    content[whole + 60 : whole + 80] = bytes(20)
-    _segment(log).write_bytes(content)
-    assert _read_all(log) == [b"one"]
-    _write(_log(tmp_path), b"two")
-    assert _read_all(log) == [b"one", b"two"]
+def _flip(path: Path, position: int, bit: int) -> bytes:
+    """Flip a bit; return what the file holds then."""
+    content = bytearray(path.read_bytes())
+    content[position] ^= 1 << bit
+    path.write_bytes(content)
+    return bytes(content)
 
 
-@settings(max_examples=60, deadline=None)
-@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
-def test_damage_in_the_middle_is_never_read_over(
-    tmp_path_factory: pytest.TempPathFactory, place: float, bit: int
+@settings(max_examples=100, deadline=None)
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), running=st.booleans())
+def test_a_flipped_bit_is_damage_also_in_the_last_batch_and_never_cut(
+    tmp_path_factory: pytest.TempPathFactory, place: float, bit: int, running: bool
 ) -> None:
     log = _log(tmp_path_factory.mktemp("log"))
     _write(log, b"one", b"two")
     first = _segment(log).stat().st_size
     _write(log, b"three")
-    content = bytearray(_segment(log).read_bytes())
-    position = int(place * first)
-    content[position] ^= 1 << bit
-    _segment(log).write_bytes(content)
-    with pytest.raises(SourceError, match=r"00000000000000000000\.log is damaged at byte 0: .*put back a copy"):
-        _read_all(log)
-    with pytest.raises(SourceError, match="is damaged at byte 0"):
-        _write(EmbeddedLog(log.directory), b"four")
-    assert _segment(log).read_bytes() == bytes(content)
+    position = int(place * _segment(log).stat().st_size)
+    content = _flip(_segment(log), position, bit)
+    damage = rf"00000000000000000000\.log is damaged at byte {first if position >= first else 0}: .*put back a copy"
+    if not running:
+        log = _log(log.directory)
+    for _ in range(2):
+        with pytest.raises(SourceError, match=damage):
+            _read_all(log)
+        with pytest.raises(SourceError, match=damage):
+            _write(log, b"never acknowledged")
+    with pytest.raises(SourceError, match=damage):
+        _write(_log(log.directory), b"never acknowledged")  # by a process that has not read it
+    assert _segment(log).read_bytes() == content
+
+
+@settings(max_examples=40, deadline=None)
+@given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
+def test_no_record_is_lost_or_skipped_behind_damage_that_was_read_before(
+    tmp_path_factory: pytest.TempPathFactory, place: float, bit: int
+) -> None:
+    log = _log(tmp_path_factory.mktemp("log"))
+    _write(log, b"one", b"two", b"three")
+    log.commit({PART: 3})
+    size = _segment(log).stat().st_size
+    _flip(_segment(log), position := int(place * size), bit)
+    again = _log(log.directory)
+    if position < size - len(b"onetwothree") - 3 * 20:
+        with pytest.raises(SourceError, match="is damaged at byte 0"):  # its end is not known
+            _write(again, b"four")
+    else:
+        _write(again, b"four")
+        assert _read_all(again, 3) == [b"four"]
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_log_that_is_cut_back_to_before_what_was_read_is_reported_and_not_written(
+    tmp_path: Path, restarted: bool
+) -> None:
+    log = _log(tmp_path)
+    _write(log, b"one")
+    first = _segment(log).stat().st_size
+    _write(log, b"two", b"three")
+    content = _segment(log).read_bytes()
+    for cut in (0, *range(first, len(content))):
+        _segment(log).write_bytes(content)
+        with closing(EmbeddedSource(log, Topics({"t": None}))) as source:
+            run_all(source)
+            read(source, count(3))
+            source.commit({PART: 3})
+            _segment(log).write_bytes(content[:cut])
+            end = 0 if cut == 0 else 1
+            if not restarted:
+                with pytest.raises(OffsetPurged, match=rf"offset 3 was never written to this log, which ends at {end}"):
+                    source.poll(0, 100)
+        if restarted:
+            log = _log(tmp_path)
+            with pytest.raises(OffsetPurged, match=rf"offset 3 was never written to this log, which ends at {end}"):
+                _read_all(log, 3)
+        with pytest.raises(
+            SourceError, match=rf"0\.log ends at offset {end}, and records up to offset 3 were .*read: "
+        ):
+            _write(log, b"never acknowledged")
+        assert _segment(log).read_bytes() == content[:cut]
+
+
+def test_the_policy_for_purged_offsets_goes_on_with_a_log_that_was_cut_back(tmp_path: Path) -> None:
+    log = _log(tmp_path)
+    _write(log, b"one", b"two")
+    log.commit({PART: 2})
+    _segment(log).unlink()
+    again = _log(tmp_path)
+    with pytest.raises(SourceError, match=r"t/0 ends at offset 0, and records up to offset 2 were written"):
+        _write(again, b"three")
+    with closing(EmbeddedSource(again, Topics({"t": None}), log_start=LogStart(when_purged="earliest"))) as source:
+        run_all(source, {0: {"t": 2}})
+        source.poll(0, 1)
+        _write(again, b"three")
+        assert read(source, count(1)).values("t", 0) == [b"three"]
+
+
+def test_committed_offsets_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    log = _log(tmp_path)
+    (tmp_path / "committed.json").write_text("{")
+    with pytest.raises(
+        SourceError, match=r"committed\.json must hold the offsets up to which the log is read: .*remove"
+    ):
+        _write(log, b"one")
 
 
 def test_damage_names_the_offsets_and_what_came_before_is_read(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 import shutil
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 import zipfile
 from contextlib import closing
@@ -353,16 +355,61 @@ def test_where_there_is_no_store_there_is_no_backup(clock: ManualClock, tmp_path
     assert not (tmp_path / "backup.zip").exists()
 
 
-def test_a_damaged_store_makes_no_backup(plain: tuple[str, Path], clock: ManualClock, tmp_path: Path) -> None:
-    damaged = tmp_path / "damaged.db"
-    whole = bytearray((tmp_path / "state.db").read_bytes())
+def damage(path: Path, what: str) -> bytes:
+    """Damage a SQLite file; return what it holds then."""
+    whole = bytearray(path.read_bytes())
     page = 16_384
-    for at in range(3 * page, len(whole), 2 * page):
-        whole[at : at + 64] = bytes(64)
-    damaged.write_bytes(whole)
-    with pytest.raises(DamagedStore, match=r"damaged|cannot be copied"):
-        back_up(f"sqlite:///{damaged}", tmp_path / "second.zip", clock)
+    if what == "beginning":
+        whole[:100] = bytes(100)
+    elif what == "first page":
+        whole[100:page] = b"\xa5" * (page - 100)
+    elif what == "end":
+        del whole[len(whole) // 2 :]
+    else:
+        for at in range(3 * page, len(whole), 2 * page):
+            whole[at : at + 64] = bytes(64)
+    path.write_bytes(whole)
+    return bytes(whole)
+
+
+@pytest.mark.parametrize("what", ["beginning", "first page", "middle", "end"])
+def test_a_damaged_store_makes_no_backup_and_is_replaced_by_an_earlier_one(
+    plain: tuple[str, Path], clock: ManualClock, tmp_path: Path, what: str
+) -> None:
+    url, backup = plain
+    before = compared(url)
+    content = damage(tmp_path / "state.db", what)
+    with pytest.raises(DamagedStore, match=r"^[^\n]*`monitor restore BACKUP --replace state.db` keeps [^\n]*$"):
+        back_up(url, tmp_path / "second.zip", clock)
     assert not (tmp_path / "second.zip").exists()
+    with pytest.raises((DamagedStore, Conflict), match=r"--replace state\.db"):
+        restore(backup, url, clock, actor="cli:ada")
+    restored = restore(backup, url, clock, replace="state.db", actor="cli:ada")
+    assert compared(url) == before
+    assert restored.kept is not None
+    assert restored.kept.parent == tmp_path
+    assert restored.kept.name.startswith("state.db.damaged-")
+    assert restored.kept.read_bytes()[100:] == content[100:]
+
+
+def test_a_damaged_store_is_not_replaced_under_a_process_that_uses_it(
+    plain: tuple[str, Path], clock: ManualClock, tmp_path: Path
+) -> None:
+    url, backup = plain
+    script = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('SELECT * FROM meta').fetchall();"
+        " print('open'); input()"
+    )
+    command = [sys.executable, "-Iuc", script, str(tmp_path / "state.db")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+        assert user.stdout is not None
+        assert user.stdout.readline() == b"open\n"
+        content = damage(tmp_path / "state.db", "middle")
+        with pytest.raises(Conflict, match=r"another process uses the damaged store .*: stop the service first"):
+            restore(backup, url, clock, replace="state.db", actor="cli:ada")
+        assert (tmp_path / "state.db").read_bytes() == content
+        user.communicate(b"\n")
+    assert restore(backup, url, clock, replace="state.db", actor="cli:ada").kept is not None
 
 
 def test_a_file_that_is_there_is_not_overwritten(plain: tuple[str, Path], clock: ManualClock) -> None:

@@ -15,7 +15,7 @@ import structlog
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from monitor.errors import FencedOut, IncompatibleStore, SettingsError, StoreUnavailable
+from monitor.errors import DamagedStore, FencedOut, IncompatibleStore, SettingsError, StoreUnavailable
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
 from monitor.scores.grid import GRID_VERSION
@@ -170,7 +170,7 @@ def test_a_file_that_cannot_be_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     other = tmp_path / "report.csv"
     other.write_text("p,y\n" * 1000)
-    with pytest.raises(IncompatibleStore, match="is not a SQLite file: name another file"):
+    with pytest.raises(DamagedStore, match="is not a SQLite file: name another"):
         SqlStore.open(f"sqlite:///{other}")
     assert other.read_text() == "p,y\n" * 1000
 

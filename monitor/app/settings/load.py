@@ -21,9 +21,14 @@ from monitor.app.settings.model import Settings
 from monitor.app.settings.values import Section, hide_password
 from monitor.durations import format_duration
 from monitor.errors import SettingsError
+from monitor.yaml_nodes import compose
 
 PREFIX: Final = "MONITOR__"
 _FILE: Final = "_file"
+
+_MAX_BYTES: Final = 64 << 20
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's is eight times as fast; PyYAML may be built without it."""
 
 _BOUNDS: Final = {
     "greater_than_equal": "at least",
@@ -75,7 +80,13 @@ def load_settings(file: FilePath | None, environ: Mapping[str, str]) -> Settings
 
 def _read_yaml(file: FilePath, places: dict[fields.Path, str]) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        with file.open("rb") as opened:
+            content = opened.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise SettingsError(
+                f"cannot read {file}: it has more than the {_MAX_BYTES >> 20} MiB that settings may have"
+            )
+        text = content.decode()
     except OSError as error:
         raise SettingsError(
             f"cannot read {file}: {error.strerror}; `monitor config --default > {file}` writes one with all defaults"
@@ -83,8 +94,8 @@ def _read_yaml(file: FilePath, places: dict[fields.Path, str]) -> dict[str, Any]
     except UnicodeDecodeError as error:
         raise SettingsError(f"cannot read {file}: it is not UTF-8 (byte {error.start})") from error
     try:
-        loader = yaml.SafeLoader(text)
-        node = loader.get_single_node()
+        loader = _LOADER(text)
+        node = compose(loader)
         if node is None:
             return {}
         _note_places(node, (), str(file), places)
@@ -93,8 +104,6 @@ def _read_yaml(file: FilePath, places: dict[fields.Path, str]) -> dict[str, Any]
         mark = error.problem_mark
         where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else str(file)
         raise SettingsError(f"{where}: not valid YAML: {error.problem or error.context}") from error
-    except RecursionError as error:
-        raise SettingsError(f"{file}: not valid settings: it is nested too deeply, or holds itself") from error
     except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{file}: not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(tree, dict):
@@ -266,6 +275,8 @@ def _contents(variable: str, name: str) -> str:
 
 def _parse(variable: str, text: str) -> Any:
     try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        loader = _LOADER(text)
+        node = compose(loader)
+        return None if node is None else loader.construct_document(node)
+    except (yaml.YAMLError, ValueError) as error:
         raise SettingsError(f"{variable}: the value is not valid YAML or JSON") from error

@@ -143,8 +143,9 @@ class ModelsSettings(Section):
 
     def model_post_init(self, _context: object) -> None:
         """Complete what is declared by the defaults."""
+        shared = ModelDefaults.model_fields
         for name, declared in self.declared.items():
-            own = {key: value for key, value in declared if value is not None and key in ModelDefaults.model_fields}
+            own = {key: value for key, value in declared if value is not None and key in shared}
             if declared.recalibration is not None:
                 own["recalibration"] = declared.recalibration.over(self.defaults.recalibration)
             self._complete[name] = self.defaults.model_copy(update=own)
@@ -160,13 +161,11 @@ class ModelsSettings(Section):
     @model_validator(mode="after")
     def _declared_models_fit(self) -> "ModelsSettings":
         for name, declared in self.declared.items():
-            _check_classes(f"declared.{name}", declared, self.of(name))
-        for name in self.declared:
-            refits = self.of(name).recalibration
+            model = self.of(name)
+            refits = model.recalibration
+            _check_classes(f"declared.{name}", declared, model)
             with reported(f"declared.{name}.recalibration.options: "):
                 check_options(choose_method(refits.method), refits.options)
-        for name, declared in self.declared.items():
-            model, refits = self.of(name), self.of(name).recalibration
             is_named = declared.recalibration is not None and declared.recalibration.method is not None
             # Without a schedule or a verdict, only requests start refits: they may name another method.
             if is_named or refits.cron or refits.on_verdict:

@@ -1,5 +1,6 @@
 """What monitor.yaml and the environment may say, and what is said of what they may not."""
 
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,6 +9,11 @@ import pytest
 from monitor.app.settings import Settings, load_settings
 from monitor.app.settings.fields import anchor_of, leaves
 from monitor.errors import SettingsError
+
+LAUGHS = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 10)
+)
+"""Ten levels of aliases, 4 billion values in all."""
 
 
 def load(folder: Path, text: str, **environ: str) -> Settings:
@@ -134,9 +140,12 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
             "monitor.yaml:1: source.kafka.sasl_mechanism must be set when security_protocol is SASL_SSL",
         ),
         ("api: {port: 1}\napi: {port: 2}", "monitor.yaml:2: api is given twice"),
-        ("a: [1\nb: 2", "monitor.yaml:2:2: not valid YAML: expected ',' or ']', but got ':'"),
+        ("a: [1\nb: 2", "monitor.yaml:2:2: not valid YAML: did not find expected ',' or ']'"),
         ("[1, 2]", "monitor.yaml: must be sections of `key: value` lines, got list"),
-        ("&a [*a]", "monitor.yaml: not valid settings: it is nested too deeply, or holds itself"),
+        (LAUGHS, "monitor.yaml: not valid YAML: it holds 4,"),
+        (f"{LAUGHS}? *a9\n: 1\n", "monitor.yaml: not valid YAML: it holds 8,"),
+        ("[" * 5_000, "monitor.yaml:1:1001: not valid YAML: exceeded maximum nesting depth"),
+        ("&a [*a]", "monitor.yaml: not valid YAML: it is nested too deeply, or holds itself"),
         (
             "a: !!python/object:os.system x",
             "monitor.yaml:1:4: not valid YAML: could not determine a constructor for the tag",
@@ -154,6 +163,22 @@ def test_what_is_wrong_is_one_line_with_place_key_value_and_what_is_allowed(
 def test_each_wrong_setting_has_a_line_of_its_own(tmp_path: Path) -> None:
     said = complaint(tmp_path, "api: {port: x}\nlog: {level: loud}")
     assert [line.split()[1] for line in said.splitlines()] == ["api.port", "log.level"]
+
+
+def test_a_file_without_an_end_is_refused() -> None:
+    with pytest.raises(SettingsError, match="cannot read /dev/zero: it has more than the 64 MiB"):
+        load_settings(Path("/dev/zero"), {})
+
+
+def test_thousands_of_models_are_read_in_time_that_grows_with_their_number(tmp_path: Path) -> None:
+    def seconds(models: int) -> float:
+        text = "models:\n  declared:\n" + "".join(f"    m{n}: {{horizon: 2h}}\n" for n in range(models))
+        began = time.process_time()
+        assert len(load(tmp_path, text).models.declared) == models
+        return time.process_time() - began
+
+    seconds(100)
+    assert seconds(8_000) < 4 * 4 * seconds(2_000)
 
 
 @pytest.mark.parametrize("key", ["sasl_plain_password", "ssl_password"])
@@ -200,6 +225,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
             "MONITOR__SOURCE__KIND: source.kind must be embedded or kafka, got 'x'",
         ),
         ("MONITOR__WINDOWS", "[", "MONITOR__WINDOWS: the value is not valid YAML or JSON"),
+        ("MONITOR__WINDOWS", "&a [*a]", "MONITOR__WINDOWS: the value is not valid YAML or JSON"),
         (
             "MONITOR__SOURCE__KAFKA__SSL_PASSWORD_FILE",
             "/nowhere/at/all",
