@@ -456,6 +456,7 @@ def test_a_closed_client_asks_no_more(world: World) -> None:
         ("http://", {}, "must be like"),
         ("http://a:b", {}, "is no URL"),
         ("http://a", {"model": ""}, "model must not be empty"),
+        ("http://a", {"model": "zz/../churn"}, "model must not have '.', '..' or nothing between slashes"),
         ("http://a", {"refresh_seconds": 0}, "refresh_seconds must be above 0, got 0"),
         ("http://a", {"without_map": "ignore"}, "without_map must be raise or unchanged"),
     ],

@@ -22,6 +22,7 @@ from monitor.errors import StoreError
 from monitor.events.times import format_time
 from monitor.store.alerts import Alert, AlertState, Change
 from monitor.store.webhooks import Delivery, WebhookStore
+from monitor.url_paths import wrong_path
 from monitor.version import VERSION
 
 ALERT_NAME: Final = "CalibrationEvidence"
@@ -171,7 +172,7 @@ def payload(target: Target, change: Change, alert: Alert) -> bytes:
     command = finding.document.get("remedy", {}).get("command")
     if command is not None:
         annotations["command"] = command
-    if target.external_url:
+    if target.external_url and not wrong_path(finding.model):
         query = urlencode({"version": finding.version})
         annotations["report_url"] = f"{target.external_url}/reports/{quote(finding.model)}?{query}"
     if change.state is AlertState.ACKNOWLEDGED:

@@ -2,13 +2,13 @@
 
 import json
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import send_request
 from monitor.reports.formatting import plain
+from monitor.url_paths import path_of
 
 app = typer.Typer(add_completion=False)
 
@@ -28,7 +28,7 @@ def promote(
     """
     with service_at(url, key_file) as http:
         champion = send_request(
-            http, "POST", f"v1/recalibrations/{quote(refit, safe='')}/promotion", json={"note": note}
+            http, "POST", f"v1/recalibrations/{path_of('refit', refit)}/promotion", json={"note": note}
         ).json()
     if as_json:
         typer.echo(json.dumps(champion))

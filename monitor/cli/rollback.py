@@ -2,13 +2,13 @@
 
 import json
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import send_request
 from monitor.reports.formatting import plain
+from monitor.url_paths import path_of
 
 app = typer.Typer(add_completion=False)
 
@@ -32,7 +32,7 @@ def rollback(
     """
     body = {"note": note} | ({} if model_version is None else {"version": model_version})
     with service_at(url, key_file) as http:
-        champion = send_request(http, "POST", f"v1/models/{quote(model)}/rollback", json=body).json()
+        champion = send_request(http, "POST", f"v1/models/{path_of('model', model)}/rollback", json=body).json()
     if as_json:
         typer.echo(json.dumps(champion))
         return

@@ -46,6 +46,10 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
                 "did you mean surrogate_intce?), got ['smce', 'surogate_intce']"
             ),
         ),
+        (
+            "models: {declared: {zz/../churn: {horizon: 1d}}}",
+            ("monitor.yaml:1: models.declared.zz/../churn must not have '.', '..' or nothing between slashes"),
+        ),
         ("api: {port: 70000}", "monitor.yaml:1: api.port must be at most 65535, got 70000"),
         ("api: {port: web}", "monitor.yaml:1: api.port must be a whole number, got 'web'"),
         ("api: {host: ''}", "monitor.yaml:1: api.host must not be empty, got ''"),
