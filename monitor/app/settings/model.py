@@ -514,7 +514,8 @@ class PipelineSettings(Section):
     max_message_bytes: Positive = 1024 * 1024
     """Size of the largest message that is decoded; larger ones are dead letters."""
     max_ahead: Span = timedelta(days=1)
-    """How far an event's time may lie ahead of when its message was written; later ones are dead letters."""
+    """How far an event's time may lie ahead of when its message was written, and of this machine's clock; later ones are
+    dead letters."""
     topic_alignment: Span = timedelta(minutes=1)
     """By how much one topic may be read ahead of another, in the time at which messages were written: while a backlog
     is read, outcomes so do not run ahead of their predictions."""
