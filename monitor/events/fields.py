@@ -8,7 +8,7 @@ import msgspec
 from monitor.events.model import UNVERSIONED, Kind, Reason
 from monitor.scores.arguments import sum_text
 from monitor.scores.class_table import SUM_TOLERANCE
-from monitor.url_paths import wrong_path
+from monitor.urls import wrong_path
 
 _SHOWN_CHARACTERS: Final = 80
 
