@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from monitor.app.settings import fields
 from monitor.app.settings.model import Settings
 from monitor.app.settings.values import Section, hide_password
+from monitor.bounded_file import read_bounded
 from monitor.durations import format_duration
 from monitor.errors import SettingsError
 
@@ -75,7 +76,7 @@ def load_settings(file: FilePath | None, environ: Mapping[str, str]) -> Settings
 
 def _read_yaml(file: FilePath, places: dict[fields.Path, str]) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = read_bounded(file).decode()
     except OSError as error:
         raise SettingsError(
             f"cannot read {file}: {error.strerror}; `monitor config --default > {file}` writes one with all defaults"
@@ -258,7 +259,7 @@ def _path_of(variable: str) -> fields.Path:
 
 def _contents(variable: str, name: str) -> str:
     try:
-        return FilePath(name).read_text(encoding="utf-8").rstrip("\r\n")
+        return read_bounded(FilePath(name)).decode().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"{variable}: cannot read the file {name!r}: {reason}") from error
