@@ -21,7 +21,7 @@ from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavaila
 from monitor.http_client import ApiKey, connect, key_of_environment, send_request
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
-from monitor.url_paths import path_of
+from monitor.urls import path_of
 
 _ARROW: Final = "application/vnd.apache.arrow.file"
 

@@ -96,8 +96,7 @@ class NotEnoughData(MonitorError):  # noqa: N818
 
 
 class CorruptMap(MonitorError):  # noqa: N818
-    """A recalibration map cannot be used: its bytes are damaged, of a format that this version does not know, or it gives
-    something else than probabilities."""
+    """A recalibration map cannot be used: it is damaged, of an unknown format, or gives what is no probability."""
 
 
 class IncompatibleTables(MonitorError):  # noqa: N818

@@ -455,6 +455,8 @@ def test_a_closed_client_asks_no_more(world: World) -> None:
         ("http://a", {"api_key": "two words"}, "one word of ASCII letters"),
         ("http://", {}, "must be like"),
         ("http://a:b", {}, "is no URL"),
+        ("http://a:99999", {}, "must have a port from 1 to 65535, got 99999"),
+        (f"http://{'a' * 70}/", {}, "must have a host whose parts between dots have 1 to 63 characters"),
         ("http://a", {"model": ""}, "model must not be empty"),
         ("http://a", {"model": "zz/../churn"}, "model must not have '.', '..' or nothing between slashes"),
         ("http://a", {"refresh_seconds": 0}, "refresh_seconds must be above 0, got 0"),

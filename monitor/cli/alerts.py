@@ -14,7 +14,7 @@ from rich.text import Text
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.http_client import send_request
 from monitor.reports.formatting import plain, printable, share_text
-from monitor.url_paths import path_of
+from monitor.urls import path_of
 
 app = typer.Typer(
     add_completion=False,

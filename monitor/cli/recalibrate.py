@@ -24,7 +24,7 @@ from monitor.reports.formatting import plain
 from monitor.reports.progress import job_progress
 from monitor.reports.view import report_console
 from monitor.sources.formats import format_of
-from monitor.url_paths import path_of
+from monitor.urls import path_of
 
 app = typer.Typer(add_completion=False)
 

@@ -8,7 +8,7 @@ import typer
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import send_request
 from monitor.reports.formatting import plain
-from monitor.url_paths import path_of
+from monitor.urls import path_of
 
 app = typer.Typer(add_completion=False)
 

@@ -31,7 +31,7 @@ from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_netw
 from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
 from monitor.http.request_log import Reason, RefusedRequests
 from monitor.http.request_parsing import check_media_type
-from monitor.url_paths import wrong_path
+from monitor.urls import wrong_path
 
 _MAX_ACCEPTED: Final = 4096
 """Fingerprints of valid credentials that are kept."""

@@ -14,7 +14,7 @@ from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, PastMeasureBody, 
 from monitor.maps import Method
 from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
-from monitor.url_paths import wrong_path
+from monitor.urls import wrong_path
 
 OptionValue = bool | int | float | str | None
 SegmentValue = str | int | bool | None

@@ -21,7 +21,7 @@ from monitor.http.services import Services, ServicesOf
 from monitor.http.snapshots import ModelView, SnapshotView, document_of
 from monitor.reports.evaluation.report import Report
 from monitor.store.settled import Hold
-from monitor.url_paths import wrong_path
+from monitor.urls import wrong_path
 from monitor.windows.evidence_state import state_of
 
 router: Final = APIRouter(tags=["reports"])

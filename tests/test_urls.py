@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import InputError
-from monitor.url_paths import path_of, wrong_path
+from monitor.urls import path_of, wrong_path
 
 PARTS = st.sampled_from(["", ".", "..", "a", "...", "%2e%2e", "..%2F", "\\..\\", "a b", "?", "#", ";", "é"])
 
