@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, Self
-from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -22,6 +21,7 @@ from monitor.errors import CorruptMap, InputError, MonitorError, ServiceUnavaila
 from monitor.http_client import ApiKey, connect, describe_foreign, key_of_environment, send_request
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
+from monitor.urls import path_of
 
 _ARROW: Final = "application/vnd.apache.arrow.file"
 
@@ -93,13 +93,12 @@ class RecalibrationClient:
         transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if not model:
-            raise InputError("model must not be empty")
         if not refresh_seconds > 0.0:
             raise InputError(f"refresh_seconds must be above 0, got {refresh_seconds!r}")
         if without_map not in ("raise", "unchanged"):
             raise InputError(f"without_map must be raise or unchanged, got {without_map!r}")
         self._model = model
+        self._path = f"v1/models/{path_of('model', model)}/map"
         self._version = version
         self._refresh_seconds = refresh_seconds
         self._without_map = without_map
@@ -263,9 +262,7 @@ class RecalibrationClient:
         before = self._served
         headers = {"accept": _ARROW} | ({} if before is None else {"if-none-match": before.etag})
         params = {} if self._version is None else {"version": self._version}
-        response = send_request(
-            self._http, "GET", f"v1/models/{quote(self._model)}/map", params=params, headers=headers
-        )
+        response = send_request(self._http, "GET", self._path, params=params, headers=headers)
         if response.status_code == 200 and response.headers.get("content-type", _ARROW) == _ARROW:
             artifact = from_bytes(response.content)
             map_id = str(artifact.about.get("id", ""))

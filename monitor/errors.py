@@ -15,7 +15,7 @@
     ├── Forbidden                the principal lacks the role
     ├── ProviderUnavailable      the provider of tokens does not answer; retried, its last keys are used for a while
     ├── NotEnoughData            fewer events than a measure needs
-    ├── CorruptMap               a recalibration map cannot be read: damaged, or of another format
+    ├── CorruptMap               a recalibration map cannot be used: damaged, or of another format
     ├── EvaluationFailed         a report could not be computed; the next evaluation tries again
     ├── IncompatibleTables       two score tables cannot be added, or bytes are of another grid
     ├── SourceError
@@ -96,7 +96,7 @@ class NotEnoughData(MonitorError):  # noqa: N818
 
 
 class CorruptMap(MonitorError):  # noqa: N818
-    """A recalibration map cannot be read: its bytes are damaged, or of a format that this version does not know."""
+    """A recalibration map cannot be used: it is damaged, of an unknown format, or gives what is no probability."""
 
 
 class IncompatibleTables(MonitorError):  # noqa: N818

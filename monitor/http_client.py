@@ -17,6 +17,7 @@ from monitor.errors import (
     UnknownRecalibration,
     UnknownSeries,
 )
+from monitor.urls import wrong_address
 
 API_KEY: Final = "MONITOR_API_KEY"
 """The environment variable with the default API key."""
@@ -60,6 +61,9 @@ def connect(
         raise InputError(f"the service's address {base_url!r} is no URL: {error}") from error
     if url.scheme not in ("http", "https") or not url.host:
         raise InputError(f"the service's address must be like http://localhost:8000, got {base_url!r}")
+    wrong = wrong_address(url.host, url.port)
+    if wrong:
+        raise InputError(f"the service's address {wrong}: {base_url!r}")
     return httpx.Client(
         base_url=url,
         timeout=timeout_seconds,

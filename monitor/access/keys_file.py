@@ -22,6 +22,7 @@ import yaml
 
 from monitor.access.keys import PREFIX, check_name, is_key_id
 from monitor.access.model import Grant, StoredKey, parse_grants
+from monitor.bounded_file import read_bounded
 from monitor.errors import InputError, SettingsError
 from monitor.yaml_nodes import compose
 
@@ -75,7 +76,7 @@ class KeysFile:
     def _read(self) -> bool:
         """Read the file; returns whether it has changed."""
         try:
-            data = self._path.read_bytes()
+            data = read_bounded(self._path)
         except OSError as error:
             raise SettingsError(f"access.keys_file: cannot read {self._path}: {error.strerror}") from error
         # Compared by bytes, not by times: two changes may have the same time, and Kubernetes swaps links.

@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from monitor.errors import InputError
+from monitor.urls import wrong_address
 
 ALGORITHMS: Final = {
     "RS256": "RSA",
@@ -46,6 +47,9 @@ def check_url(url: str) -> None:
         raise InputError(f"must be a URL such as https://login.example.org/realms/ml ({error})") from error
     if not host or not url.isprintable() or " " in url or parts.scheme not in {"http", "https"}:
         raise InputError("must be a URL such as https://login.example.org/realms/ml")
+    wrong = wrong_address(host, parts.port)
+    if wrong:
+        raise InputError(wrong)
     if parts.scheme == "http" and not is_loopback(host):
         raise InputError("must begin with https://: over http, others on the network could replace its answer")
     if parts.username is not None or parts.password is not None:

@@ -4,9 +4,11 @@ A change is tried until the receiver takes it: after failures, 5xx, 408 and 429 
 and by another replica. A receiver that refuses one gets the next.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from monitor.errors import StoreError
 from monitor.events.times import format_time
 from monitor.store.alerts import Alert, AlertState, Change
 from monitor.store.webhooks import Delivery, WebhookStore
+from monitor.urls import wrong_path
 from monitor.version import VERSION
 
 ALERT_NAME: Final = "CalibrationEvidence"
@@ -31,6 +34,7 @@ RESULTS: Final = ("delivered", "refused", "failed")
 POLL_SECONDS: Final = 1.0
 
 _TIMEOUT_SECONDS: Final = 10.0
+"""For one delivery, from the connection to the head of the answer."""
 _NEVER: Final = "0001-01-01T00:00:00Z"
 """How Alertmanager writes that an alert has not ended."""
 _AGAIN: Final = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS})
@@ -142,18 +146,38 @@ class Webhook:
         body = payload(self.target, delivery.change, delivery.alert)
         headers = headers_of(self.target, delivery.change, body, self._clock.now_ms() // 1000)
         try:
-            # A connection of its own each time: there is one in hours.
-            with httpx.stream(
-                "POST", self.target.url, content=body, headers=headers, timeout=_TIMEOUT_SECONDS
-            ) as response:
-                status = response.status_code
-        except httpx.TimeoutException:
+            response = asyncio.run(self._post(body, headers))
+        except (TimeoutError, httpx.TimeoutException):
             return f"no answer within {_TIMEOUT_SECONDS:g} s", False
         except httpx.HTTPError as error:
-            return str(error) or type(error).__name__, False
+            return _cause_of(error), False
         if response.is_success:
             return None, False
+        status = response.status_code
         return f"the receiver answered {status} {response.reason_phrase}", status < 500 and status not in _AGAIN
+
+    async def _post(self, body: bytes, headers: Mapping[str, str]) -> httpx.Response:
+        """Send a request and read the head of its answer. Raises TimeoutError."""
+        # The limit is for all together: httpx limits each read, so that an answer by drips would hold the thread.
+        # A connection of its own each time: there is one in hours.
+        async with (
+            httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as http,
+            asyncio.timeout(_TIMEOUT_SECONDS),
+            http.stream("POST", self.target.url, content=body, headers=headers) as response,
+        ):
+            return response
+
+
+def _cause_of(error: BaseException) -> str:
+    """Why a connection failed: the libraries in between say only that it did."""
+    while (
+        cause := error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__
+    ):
+        error = cause
+    if isinstance(error, OSError) and error.errno is not None:
+        # The text of asyncio has the address.
+        return os.strerror(error.errno) if error.errno > 0 else str(error.strerror)
+    return str(error) or type(error).__name__
 
 
 def payload(target: Target, change: Change, alert: Alert) -> bytes:
@@ -171,7 +195,7 @@ def payload(target: Target, change: Change, alert: Alert) -> bytes:
     command = finding.document.get("remedy", {}).get("command")
     if command is not None:
         annotations["command"] = command
-    if target.external_url:
+    if target.external_url and not wrong_path(finding.model):
         query = urlencode({"version": finding.version})
         annotations["report_url"] = f"{target.external_url}/reports/{quote(finding.model)}?{query}"
     if change.state is AlertState.ACKNOWLEDGED:

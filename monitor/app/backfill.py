@@ -12,6 +12,7 @@ from monitor.app.settings import Settings
 from monitor.arrays import Ints
 from monitor.clock import Clock, ManualClock
 from monitor.errors import InputError, NotEnoughData
+from monitor.events.fields import wrong_model
 from monitor.events.model import ALL, OTHER, ModelPolicy, SeriesKey
 from monitor.events.times import format_time
 from monitor.progress import Progress, no_progress
@@ -66,8 +67,11 @@ def declared_policy(settings: Settings, model: str) -> ModelPolicy:
     Raises
     ------
     InputError
-        It must be declared, and is not; or it is of several classes.
+        No model can have this name; it must be declared, and is not; or it is of several classes.
     """
+    wrong = wrong_model(model)
+    if wrong:
+        raise InputError(f"--model {wrong}, got {model!r}")
     policy = make_policy(settings.models)(model)
     if policy is None:
         raise InputError(f"--model: {model!r} is not declared in the settings,")

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from monitor.bounded_file import read_bounded
 from monitor.errors import InputError
 
 _TYPES: Final = {"datetime": datetime.fromisoformat, "date": date.fromisoformat}
@@ -28,7 +29,7 @@ class Cursors:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._saved: dict[str, dict[str, Any]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+            self._saved: dict[str, dict[str, Any]] = json.loads(read_bounded(path)) if path.exists() else {}
             for columns in self._saved.values():
                 for value in columns.values():
                     _decode(value)

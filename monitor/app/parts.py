@@ -18,6 +18,7 @@ from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
 from monitor.app.settings.model import KafkaSettings, MappingSettings, ReadTopic, RegistrySettings
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
+from monitor.bounded_file import read_bounded
 from monitor.clock import Clock
 from monitor.durations import to_ms
 from monitor.errors import NoStore, SettingsError
@@ -160,7 +161,7 @@ def read_schema(topic: ReadTopic) -> Schema:
     """The schema of a topic's ``schema_file``. Raises SettingsError if it cannot be read."""
     file = topic.schema_file or ""
     try:
-        text = Path(file).expanduser().read_text(encoding="utf-8")
+        text = read_bounded(Path(file).expanduser()).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"source.topics: cannot read the schema_file {file}: {error}") from error
     return Schema(topic.format.upper(), text, message=topic.message)

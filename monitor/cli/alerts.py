@@ -4,7 +4,6 @@ import json
 import textwrap
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 from rich import box
@@ -15,6 +14,7 @@ from rich.text import Text
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.http_client import request_document
 from monitor.reports.formatting import plain, printable, share_text
+from monitor.urls import path_of
 
 app = typer.Typer(
     add_completion=False,
@@ -75,7 +75,7 @@ def show_alert(
 ) -> None:
     """Show one alert, with its history and notes."""
     with service_at(url, key_file) as http:
-        shown = request_document(http, "GET", f"v1/alerts/{quote(alert, safe='')}")
+        shown = request_document(http, "GET", f"v1/alerts/{path_of('alert', alert)}")
     if as_json:
         typer.echo(json.dumps(shown))
         return
@@ -111,7 +111,7 @@ def acknowledge_alert(
 
     If it is not firing, this is refused, with exit status 2.
     """
-    path = f"v1/alerts/{quote(alert, safe='')}/acknowledgement"
+    path = f"v1/alerts/{path_of('alert', alert)}/acknowledgement"
     with service_at(url, key_file) as http:
         shown = request_document(http, "POST", path, json={"note": note})
     typer.echo(json.dumps(shown) if as_json else _acknowledged(shown))

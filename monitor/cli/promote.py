@@ -2,13 +2,13 @@
 
 import json
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import request_document
 from monitor.reports.formatting import plain
+from monitor.urls import path_of
 
 app = typer.Typer(add_completion=False)
 
@@ -28,7 +28,7 @@ def promote(
     """
     with service_at(url, key_file) as http:
         champion = request_document(
-            http, "POST", f"v1/recalibrations/{quote(refit, safe='')}/promotion", json={"note": note}
+            http, "POST", f"v1/recalibrations/{path_of('refit', refit)}/promotion", json={"note": note}
         )
     if as_json:
         typer.echo(json.dumps(champion))

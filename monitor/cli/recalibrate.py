@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import httpx
 import typer
@@ -25,6 +24,7 @@ from monitor.reports.formatting import plain
 from monitor.reports.progress import job_progress
 from monitor.reports.view import report_console
 from monitor.sources.formats import format_of
+from monitor.urls import path_of
 
 app = typer.Typer(add_completion=False)
 
@@ -264,8 +264,9 @@ def _recalibrate_model(
         raise InputError(f"--timeout {timeout} says how long to wait, and goes with --wait")
     with service_at(url, key_file) as http:
         body = {key: value for key, value in request.items() if value is not None}
+        path = f"v1/models/{path_of('model, as there is no such file,', model)}/recalibrations"
         try:
-            job = request_document(http, "POST", f"v1/models/{quote(model)}/recalibrations", json=body)
+            job = request_document(http, "POST", path, json=body)
         except (ServiceUnavailable, UnknownSeries) as error:
             raise type(error)(f"{error}; {model} is read as a model, because there is no such file") from error
         page = str(http.base_url.join(job["links"]["page"].lstrip("/")))

@@ -2,13 +2,13 @@
 
 import json
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import request_document
 from monitor.reports.formatting import plain
+from monitor.urls import path_of
 
 app = typer.Typer(add_completion=False)
 
@@ -32,7 +32,7 @@ def rollback(
     """
     body = {"note": note} | ({} if model_version is None else {"version": model_version})
     with service_at(url, key_file) as http:
-        champion = request_document(http, "POST", f"v1/models/{quote(model)}/rollback", json=body)
+        champion = request_document(http, "POST", f"v1/models/{path_of('model', model)}/rollback", json=body)
     if as_json:
         typer.echo(json.dumps(champion))
         return

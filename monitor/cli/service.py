@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import httpx
 import typer
 
+from monitor.bounded_file import read_bounded
 from monitor.errors import Forbidden, InputError, Unauthenticated
 from monitor.http_client import API_KEY, connect, key_of_environment
 from monitor.reports.formatting import plain
@@ -66,7 +67,7 @@ def _key(key_file: Path | None) -> tuple[str | None, str]:
     if key_file is None:
         return key_of_environment(), API_KEY
     try:
-        key = key_file.read_text(encoding="utf-8").strip()
+        key = read_bounded(key_file).decode().strip()
     except OSError as error:
         raise InputError(f"--key-file: cannot read {key_file}: {error.strerror}") from error
     except UnicodeDecodeError as error:

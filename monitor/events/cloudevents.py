@@ -14,7 +14,7 @@ Source: https://github.com/cloudevents/spec, "CloudEvents 1.0.2" and "Kafka Prot
 import base64
 import binascii
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import Enum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -22,10 +22,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from monitor.events.fields import NULL, TYPES, WORDS, Rejected, shown, text_of, value_of
-from monitor.events.model import Kind, Reason
+from monitor.events.model import Headers, Kind, Reason
 from monitor.events.wire import CloudEvent, Event, Fields, decode_fields
-
-Headers = Sequence[tuple[str, bytes]]
 
 PREFIX: Final = "ce_"
 STRUCTURED: Final = b"application/cloudevents"
@@ -104,8 +102,7 @@ def binary_envelope(headers: Headers) -> Envelope | None:
         if lower == "content-type" and _is_structured(value):
             return None
         if lower.startswith(PREFIX):
-            # Headers hold texts, a structured envelope JSON: convert to JSON. kafka-python gives None for a header
-            # without a value.
+            # Headers hold texts, a structured envelope JSON: convert to JSON.
             text = (value or b"").decode("utf-8", "replace")
             attributes[lower.removeprefix(PREFIX)] = msgspec.json.encode(text)
     if "specversion" not in attributes:
@@ -142,9 +139,8 @@ def event_fields(value: bytes, headers: Headers = ()) -> tuple[Envelope, Fields]
     return (PLAIN, fields) if structured is None else (structured[0], decode_fields(structured[1]))
 
 
-@lru_cache(maxsize=256)
 def _is_structured(content_type: bytes | None) -> bool:
-    return content_type is not None and content_type.strip().lower().startswith(STRUCTURED)
+    return content_type is not None and content_type.strip()[: len(STRUCTURED)].lower() == STRUCTURED
 
 
 def _envelope(attributes: Mapping[str, bytes], prefix: str) -> Envelope:

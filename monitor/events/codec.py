@@ -49,7 +49,6 @@ _MAX_NAMES: Final = 65_536
 
 _KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
 _NO_KIND: Final = -1
-_INT64_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,13 +267,11 @@ class Decoder:
     def _is_timely(self, time_ms: NDArray[np.int64], written_ms: Sequence[int]) -> NDArray[np.bool_]:
         """Which times are not too far ahead of when their messages were written."""
         first_ms = min(written_ms, default=0)
-        timely = time_ms <= self._latest_ms(first_ms)
+        latest_ms = self._rules.latest_ms
+        timely = time_ms <= latest_ms(first_ms)
         if first_ms < 0 or not timely.all():
-            timely = time_ms <= np.array([self._latest_ms(at_ms) for at_ms in written_ms], np.int64)
+            timely = time_ms <= np.array([latest_ms(at_ms) for at_ms in written_ms], np.int64)
         return timely
-
-    def _latest_ms(self, written_ms: int) -> int:
-        return min(self._rules.latest_ms(written_ms), _INT64_MAX)
 
 
 class _Draft(NamedTuple):

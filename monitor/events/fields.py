@@ -8,6 +8,7 @@ import msgspec
 from monitor.events.model import UNVERSIONED, Kind, Reason
 from monitor.scores.arguments import sum_text
 from monitor.scores.class_table import SUM_TOLERANCE
+from monitor.urls import wrong_path
 
 _SHOWN_CHARACTERS: Final = 80
 
@@ -94,13 +95,13 @@ def read_type(raw: bytes | msgspec.Raw) -> Kind:
 
 
 def read_model(raw: bytes | msgspec.Raw) -> str:
-    """``model``: a string of 1 to 128 characters, none of them a control character."""
+    """``model``: a string that :func:`wrong_model` allows."""
     value = value_of(raw)
     if not isinstance(value, str):
         raise Rejected(Reason.INVALID_MODEL, f"model must be a string, got {text_of(raw)}")
-    wrong = wrong_name(value)
-    if wrong or not value:
-        raise Rejected(Reason.INVALID_MODEL, f"model {wrong or 'must not be empty'}, got {text_of(raw)}")
+    wrong = wrong_model(value)
+    if wrong:
+        raise Rejected(Reason.INVALID_MODEL, f"model {wrong}, got {text_of(raw)}")
     return value
 
 
@@ -253,8 +254,13 @@ def _is_probability(value: Any) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | float) and 0 <= value <= 1
 
 
+def wrong_model(name: str) -> str | None:
+    """The error in the name of a model, if any: 1 to 128 characters, no control characters, and a part of URLs."""
+    return wrong_name(name) or wrong_path(name)
+
+
 def wrong_name(name: str) -> str | None:
-    """The error in the name of a model, a version or a segment value, if any."""
+    """The error in the name of a version or a segment value, if any."""
     if len(name) > MAX_NAME_CHARACTERS:
         return f"must have at most {MAX_NAME_CHARACTERS} characters, has {len(name)}"
     if _CONTROL.search(name):

@@ -58,6 +58,10 @@ class Reason(StrEnum):
     """A valid event of a model that is refused: only the first of each model is kept."""
 
 
+Headers = Sequence[tuple[str, bytes | None]]
+"""Headers of a message in their order; None is a header without a value, which Kafka allows."""
+
+
 class Record(Protocol):
     """One message of the log. kafka-python's ConsumerRecord is one."""
 
@@ -82,7 +86,7 @@ class Record(Protocol):
         ...
 
     @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
+    def headers(self) -> Headers:
         """The message's headers in their order."""
         ...
 
@@ -109,7 +113,7 @@ class DeadLetter(NamedTuple):
     """One line with key, value, and what is allowed."""
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: tuple[tuple[str, bytes | None], ...]
 
 
 class SeriesKey(NamedTuple):

@@ -13,13 +13,13 @@ import msgspec
 
 from monitor.errors import SchemaUnavailable, SettingsError
 from monitor.events.arrow_events import KEYS, columns_of, read_events
-from monitor.events.cloudevents import Headers, Mode, mode_of
+from monitor.events.cloudevents import Mode, mode_of
 from monitor.events.examine import examine_json, value_within
 from monitor.events.fields import Rejected, shown
 from monitor.events.formats.base import Format, Messages, Rules
 from monitor.events.mapped_columns import map_columns
 from monitor.events.mapping import Document, FieldMapping
-from monitor.events.model import Kind, Reason, Record
+from monitor.events.model import Headers, Kind, Reason, Record
 from monitor.events.schemas import Framed, Payloads, Schema, Unframed
 from monitor.events.wire import Event
 
@@ -85,7 +85,7 @@ class MappedRow(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    headers: Headers
     number: int | None
     """Which row of a batch; None for a message that is one event."""
     document: Document | Rejected

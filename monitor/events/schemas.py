@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
-from monitor.events.cloudevents import Headers
 from monitor.events.fields import Rejected
 from monitor.events.formats.base import Messages
-from monitor.events.model import Reason, Record
+from monitor.events.model import Headers, Reason, Record
 
 SchemaId = int | UUID
 

@@ -31,6 +31,7 @@ from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_netw
 from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
 from monitor.http.request_log import Reason, RefusedRequests
 from monitor.http.request_parsing import check_media_type
+from monitor.urls import wrong_path
 
 _MAX_ACCEPTED: Final = 4096
 """Fingerprints of valid credentials that are kept."""
@@ -340,7 +341,9 @@ class Needs:
             authorization.forbid(request, self.role, None)
         match self.of:
             case Of.MODEL:
-                require(request, self.role, request.path_params["model"])
+                model = request.path_params["model"]
+                check_path(model)
+                require(request, self.role, model)
             case Of.REFIT | Of.ALERT:
                 await self._require_of_item(request, authorization, principal)
             case Of.ALL:
@@ -350,12 +353,9 @@ class Needs:
                     authorization.forbid(request, self.role, None)
 
     async def _require_of_item(self, request: Request, authorization: Authorization, principal: Principal) -> None:
-        if principal.may(self.role):
-            # For all models: the route finds out whether the refit or the alert exists.
-            return
         item = request.path_params["id"]
         model = await authorization.model_of(self.of, item)
-        if not principal.may(Role.READ, model):
+        if wrong_path(model) or not principal.may(Role.READ, model):
             authorization.count_forbidden(request)
             unknown, message = _UNKNOWN[self.of]
             raise unknown(message.format(item))
@@ -414,6 +414,12 @@ def require(request: Request, role: Role, model: str | None) -> None:
         authorization.count_forbidden(request)
         raise UnknownSeries(unknown_model(model))
     authorization.forbid(request, role, model)
+
+
+def check_path(model: str) -> None:
+    """Raise UnknownSeries for a name that older versions let a model have: a page or proxy would send another path."""
+    if wrong_path(model):
+        raise UnknownSeries(unknown_model(model))
 
 
 def may(request: Request, role: Role) -> Callable[[str], bool]:

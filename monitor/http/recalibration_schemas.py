@@ -14,6 +14,7 @@ from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, PastMeasureBody, 
 from monitor.maps import Method
 from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
+from monitor.urls import wrong_path
 
 OptionValue = bool | int | float | str | None
 SegmentValue = str | int | bool | None
@@ -122,7 +123,9 @@ class LinksBody(Body):
         f"{_PATH}/promotion", "where to promote it; null where that would be refused as things stand"
     )
     figures: dict[str, str] = field({"reliability": f"{_PATH}/figures/reliability"}, "its pictures by name, SVG")
-    model: str = field("/v1/models/churn/recalibration", "what serves the model")
+    model: str | None = field(
+        "/v1/models/churn/recalibration", "what serves the model; null where no path leads to a model of this name"
+    )
 
 
 class RefitSummaryBody(Body):
@@ -172,7 +175,7 @@ class RefitSummaryBody(Body):
                 artifact=f"{path}/artifact" if job.has_map else None,
                 promotion=f"{path}/promotion" if job.promotable else None,
                 figures={name: f"{path}/figures/{quote(name, safe='')}" for name in job.figures},
-                model=f"/v1/models/{quote(job.model)}/recalibration",
+                model=None if wrong_path(job.model) else f"/v1/models/{quote(job.model)}/recalibration",
             ),
         )
 

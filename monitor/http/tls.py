@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import structlog
 
+from monitor.bounded_file import read_bounded
 from monitor.errors import SettingsError
 
 CHECK_SECONDS: Final = 60.0
@@ -90,7 +91,7 @@ class Certificate:
 
 def _bytes_of(name: str, file: str) -> bytes:
     try:
-        return Path(file).read_bytes()
+        return read_bounded(Path(file))
     except OSError as error:
         raise SettingsError(f"{name}: cannot read {file}: {error.strerror}") from error
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.errors import InputError
-from monitor.events.fields import wrong_name
+from monitor.events.fields import wrong_model, wrong_name
 from monitor.logging.destination import Destination, Event
 from monitor.logging.entries import Block, Entry, encode_entry
 from monitor.logging.ids import new_id, new_ids
@@ -66,10 +66,12 @@ class PredictionLogger:
         exit_seconds: float = 5.0,
     ) -> None:
         version = None if version is None else str(version)
-        for key, name in (("model", model), ("version", version)):
-            wrong = "must not be empty" if name == "" else wrong_name(name or "")
-            if wrong:
-                raise InputError(f"{key} {wrong}, got {name!r}")
+        wrong = wrong_model(model)
+        if wrong:
+            raise InputError(f"model {wrong}, got {model!r}")
+        wrong = "must not be empty" if version == "" else wrong_name(version or "")
+        if wrong:
+            raise InputError(f"version {wrong}, got {version!r}")
         for option, value in (("max_events", max_events), ("max_bytes", max_bytes), ("exit_seconds", exit_seconds)):
             if not value > 0:
                 raise InputError(f"{option} must be above 0, got {value!r}")

@@ -152,7 +152,7 @@ MAX_BYTES: Final = 256 * 2**20
 MAX_HEADER_BYTES: Final = 16 * 2**20
 """The largest JSON header: about 100,000 groups. Parsed JSON takes up to twenty times as much memory."""
 
-_OVERHEAD_BYTES: Final = 2**20
+OVERHEAD_BYTES: Final = 2**20
 """How much larger a file may be than its arrays."""
 
 HEADER_KEY: Final = b"calibration-map"
@@ -250,7 +250,7 @@ def to_bytes(chosen: RecalibrationMap, about: Mapping[str, Any]) -> bytes:
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
     data = bytes(sink.getvalue())
-    if len(data) > MAX_BYTES + _OVERHEAD_BYTES:
+    if len(data) > MAX_BYTES + OVERHEAD_BYTES:
         raise _too_large(len(data))
     return data
 
@@ -301,7 +301,7 @@ def to_json(data: bytes) -> dict[str, Any]:
 
 
 def _read(data: bytes) -> _Content:
-    if len(data) > MAX_BYTES + _OVERHEAD_BYTES:
+    if len(data) > MAX_BYTES + OVERHEAD_BYTES:
         raise CorruptMap(f"a map takes at most {MAX_BYTES // 2**20} MiB, and these are {len(data) / 2**20:.0f}")
     try:
         reader = pa.ipc.open_file(pa.BufferReader(data))

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monitor.arrays import Floats
-from monitor.errors import InputError
+from monitor.errors import CorruptMap, InputError
 from monitor.local.features import feature_table
 from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ClassTable
 from monitor.scores.arguments import numbers, require_same_index
-from monitor.scores.class_table import positive_class
+from monitor.scores.class_table import SUM_TOLERANCE, positive_class
 from monitor.scores.table import check
 
 _MAX_INTEGER: Final = 2**63 - 1
@@ -91,6 +91,8 @@ def apply_map(
     ------
     InputError
         A value is out of its range, features or segments that the map needs are missing, or shapes do not fit.
+    CorruptMap
+        The map gives something else than probabilities.
     """
     require_same_index(prediction=prediction, features=features, segments=segments)
     p = _predictions(chosen, prediction)
@@ -115,7 +117,17 @@ def apply_map(
             )
     if p.shape[0] == 0:
         return p
-    return chosen.apply(p, x, group)
+    result = chosen.apply(p, x, group)
+    rows = result.reshape(p.shape[0], -1)
+    total = 1.0 if p.ndim == 1 else rows.sum(axis=1)
+    wrong = ~(((rows >= 0.0) & (rows <= 1.0)).all(axis=1) & (np.abs(total - 1.0) <= SUM_TOLERANCE))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        raise CorruptMap(
+            f"the map takes the prediction {p[at].tolist()} to {result[at].tolist()}, which is no probability: "
+            "roll back to the map before, and fit another"
+        )
+    return result
 
 
 def apply_serving_map(

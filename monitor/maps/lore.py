@@ -32,6 +32,9 @@ SPACES: Final = ("pca", "standardised", "tsne")
 MAX_COORDINATE: Final = 1e30
 """Larger coordinates are limited to this, so that sums of differences stay within float32."""
 
+MAX_EVENTS: Final = 1e15
+"""Limit for the sums of a map that is read; weights have the mean 1."""
+
 MIN_EVENTS: Final = 50
 MIN_HITS: Final = 5
 """Number of hits, and of misses, that a fit needs."""
@@ -127,14 +130,20 @@ class Bins:
         bins = cls(
             column(parts, "bin_mean", low=0.0, high=1.0),
             column(parts, "bin_confidence", low=0.0, high=1.0),
-            column(parts, "bin_events", low=0.0),
-            column(parts, "bin_squares", low=0.0),
+            column(parts, "bin_events", low=0.0, high=MAX_EVENTS),
+            column(parts, "bin_squares", low=0.0, high=MAX_EVENTS**2),
         )
         for name, array in bins.parts().arrays.items():
             if array.size != count:
                 raise CorruptMap(f"{name} must be of {count} bins, got {array.size}")
         if ((bins.events > 0.0) != (bins.squares > 0.0)).any():
             raise CorruptMap("bin_events and bin_squares must be above 0 in the same bins")
+        # Of the weights of events, the square of the sum is at least the sum of squares. Rounding aside.
+        if (
+            not (0.999 * bins.squares <= bins.events**2).all()
+            or not (bins.events**2 <= MAX_EVENTS * bins.squares).all()
+        ):
+            raise CorruptMap(f"bin_events and bin_squares must be sums over at most {MAX_EVENTS:g} events")
         return bins
 
     def parts(self) -> MapParts:
@@ -285,7 +294,9 @@ def fit_space(name: str, features: Floats, weight: Floats, dimensions: int | Non
 
 def coordinates(space: Space, features: Floats) -> Singles:
     """Map features (n, D) to coordinates, float32, shape (n, d)."""
-    return np.clip(space.apply(features), -MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)
+    # Infinite ones are limited, too; of events with nan no other event is a neighbour.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.clip(space.apply(features), -MAX_COORDINATE, MAX_COORDINATE).astype(np.float32)
 
 
 def _describe_space(space: Space) -> str:
@@ -358,7 +369,7 @@ class StoredPoints(NamedTuple):
 def _read_points(parts: MapParts, name: str) -> StoredPoints:  # noqa: ARG001
     """Read what :meth:`StoredPoints.parts` returned. Raises CorruptMap."""
     points = parts.arrays.get("points")
-    hit, weight = column(parts, "hit", low=0.0, high=1.0), column(parts, "weight", low=5e-324)
+    hit, weight = column(parts, "hit", low=0.0, high=1.0), column(parts, "weight", low=5e-324, high=MAX_EVENTS)
     if points is None or points.dtype != np.float32 or points.ndim != 2 or points.shape[0] != hit.size:
         raise CorruptMap(f"points must be float32, one for each hit, got {getattr(points, 'shape', None)}")
     if not (np.abs(points) <= MAX_COORDINATE).all():

@@ -14,6 +14,7 @@ from monitor.maps.base import FieldMap, Groups, Method, Option
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices
 from monitor.maps.lore import (
     BIN_OPTIONS,
+    MAX_EVENTS,
     Bins,
     bin_indices,
     confidence_of,
@@ -51,7 +52,7 @@ class GroupedLore(FieldMap):
     groups: Annotated[tuple[str, ...], words]
     bins: Annotated[Bins, Bins.from_parts, Bins.parts]
     group_mean: Annotated[Floats, partial(matrix, shape=(None, None), low=0.0, high=1.0)]
-    group_n_eff: Annotated[Floats, partial(matrix, shape=(None, None), low=0.0)]
+    group_n_eff: Annotated[Floats, partial(matrix, shape=(None, None), low=0.0, high=MAX_EVENTS)]
     shrinkage: Annotated[float, partial(number, low=0.0, high=1e6)]
     prior: Annotated[float, partial(number, low=0.0, high=1e6)]
     classes: Annotated[int, partial(whole, least=2)]

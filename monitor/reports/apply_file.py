@@ -17,9 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from monitor.arrays import Floats
+from monitor.bounded_file import read_bounded
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
-from monitor.maps.artifact import Artifact, from_bytes
+from monitor.maps.artifact import MAX_BYTES, OVERHEAD_BYTES, Artifact, from_bytes
 from monitor.progress import StageProgress
 from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of
 from monitor.sources.stored_files import open_bytes
@@ -63,7 +64,7 @@ def read_map(path: Path) -> Artifact:
         It holds no map, or a damaged one.
     """
     try:
-        data = path.read_bytes()
+        data = read_bounded(path, MAX_BYTES + OVERHEAD_BYTES)
     except OSError as error:
         raise InputError(f"{path}: the map cannot be read: {error.strerror}") from error
     try:

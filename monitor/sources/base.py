@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 import structlog
 
 from monitor.errors import OffsetPurged, SettingsError
-from monitor.events.model import Kind, RecordBatch
+from monitor.events.model import Headers, Kind, RecordBatch
 
 _log = structlog.get_logger(__name__)
 
@@ -67,7 +67,7 @@ class Message:
     topic: str
     value: bytes | None
     key: bytes | None = None
-    headers: Sequence[tuple[str, bytes]] = ()
+    headers: Headers = ()
     partition: int | None = None
     """None: chosen by the key with Kafka's own hash, the same in both sources."""
     timestamp_ms: int | None = None

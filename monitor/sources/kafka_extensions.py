@@ -5,6 +5,9 @@ Here a compiled loop locates keys and values, and all records are cut out of the
 batch as if it were one record. Everything else stays kafka-python's: compression, checksums, aborted transactions. A
 batch that the loop cannot read goes the library's way, which raises the library's errors.
 
+**Headers.** Kafka allows headers without a value. kafka-python reads them as None, but its producer takes only bytes:
+NULL stands for none until the record is written.
+
 **Joins.** kafka-python lets a join go on in the background when a poll's time is up, but loses it in two ways:
 
 - It decides anew at every poll whether to join. A leader may rejoin because a topic's partitions became known, or
@@ -18,7 +21,7 @@ Besides, a leader makes its first assignment before it knows the topics' partiti
 learns them a moment later and assigns again; in between no member reads.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from typing import Any, Final, NamedTuple
 
@@ -28,14 +31,36 @@ from kafka import errors as kafka_errors
 from kafka.consumer.fetcher import Fetcher
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.net.compat import KafkaNetClient
-from kafka.record import MemoryRecords
+from kafka.producer import record_accumulator
+from kafka.record import MemoryRecords, MemoryRecordsBuilder
 from kafka.record.default_records import DefaultRecordBatch
 from kafka.record.util import decode_varint
 
+from monitor.events.model import Headers
 from monitor.sources.kafka_loops import SPANS, locate_records
 from monitor.sources.log_format import LogRecord, make_records
 
-_NO_HEADERS: Final[tuple[tuple[str, bytes], ...]] = ()
+_NO_HEADERS: Final[Headers] = ()
+
+
+class _Null(bytes):
+    """The type of NULL."""
+
+
+NULL: Final = _Null()
+"""What a producer takes as the value of a header, and writes as none."""
+
+
+class _RecordsBuilder(MemoryRecordsBuilder):  # type: ignore[misc]  # kafka-python ships no types
+    """The records of a batch that a producer makes."""
+
+    def append(self, timestamp: int, key: bytes | None, value: bytes | None, headers: Any = ()) -> Any:
+        """Append a record."""
+        written = [(name, None if given is NULL else given) for name, given in headers] if headers else []
+        return super().append(timestamp, key, value, written)
+
+
+record_accumulator.MemoryRecordsBuilder = _RecordsBuilder  # the library offers no other place
 
 
 def speed_up(consumer: KafkaConsumer) -> None:
@@ -53,7 +78,7 @@ class _WholeBatch(NamedTuple):
     timestamp: int
     timestamp_type: int
     key: None = None
-    headers: Sequence[tuple[str, bytes]] = _NO_HEADERS
+    headers: Headers = _NO_HEADERS
     checksum: None = None
 
     def validate_crc(self) -> bool:
@@ -95,11 +120,12 @@ def _cut(data: bytes, starts: Any, lengths: Any) -> list[bytes | None]:
     return [data[start:end] if end >= start else None for start, end in zip(starts.tolist(), ends, strict=True)]
 
 
-def _headers(data: bytes, at: int, count: int) -> list[tuple[str, bytes | None]]:
+def _headers(data: bytes, at: int, count: int) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         length, at = decode_varint(data, at)
-        name, at = data[at : at + length].decode(), at + length
+        # A broker does not check names: one that is no UTF-8 must not stop the reader.
+        name, at = data[at : at + length].decode("utf-8", "backslashreplace"), at + length
         length, at = decode_varint(data, at)
         headers.append((name, data[at : at + length] if length >= 0 else None))
         at += max(length, 0)

@@ -11,6 +11,7 @@ from kafka import errors as kafka_errors
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import Message
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection
+from monitor.sources.kafka_extensions import NULL
 from monitor.sources.kafka_loops import choose_partitions
 
 _LARGEST_REQUEST: Final = 64 << 20
@@ -63,7 +64,7 @@ class KafkaWriter:
                     message.topic,
                     message.value,
                     key=b"" if message.key is None and message.value is None else message.key,
-                    headers=[(name, value or b"") for name, value in message.headers],
+                    headers=[(name, NULL if value is None else value) for name, value in message.headers],
                     partition=partition,
                     timestamp_ms=message.timestamp_ms,
                 )

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import SourceError
+from monitor.events.model import Headers
 from monitor.sources.base import Message
 
 _MAGIC: Final = b"CML1"
@@ -32,7 +33,7 @@ _COLUMN_BYTES: Final = 8 + 3 * 4
 _ABSENT: Final = -1
 
 _encode_headers = msgspec.msgpack.Encoder().encode
-_decode_headers = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
+_decode_headers = msgspec.msgpack.Decoder(list[tuple[str, bytes | None]]).decode
 
 
 class LogRecord(NamedTuple):
@@ -42,7 +43,7 @@ class LogRecord(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    headers: Headers
 
 
 class Batch(NamedTuple):
@@ -104,7 +105,7 @@ def decode(batch: Batch, body: bytes) -> list[LogRecord]:
     starts = ends - np.maximum(lengths, 0).ravel()
     keys = _pieces(body, starts[:n], ends[:n], lengths[0])
     values = _pieces(body, starts[n : 2 * n], ends[n : 2 * n], lengths[1])
-    headers: Sequence[Sequence[tuple[str, bytes]]]
+    headers: Sequence[Headers]
     if lengths[2].any():
         raw = (body[start:end] for start, end in zip(starts[2 * n :].tolist(), ends[2 * n :].tolist(), strict=True))
         headers = [_decode_headers(piece) if piece else () for piece in raw]

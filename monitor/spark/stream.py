@@ -77,7 +77,7 @@ class _Message(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
+    headers: tuple[tuple[str, bytes | None], ...]
 
 
 class _Map:
@@ -155,8 +155,10 @@ def _batch(topic: str, partition: int, rows: pd.DataFrame) -> RecordBatch:
     return RecordBatch(topic, partition, records, records[-1].offset + 1)
 
 
-def _headers(headers: Iterable[Any]) -> tuple[tuple[str, bytes], ...]:
-    return tuple((str(header["key"]), bytes(header["value"] or b"")) for header in headers)
+def _headers(headers: Iterable[Any]) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple(
+        (str(header["key"]), None if header["value"] is None else bytes(header["value"])) for header in headers
+    )
 
 
 class _Checkpoint(msgspec.Struct, array_like=True):

@@ -194,7 +194,7 @@ DEAD_LETTERS: Final = Table(
     *columns(Text, "reason"),
     *columns(Name, "detail"),
     *columns(LargeBinary, "key", "value", nullable=True),
-    *columns(LargeBinary, "headers"),  # MessagePack: [[name, bytes], ...]
+    *columns(LargeBinary, "headers"),  # MessagePack: [[name, bytes or nil], ...]
     UniqueConstraint("topic", "partition", "offset", name="dead_letters_by_offset"),
     Index("dead_letters_by_reason", "reason", "number"),
     # A number is never reused, so that pages can continue after a number.

@@ -46,7 +46,7 @@ _TOPIC_ID: Final = "topic_id/"
 _NAMES_A_STATEMENT: Final = 500
 _IS_READ: Final = PARTITIONS.c.partition != BACKFILL
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
-_headers_from_bytes: Final = msgspec.msgpack.Decoder(tuple[tuple[str, bytes], ...])
+_headers_from_bytes: Final = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
 
 
 class SqlStore:

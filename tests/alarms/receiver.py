@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -22,6 +22,8 @@ class Receiver(ThreadingHTTPServer):
         """The body of each answer, HTML."""
         self.hangs = threading.Event()
         """While it is set, no request is answered."""
+        self.drips = False
+        """Whether a header line without an end comes, byte by byte."""
         self.goes_on = threading.Event()
         """Ends those that hang."""
 
@@ -39,6 +41,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
+        if self.server.drips:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nx: ")
+            with suppress(OSError):  # until the sender has gone
+                while not self.server.goes_on.wait(0.01):
+                    self.wfile.write(b"x")
+            self.close_connection = True
+            return
         if self.server.hangs.is_set():
             self.server.requests.append((0, dict(self.headers), body))
             self.server.goes_on.wait()

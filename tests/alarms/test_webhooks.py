@@ -218,6 +218,20 @@ def test_a_receiver_that_hangs_keeps_nobody_else_waiting(
     assert len(oncall.taken()) == 2
 
 
+def test_a_receiver_that_answers_by_drips_holds_nobody(
+    fleet: Fleet, oncall: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TIMEOUT_SECONDS", 0.2)
+    oncall.drips = True
+    sender = fleet.sender(oncall)
+    fleet.step(None, 9.0)
+    began = time.monotonic()
+    sender.deliver_due()
+    assert time.monotonic() - began < 5.0
+    assert sender.results["failed"] == 1
+    oncall.drips = False
+
+
 def test_a_receiver_that_is_away_is_tried_ever_more_rarely(fleet: Fleet, clock: ManualClock) -> None:
     with receiver() as gone:
         sender = fleet.sender(gone)
@@ -230,7 +244,7 @@ def test_a_receiver_that_is_away_is_tried_ever_more_rarely(fleet: Fleet, clock: 
             tried.append(second)
         clock.advance(1.0)
     assert tried == [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111, 1411, 1711]
-    assert "refused" in str(fleet.webhooks.progress("oncall", sender.target.states).error)
+    assert "Connection refused" in str(fleet.webhooks.progress("oncall", sender.target.states).error)
 
 
 def test_one_replica_delivers_at_a_time_and_another_goes_on_when_it_is_killed(

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from monitor.app.backfill import past_predictions, widened, write
+from monitor.app.backfill import declared_policy, past_predictions, widened, write
 from monitor.app.offline import report_log
 from monitor.app.parts import make_evaluator, make_kept_ms, make_panes, make_watcher, open_store
 from monitor.app.settings import Settings, load_settings
@@ -153,6 +153,8 @@ def test_a_backfill_needs_times_and_settled_predictions(past: Past) -> None:
     table = read_table(past.table, segments=["region"])
     with pytest.raises(NotEnoughData, match="no prediction is from before 2023-11-14T22:11:00"):
         past_predictions(past.settings, "churn", table, version=UNVERSIONED, to_ms=START_MS - 100_000)
+    with pytest.raises(InputError, match=r"--model must not have '\.', '\.\.' or nothing between slashes"):
+        declared_policy(past.settings, "zz/../churn")
     with pytest.raises(InputError, match="name their column with --time"):
         past_predictions(past.settings, "churn", table.__class__(table.prediction, table.outcome), version=UNVERSIONED)
 

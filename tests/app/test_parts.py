@@ -92,7 +92,7 @@ def test_a_model_of_classes_is_declared_by_their_names_or_their_number() -> None
     assert make_policy(sketched)("digits") == ModelPolicy(
         24 * HOUR_MS, HOUR_MS, classes=("0", "1", "2"), sketch_features=8, declared=True
     )
-    decoder = make_decoder(settings(models=models), ManualClock(0))
+    decoder = make_decoder(settings(models=models), ManualClock(1_790_000_000_000))
     values = [encode_outcome(model, "1", 1_790_000_000_000, 2) for model in ("digits", "pets", "another")]
     records = [LogRecord(at, 1_790_000_000_000, None, value, ()) for at, value in enumerate(values)]
     decoded = decoder.decode(RecordBatch("events", 0, records, 3), Strata(policy), None)

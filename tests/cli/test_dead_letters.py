@@ -17,11 +17,12 @@ SETTINGS = """
 source: {embedded: {directory: log, partitions: 2}}
 store: {url: "sqlite:///state.db"}
 """
+HEADERS = (("h", b"\x00"), ("null", None))
 
 
 def letter(offset: int, reason: Reason, value: bytes | None) -> DeadLetter:
     detail = f"what is wrong with {offset}"
-    return DeadLetter("events", offset % 2, offset, 1_790_000_000_000, reason, detail, b"key", value, (("h", b"\x00"),))
+    return DeadLetter("events", offset % 2, offset, 1_790_000_000_000, reason, detail, b"key", value, HEADERS)
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_json_has_every_byte(folder: Path) -> None:
     (found,) = [json.loads(line) for line in done.stdout.splitlines()]
     assert base64.b64decode(found["value_base64"]) == b"\xff\x1b[31mred"
     assert base64.b64decode(found["key_base64"]) == b"key"
-    assert found["headers"] == [["h", base64.b64encode(b"\x00").decode()]]
+    assert found["headers"] == [["h", base64.b64encode(b"\x00").decode()], ["null", None]]
     assert (found["topic"], found["partition"], found["offset"]) == ("events", 0, 6)
 
 
@@ -85,7 +86,7 @@ def test_replay_sends_back_what_came_and_removes_it(folder: Path) -> None:
     assert sorted((partition, record.value or b"") for partition, record in records) == sorted(
         [(at % 2, b"garbage %d" % at) for at in range(5)] + [(1, b""), (0, b"\xff\x1b[31mred")]
     )
-    assert {(record.key, tuple(record.headers)) for _, record in records} == {(b"key", (("h", b"\x00"),))}
+    assert {(record.key, tuple(record.headers)) for _, record in records} == {(b"key", HEADERS)}
     assert inside("dead-letters", "list", cwd=folder).stdout == "no dead letters\n"
     (entry,) = audit(folder)
     assert (entry.action, entry.actor) == ("dead_letters_replayed", f"cli:{Path('/proc/self').owner()}")

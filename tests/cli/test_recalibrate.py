@@ -300,6 +300,10 @@ def test_back_to_the_map_before(world: World) -> None:
         (["recalibrate", "churn", "--timeout", "2s"], "--timeout 2s says how long to wait, and goes with --wait"),
         (["promote", "rc_none"], "no refit is called 'rc_none'"),
         (["rollback", "none"], "no model 'none'"),
+        (["rollback", "zz/../churn"], "model must not have '.', '..' or nothing between slashes, got 'zz/../churn'"),
+        (["recalibrate", "zz/../churn"], "model, as there is no such file, must not have '.', '..' or nothing"),
+        (["promote", ".."], "refit must not have '.', '..' or nothing between slashes, got '..'"),
+        (["alerts", "show", "."], "alert must not have '.', '..' or nothing between slashes, got '.'"),
     ],
 )
 def test_bad_use_is_one_line_and_status_2(world: World, arguments: list[str], line: str) -> None:

@@ -189,6 +189,7 @@ def test_a_file_without_rows_stays_without(folder: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "status", "line"),
     [
+        (["/dev/zero", "new.csv"], 2, "/dev/zero: the map cannot be read: it is larger than 257 MiB"),
         (["gone.arrow", "new.csv"], 2, "gone.arrow: the map cannot be read: No such file or directory"),
         (["beta.arrow", "gone.csv"], 2, "gone.csv: no such file; name a file that is there"),
         (["beta.arrow", "beta.arrow"], 2, "beta.arrow: files ending in .csv, .tsv, .parquet"),

@@ -261,6 +261,9 @@ class TestDeadLetters:
             (literally(PREDICTION, "id", "1" * 600), Reason.INVALID_ID, "600"),
             (literally(PREDICTION, "id", "NaN"), Reason.INVALID_ID, "NaN"),
             (changed(PREDICTION, model=""), Reason.INVALID_MODEL, "empty"),
+            (changed(PREDICTION, model="zz/../churn"), Reason.INVALID_MODEL, "'.', '..' or nothing between slashes"),
+            (changed(OUTCOME, model="."), Reason.INVALID_MODEL, "'.', '..' or nothing between slashes"),
+            (changed(LABELLED, model="a//b"), Reason.INVALID_MODEL, "'.', '..' or nothing between slashes"),
             (changed(PREDICTION, model=5), Reason.INVALID_MODEL, "string"),
             (changed(OUTCOME, model="a\nb"), Reason.INVALID_MODEL, "control"),
             (changed(PREDICTION, model="a\x85b"), Reason.INVALID_MODEL, "control"),
@@ -409,10 +412,19 @@ class TestDeadLetters:
         clock = ManualClock(NOW_MS - 1001)
         decoder = Decoder(Rules(max_ahead_ms=1000, clock=clock))
         message = Message(changed(PREDICTION, ts=NOW_MS), timestamp=-1)
-        timely = Message(PREDICTION, timestamp=NOW_MS)
+        timely = Message(changed(PREDICTION, ts=NOW_MS - 1000), timestamp=NOW_MS)
         assert len(decode(message, timely, decoder=decoder).columns) == 1
         clock.advance(0.001)
         assert len(decode(message, timely, decoder=decoder).columns) == 2
+
+    def test_a_timestamp_of_the_future_moves_the_reference_no_further_than_now(self) -> None:
+        ahead = changed(PREDICTION, ts=NOW_MS + 1001)
+        clock = ManualClock(NOW_MS)
+        decoder = Decoder(Rules(max_ahead_ms=1000, clock=clock))
+        message = Message(ahead, timestamp=4_102_444_800_000)
+        assert [letter.reason for letter in decode(message, decoder=decoder).dead_letters] == [Reason.TIME_OUT_OF_RANGE]
+        clock.advance(0.001)
+        assert len(decode(message, decoder=decoder).columns) == 1
 
     def test_absurd_timestamps_of_the_log_are_survived(self) -> None:
         decoded = decode(*(Message(PREDICTION, timestamp=stamp) for stamp in (2**63 - 1, -(2**63), 0, NOW_MS)))

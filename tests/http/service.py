@@ -13,6 +13,8 @@ from fastapi import FastAPI
 from monitor.access.model import Authenticator
 from monitor.clock import ManualClock
 from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
+from monitor.events.codec import Decoder
+from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.http.app import create_api
 from monitor.http.limits import Limits
@@ -148,6 +150,7 @@ class Service:
             "metrics": exposition.render,
             "declared": tuple(self.policies),
             "clock": self.clock,
+            "decoder": lambda: Decoder(Rules(clock=self.clock)),
             "limits": self.limits,
             "recalibrations": self.refits or nobodys(),
             "authenticator": self.authenticator,

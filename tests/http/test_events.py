@@ -77,14 +77,16 @@ def test_what_is_written_is_what_the_stream_reads(service: Service, client: Clie
             self.timestamp, self.key, self.headers = NOW_MS, None, ()
 
     records = [Stored(at, message.value) for at, message in enumerate(service.log.messages)]
-    decoded = Decoder().decode(RecordBatch("all", 0, records, 3), Strata(service.policies.get), None)
+    decoded = Decoder(Rules(clock=service.clock)).decode(
+        RecordBatch("all", 0, records, 3), Strata(service.policies.get), None
+    )
     assert decoded.dead_letters == []
     assert decoded.columns.kind.tolist() == [Kind.PREDICTION, Kind.OUTCOME, Kind.LABELLED]
     assert decoded.columns.id_hash[0].tolist() == decoded.columns.id_hash[1].tolist()
 
 
 def test_events_of_several_classes_are_checked_as_they_are_declared(service: Service) -> None:
-    client = service.client(decoder=lambda: Decoder(Rules(classes={"churn": 3})))
+    client = service.client(decoder=lambda: Decoder(Rules(classes={"churn": 3}, clock=service.clock)))
     events = [PREDICTION | {"p": [0.25, 0.5, 0.25]}, OUTCOME | {"y": 2}, OUTCOME | {"y": 3}, PREDICTION]
     answer = post(client, json.dumps(events)).json()
     assert (answer["accepted"], answer["rejected"]) == (2, 2)

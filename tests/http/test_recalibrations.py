@@ -162,6 +162,26 @@ def test_what_is_not_there_is_404(client: Client, path: str) -> None:
     assert problem["type"].rpartition(":")[2] in ("unknown-series", "unknown-recalibration")
 
 
+def test_a_model_of_an_older_version_whose_name_leads_elsewhere_is_404(
+    client: Client, refits: Refits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients and proxies send the path of another model, so that of this one is not answered either."""
+    monkeypatch.setitem(VERSIONS, "zz/../churn", ["1"])
+    serving = ended(client, refits)
+    assert client.post(f"/v1/recalibrations/{serving}/promotion", json={}).status_code == 200
+    old = refits.end(refits.request(refits.make_request("zz/../churn"), actor="key:nightly")[0].id).id
+    for path in ("rollback", "recalibrations"):
+        assert_problem(client.post(f"/v1/models/zz/%2e%2e/churn/{path}", json={}), 404, "no model 'zz/../churn'")
+        assert_problem(client.post(f"/v1/models/zz%2F..%2Fchurn/{path}", json={}), 404, "no model 'zz/../churn'")
+    assert_problem(client.get(f"/v1/recalibrations/{old}"), 404, f"no refit is called '{old}'")
+    assert_problem(client.post(f"/v1/recalibrations/{old}/promotion", json={}), 404, f"no refit is called '{old}'")
+    newest = client.get("/v1/recalibrations").json()["recalibrations"][0]
+    assert (newest["id"], newest["links"]["model"]) == (old, None)
+    assert refits.store.job(serving).state is JobState.CHAMPION
+    for page in ("models/", "models/zz%2F..%2Fchurn", "reports/..%2F.."):
+        assert client.get(f"/{page}").status_code == 404
+
+
 @pytest.mark.parametrize("path", ["", "/artifact", "/figures/reliability"])
 def test_an_unknown_refit_is_404(client: Client, path: str) -> None:
     problem = assert_problem(client.get(f"/v1/recalibrations/rc_9{path}"), 404, "rc_9")
@@ -174,10 +194,11 @@ def test_an_unknown_refit_is_404(client: Client, path: str) -> None:
         "/v1/models/churn/recalibrations",
         "/v1/models/churn/rollback",
         "/v1/models/churn/recalibrate",
-        "/v1/recalibrations/rc_0/promotion",
+        "/v1/recalibrations/{job}/promotion",
     ],
 )
-def test_what_any_web_page_may_send_is_refused(client: Client, path: str) -> None:
+def test_what_any_web_page_may_send_is_refused(client: Client, refits: Refits, path: str) -> None:
+    path = path.format(job=ended(client, refits))
     assert_problem(client.post(path, content=b"{}", headers={"content-type": "text/plain"}), 415, "application/json")
     large = client.post(path, content=b" " * 40_000_000, headers={"content-type": "application/json"})
     assert_problem(large, 413, "bytes")

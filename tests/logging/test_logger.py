@@ -222,7 +222,14 @@ def test_many_bad_values_are_one_line(file: Path, caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"model": ""}, {"model": "x" * 129}, {"version": "a\nb"}, {"max_events": 0}, {"exit_seconds": -1.0}],
+    [
+        {"model": ""},
+        {"model": "a//b"},
+        {"model": "x" * 129},
+        {"version": "a\nb"},
+        {"max_events": 0},
+        {"exit_seconds": -1.0},
+    ],
 )
 def test_a_logger_that_could_never_log_is_refused(arguments: dict[str, Any], held: Held) -> None:
     with pytest.raises(InputError, match=next(iter(arguments))):

@@ -17,6 +17,8 @@ import monitor.maps
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, MapParts, Method, RecalibrationMap, apply_map, check_options, choose_method, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes, to_json
+from monitor.maps.base import Groups
+from monitor.maps.identity import Identity
 from monitor.maps.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
@@ -274,3 +276,59 @@ def test_parts_that_are_not_of_a_map_are_refused(name: str) -> None:
             except CorruptMap:
                 continue
             pytest.fail(f"{name} takes parts with {what}")
+
+
+# --- Extremes ---------------------------------------------------------------------------------------------------------
+
+EXTREMES = [1e308, -1e308, 5e-324, -5e-324, 0.0, 1.0, -1.0, 1e155, -1e155, 1e17]
+
+
+@every_method
+def test_parts_with_extreme_values_are_refused_or_give_probabilities(name: str) -> None:
+    rng = np.random.default_rng(7)
+    for events, chosen in maps(name):
+        parts = chosen.parts()
+        for _ in range(200):
+            arrays = {
+                key: extreme(values, rng) if rng.random() < 0.3 else values for key, values in parts.arrays.items()
+            }
+            settings = extreme_setting(json.loads(json.dumps(parts.settings)), rng)
+            try:
+                loaded = METHODS[name].load(MapParts(settings, arrays))
+            except CorruptMap:
+                continue
+            result = applied(loaded, events)
+            assert ((result >= 0.0) & (result <= 1.0)).all()
+            if result.ndim == 2:
+                np.testing.assert_allclose(result.sum(axis=1), 1.0, atol=1e-6)
+
+
+def extreme(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """The array with an extreme value in one place or in all; as they are where its type cannot hold it."""
+    changed, value = values.copy(), float(rng.choice(EXTREMES))
+    limits = np.finfo(values.dtype) if values.dtype.kind == "f" else np.iinfo(values.dtype)
+    if abs(value) < float(limits.max):
+        changed[... if rng.random() < 0.5 else np.unravel_index(rng.integers(values.size), values.shape)] = value
+    return changed
+
+
+def extreme_setting(value: Any, rng: np.random.Generator) -> Any:
+    """A setting in which one number in ten is extreme."""
+    if isinstance(value, dict):
+        return {key: extreme_setting(inner, rng) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [extreme_setting(inner, rng) for inner in value]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(rng.choice(EXTREMES)) if is_number and rng.random() < 0.1 else value
+
+
+def test_a_map_that_gives_no_probability_is_an_error_that_names_it() -> None:
+    class Wrong(Identity):
+        def apply(self, prediction: Floats, features: Floats | None = None, group: Groups | None = None) -> Floats:
+            return prediction / 0.4
+
+    assert apply_map(Wrong(2), [0.1, 0.4]).tolist() == [0.25, 1.0]
+    with pytest.raises(CorruptMap, match=r"takes the prediction 0\.8 to 2\.0, which is no probability"):
+        apply_map(Wrong(2), [0.1, 0.8, 0.9])
+    with pytest.raises(CorruptMap, match=r"takes the prediction \[0\.8, 0\.2\] to \[2\.0, 0\.5\], which"):
+        apply_map(Wrong(2), [[0.8, 0.2]])

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.store.recalibrations import JobState
+from tests.http.refits import VERSIONS
 from tests.page.site import Site
 
 
@@ -72,3 +74,22 @@ def test_a_candidate_that_may_not_be_promoted_is_offered_to_nobody(page: Page, t
         expect(button).to_have_count(0)
         page.goto(f"{site.url}/recalibrations")
         expect(page.locator("tbody tr").filter(has_text="candidate")).to_contain_text("It may not serve")
+
+
+def test_no_page_leads_to_another_model(page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model whose name an older version allowed, and addresses that a browser normalises."""
+    monkeypatch.setitem(VERSIONS, "zz/../churn", ["1"])
+    with Site(tmp_path) as site:
+        old, sent = site.refit("zz/../churn"), list[str]()
+        page.on("request", lambda request: sent.append(request.url.removeprefix(site.url)))
+        page.goto(f"{site.url}/recalibrations")
+        row = page.locator("tbody tr").filter(has_text="zz/../churn")
+        expect(row.get_by_role("link")).to_have_count(1)
+        refused = "(model) => import('page/api.js').then((api) => api.modelPath(model)).catch(String)"
+        assert "no path leads to a model" in page.evaluate(refused, "zz/../churn")
+        row.get_by_role("link").click()
+        expect(page.get_by_role("alert")).to_contain_text(f"no refit is called '{old}'")
+        for path in ("models/.", "models/churn/..", "models/zz%2F..%2Fchurn", "reports/..%2F..", "reports/\\..\\"):
+            page.goto(f"{site.url}/{path}")
+            expect(page.get_by_role("heading")).to_have_text("404 Not Found")
+        assert [path for path in sent if path.startswith("/v1/models")] == []

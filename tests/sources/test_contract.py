@@ -77,13 +77,14 @@ def test_a_message_comes_as_it_was_written(log: Log) -> None:
         Message(topic, None, key=b"tombstone", partition=0),
         Message(topic, b"", key=b"", partition=0),
         Message(topic, b"headed", headers=[("reason", b"not_json"), ("reason", b""), ("ü", b"\xff\x00")], partition=0),
+        Message(topic, b"null", headers=[("a", None), ("", b"")], partition=0),
         Message(topic, bytes(range(256)) * 20, partition=0),
     ]
     log.writer().write(messages)
     source = log.source(topic)
     run_all(source)
     records = read(source, count(len(messages))).records[topic, 0]
-    assert [record.key for record in records] == [None, "clé".encode(), b"tombstone", b"", None, None]
+    assert [record.key for record in records] == [None, "clé".encode(), b"tombstone", b"", None, None, None]
     assert [record.value for record in records] == [message.value for message in messages]
     assert [[tuple(header) for header in record.headers] for record in records] == [
         list(message.headers) for message in messages

@@ -74,3 +74,13 @@ def test_what_is_corrupt_is_said_in_the_librarys_words() -> None:
 
 def _plain(value: object) -> object:
     return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def test_a_name_of_a_header_that_is_no_text_is_escaped() -> None:
+    builder = MemoryRecordsBuilder(2, 0, 1 << 16)
+    builder.append(1_700_000_000_000, None, b"value", [("name", b"1"), ("name", None)])
+    builder.close()
+    part = _PartitionRecords(
+        0, PART, MemoryRecords(bytes(builder.buffer()).replace(b"name", b"n\xffm\xfe")), check_crcs=False
+    )
+    assert list(part.take()[0].headers) == [("n\\xffm\\xfe", b"1"), ("n\\xffm\\xfe", None)]

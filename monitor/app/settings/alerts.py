@@ -3,21 +3,15 @@
 import base64
 from typing import Annotated, Final
 
-import httpx
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
-from monitor.app.settings.values import Address, Section, Text
+from monitor.app.settings.values import Address, Section, Text, check_http_url
 
 _MIN_SECRET_BYTES: Final = 24
 
 
 def _check_url(text: str) -> str:
-    try:
-        url = httpx.URL(text)
-    except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError("must be an http or https URL, such as https://alerts.example.com/calibration")
+    check_http_url(text, "https://alerts.example.com/calibration")
     return text
 
 

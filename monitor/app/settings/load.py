@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 from monitor.app.settings import fields
 from monitor.app.settings.model import Settings
 from monitor.app.settings.values import Section, hide_password
+from monitor.bounded_file import read_bounded
 from monitor.durations import format_duration
 from monitor.errors import SettingsError
 from monitor.yaml_nodes import compose
@@ -26,7 +27,6 @@ from monitor.yaml_nodes import compose
 PREFIX: Final = "MONITOR__"
 _FILE: Final = "_file"
 
-_MAX_BYTES: Final = 64 << 20
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's is eight times as fast; PyYAML may be built without it."""
 
@@ -80,13 +80,7 @@ def load_settings(file: FilePath | None, environ: Mapping[str, str]) -> Settings
 
 def _read_yaml(file: FilePath, places: dict[fields.Path, str]) -> dict[str, Any]:
     try:
-        with file.open("rb") as opened:
-            content = opened.read(_MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise SettingsError(
-                f"cannot read {file}: it has more than the {_MAX_BYTES >> 20} MiB that settings may have"
-            )
-        text = content.decode()
+        text = read_bounded(file).decode()
     except OSError as error:
         raise SettingsError(
             f"cannot read {file}: {error.strerror}; `monitor config --default > {file}` writes one with all defaults"
@@ -267,7 +261,7 @@ def _path_of(variable: str) -> fields.Path:
 
 def _contents(variable: str, name: str) -> str:
     try:
-        return FilePath(name).read_text(encoding="utf-8").rstrip("\r\n")
+        return read_bounded(FilePath(name)).decode().rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"{variable}: cannot read the file {name!r}: {reason}") from error

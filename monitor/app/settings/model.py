@@ -3,7 +3,6 @@
 from datetime import timedelta
 from typing import Annotated, Any, Final, Literal
 
-import httpx
 from pydantic import (
     AfterValidator,
     BeforeValidator,
@@ -32,6 +31,7 @@ from monitor.app.settings.values import (
     Span,
     StoreAddress,
     Text,
+    check_http_url,
     split_names,
 )
 from monitor.durations import format_duration
@@ -249,13 +249,7 @@ class TopicSettings(Section):
 
 
 def _check_registry(text: str) -> str:
-    try:
-        url = httpx.URL(text)
-    except httpx.InvalidURL:
-        url = httpx.URL()
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError("must be an http or https URL, such as http://registry:8081")
-    if url.userinfo:
+    if check_http_url(text, "http://registry:8081").userinfo:
         raise ValueError("must have no user in it: set username and password instead")
     return text
 
@@ -519,7 +513,8 @@ class PipelineSettings(Section):
     max_message_bytes: Positive = 1024 * 1024
     """Size of the largest message that is decoded; larger ones are dead letters."""
     max_ahead: Span = timedelta(days=1)
-    """How far an event's time may lie ahead of when its message was written; later ones are dead letters."""
+    """How far an event's time may lie ahead of when its message was written, and of now; later ones are dead
+    letters."""
     topic_alignment: Span = timedelta(minutes=1)
     """By how much one topic may be read ahead of another, in the time at which messages were written: while a backlog
     is read, outcomes so do not run ahead of their predictions."""

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from monitor.app.settings.values import Classes, Duration, Names, NonNegative, Positive, Section, Span, Text, reported
 from monitor.errors import SettingsError
+from monitor.events.fields import wrong_model
 from monitor.events.model import CLASS
 from monitor.inference.prevalence import TOLERANCE
 from monitor.maps import check_options, choose_method
@@ -31,6 +32,14 @@ def _check_schedule(expression: str) -> str:
     return expression
 
 
+def _check_name(name: str) -> str:
+    wrong = wrong_model(name)
+    if wrong:
+        raise ValueError(wrong)
+    return name
+
+
+ModelName = Annotated[str, AfterValidator(_check_name)]
 Method = Annotated[str, AfterValidator(_check_method)]
 Schedule = Annotated[str, AfterValidator(_check_schedule)]
 Options = dict[str, Any]
@@ -136,7 +145,7 @@ class ModelsSettings(Section):
     only_declared: bool = False
     """Whether events of models that `declared` does not name are refused (and counted)."""
     defaults: ModelDefaults = ModelDefaults()
-    declared: dict[Text, DeclaredModel] = Field(default_factory=dict)
+    declared: dict[ModelName, DeclaredModel] = Field(default_factory=dict)
     """Models by name, with what is different for each. For example: {churn: {horizon: 30d, segments: [region]}}"""
 
     _complete: dict[str, ModelDefaults] = PrivateAttr(default_factory=dict)

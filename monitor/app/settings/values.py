@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote_plus
 
+import httpx
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from monitor.durations import format_duration, parse_duration
 from monitor.errors import InputError, SettingsError
 from monitor.events.fields import MAX_CLASSES, wrong_name
 from monitor.measures import choose_measures
+from monitor.urls import wrong_address
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
@@ -119,6 +121,20 @@ def _resolve_url(url: str, folder: Path) -> str:
     if file is not None:
         return f"{file[1]}{_resolve_path(file[2], folder)}{url[file.end() :]}"
     return _FILE_OPTION.sub(lambda option: option[1] + quote(_resolve_path(unquote_plus(option[2]), folder)), url)
+
+
+def check_http_url(text: str, example: str) -> httpx.URL:
+    """Return an http or https URL, or raise ValueError."""
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError(f"must be an http or https URL, such as {example}")
+    wrong = wrong_address(url.host, url.port)
+    if wrong:
+        raise ValueError(wrong)
+    return url
 
 
 FilePath = Annotated[Text, Anchor(_resolve_path)]

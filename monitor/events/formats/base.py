@@ -19,13 +19,13 @@ class Rules:
     max_bytes
         Longest message that is read.
     max_ahead_ms
-        How far an event's time may lie ahead of when its message was written.
+        How far an event's time may lie ahead of when its message was written, and of now.
     kind_by_keys
         Whether an event without a type, on a topic without one, gets it from its keys: see :func:`kind_by_keys`.
     classes
         Model -> number of its declared classes. Other models have one probability, P(y = 1).
     clock
-        The wall clock, for messages without a timestamp.
+        The wall clock.
     """
 
     max_bytes: int = 1_048_576
@@ -35,8 +35,12 @@ class Rules:
     clock: Clock = field(default_factory=SystemClock)
 
     def latest_ms(self, record_timestamp_ms: int) -> int:
-        """Latest event time that a message may hold. It follows from the log's timestamp, so a replay decides alike."""
-        return (record_timestamp_ms if record_timestamp_ms >= 0 else self.clock.now_ms()) + self.max_ahead_ms
+        """Latest event time that a message may hold.
+
+        A replay decides alike by the log's timestamp. Producers may set it, though: one of the future counts as now.
+        """
+        now_ms = self.clock.now_ms()
+        return (min(record_timestamp_ms, now_ms) if record_timestamp_ms >= 0 else now_ms) + self.max_ahead_ms
 
 
 class Messages(NamedTuple):

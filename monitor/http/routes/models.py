@@ -21,6 +21,7 @@ from monitor.http.services import Services, ServicesOf
 from monitor.http.snapshots import ModelView, SnapshotView, document_of
 from monitor.reports.evaluation.report import Report
 from monitor.store.settled import Hold
+from monitor.urls import wrong_path
 from monitor.windows.evidence_state import state_of
 
 router: Final = APIRouter(tags=["reports"])
@@ -48,7 +49,8 @@ async def models(request: Request, services: ServicesOf, query: Annotated[Models
 
     def read() -> Response:
         known = {*view.models, *services.declared}
-        names = sorted(filter(may_read, known & {query.model} if query.model else known))
+        shown = known & {query.model} if query.model else known
+        names = sorted(name for name in filter(may_read, shown) if not wrong_path(name))
         page, next_cursor = paginate(names, query.cursor, query.limit, lambda name: (name,))
         body = {
             "models": [_model(name, view, services) for name in page],

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.openapi.docs import get_swagger_ui_html
 from starlette.responses import Response
 
-from monitor.http.authorization import public
+from monitor.http.authorization import check_path, public
 from monitor.http.html import HTML, accepts_gzip, content_hashes, page_headers, root_of
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import NO_PARAMETERS
@@ -40,7 +40,7 @@ def _page_route(path: str, summary: str, *dependencies: Any) -> Callable[[_Endpo
         path,
         summary=f"{summary}, for people",
         response_class=Response,
-        responses=_PAGE | problems(*([] if path == "/" else [422])),
+        responses=_PAGE | problems(*[404] * ("{model" in path), *[422] * (path != "/")),
         dependencies=[public(), *dependencies],
     )
 
@@ -52,13 +52,13 @@ async def fleet(request: Request) -> Response:
 
 @_page_route("/models/{model:path}", "A model")
 async def model(request: Request, model: str) -> Response:
-    del model
+    check_path(model)
     return _answer(request, "model")
 
 
 @_page_route("/reports/{model:path}", "The report of a model in a window")
 async def report(request: Request, model: str) -> Response:
-    del model
+    check_path(model)
     return _answer(request, "window")
 
 

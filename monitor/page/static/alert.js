@@ -5,7 +5,7 @@ import { Ask } from "page/dialog.js";
 import { EvidencePlot } from "page/model_plots.js";
 import { Power, State, Time, toneOf } from "page/parts.js";
 import { reported, SideBySide } from "page/spans.js";
-import { may, Problem, show, useAnswer } from "page/ui.js";
+import { ModelLink, may, Problem, show, useAnswer } from "page/ui.js";
 import { html, useMemo, useState } from "page/vendor/preact.js";
 import { certain, count, interval, percent, plural, sentence } from "page/words.js";
 
@@ -132,7 +132,7 @@ function Alert({ roles }) {
     told.after?.labelled > 0 && reported("Since the change", told.after),
   ].filter((span) => span);
   return html`<${Problem} failure=${failure} stale />
-    <div class="bar"><h1><a href="${ROOT}models/${modelPath(model)}?version=${encodeURIComponent(version)}"><bdi>${model}</bdi></a> <small>version <bdi>${version}</bdi></small></h1> <${State} state=${alert.state} />
+    <div class="bar"><h1><${ModelLink} model=${model} version=${version} /> <small>version <bdi>${version}</bdi></small></h1> <${State} state=${alert.state} />
       <span class="right"></span><${Actions} alert=${alert} roles=${roles} again=${again} /></div>
     <p class=${`lead ${toneOf(alert.state)}`}><bdi>${sentence(alert.summary || "Evidence grows; what is wrong is said once an alert fires")}</bdi></p>
     <div class="grid">

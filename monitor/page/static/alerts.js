@@ -1,8 +1,8 @@
 /* The alerts, the newest first. */
 
-import { modelPath, ROOT, send, withQuery } from "page/api.js";
+import { ROOT, send, withQuery } from "page/api.js";
 import { Power, State, Time } from "page/parts.js";
-import { Field, Problem, show, useAnswer } from "page/ui.js";
+import { Field, ModelLink, Problem, show, useAnswer } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 import { sentence } from "page/words.js";
 
@@ -57,7 +57,7 @@ function Alerts() {
       <tbody>${alerts.map(
         (alert) => html`<tr key=${alert.id}>
         <td class="text"><${State} state=${alert.state} /></td>
-        <td class="text name"><a href="${ROOT}models/${modelPath(alert.model)}?version=${encodeURIComponent(alert.version)}"><bdi>${alert.model}</bdi></a> <small>${alert.version}</small></td>
+        <td class="text name"><${ModelLink} model=${alert.model} version=${alert.version} /> <small>${alert.version}</small></td>
         <td class="text what"><a href="${ROOT}alerts/${alert.id}">${sentence(KINDS[alert.kind] ?? alert.kind).slice(0, -1)}</a><br /><small><bdi>${alert.summary}</bdi></small></td>
         <td data-title="Evidence"><${Power} log10=${alert.log10_evidence} /> <small>of <${Power} log10=${alert.log10_line} /></small></td>
         <td class="text" data-title="Changed"><${Time} at=${alert.change_point.at} /></td>

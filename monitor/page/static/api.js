@@ -118,5 +118,11 @@ export function withQuery(path, query) {
   return text ? `${path}?${text}` : path;
 }
 
+/** Whether a name can be a part of a path: a browser would send `zz/../churn` as `churn`. @param {string} model */
+export const isPath = (model) => !model.split("/").some((part) => part === "" || part === "." || part === "..");
+
 /** The path of a model below `models/`; its name may hold slashes. @param {string} model */
-export const modelPath = (model) => model.split("/").map(encodeURIComponent).join("/");
+export function modelPath(model) {
+  if (!isPath(model)) throw new Failure(404, `no path leads to a model with the name ${JSON.stringify(model)}`);
+  return model.split("/").map(encodeURIComponent).join("/");
+}

@@ -4,7 +4,7 @@ import { modelPath, ROOT, sendJson } from "page/api.js";
 import { Ask } from "page/dialog.js";
 import { Power, State, Time, toneOf } from "page/parts.js";
 import { Progress, took, underWay, whatOf } from "page/refit_parts.js";
-import { may, Problem, show, useAnswer } from "page/ui.js";
+import { ModelLink, may, Problem, show, useAnswer } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 import { certain, count, interval, number, plural, sentence } from "page/words.js";
 
@@ -110,7 +110,7 @@ function Refit({ roles }) {
   const allowed = may(roles, "promote", model);
   const guard = told?.guard;
   return html`<${Problem} failure=${failure} stale />
-    <div class="bar"><h1>${job.method} for <a href="${ROOT}models/${modelPath(model)}?version=${encodeURIComponent(version)}"><bdi>${model}</bdi></a> <small>version <bdi>${version}</bdi></small></h1> <${State} state=${job.state} />
+    <div class="bar"><h1>${job.method} for <${ModelLink} model=${model} version=${version} /> <small>version <bdi>${version}</bdi></small></h1> <${State} state=${job.state} />
       <span class="right"></span>
       ${job.links.promotion && allowed && html`<${Ask} main label="Let it serve" title="Let this map serve" what=${html`<p>From now on the service and its clients apply it to predictions of <bdi>${model}</bdi> <bdi>${version}</bdi>${job.baseline ? " in place of the map that serves" : ", to which no map is applied now"}; replicas and clients have it within seconds. The detectors start anew, and open alerts of this version are resolved. A rollback takes it back.</p>${guard && html`<p>The guard: ${guard.reasons.join("; ")}.</p>`}`} note="Note for the audit trail" act=${promote} />`}
       ${job.state === "champion" && allowed && html`<${Ask} label="Roll back" title="Take this map back" what=${html`<p>${job.baseline ? html`The map that served before (<a href="${ROOT}recalibrations/${encodeURIComponent(job.baseline)}">${job.baseline}</a>) serves` : "Predictions are served without a map"} again, for <bdi>${model}</bdi> <bdi>${version}</bdi>. This map is never promoted again, and automatic promotion waits for somebody's word.</p>`} note="Note for the audit trail" act=${rollBack} />`}

@@ -1,9 +1,9 @@
 /* The refits, the newest first. */
 
-import { modelPath, ROOT, send, withQuery } from "page/api.js";
+import { ROOT, send, withQuery } from "page/api.js";
 import { State, Time } from "page/parts.js";
 import { Progress, took, whatOf } from "page/refit_parts.js";
-import { Problem, show, useAnswer } from "page/ui.js";
+import { ModelLink, Problem, show, useAnswer } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 
 const PATH = "v1/recalibrations";
@@ -31,7 +31,7 @@ function Refits({ roles }) {
       <tbody>${jobs.map(
         (/** @type {any} */ job) => html`<tr key=${job.id}>
         <td class="text"><${State} state=${job.state} /></td>
-        <td class="text name"><a href="${ROOT}models/${modelPath(job.model)}?version=${encodeURIComponent(job.version)}"><bdi>${job.model}</bdi></a> <small><bdi>${job.version}</bdi></small></td>
+        <td class="text name"><${ModelLink} model=${job.model} version=${job.version} /> <small><bdi>${job.version}</bdi></small></td>
         <td class="text what"><a href="${ROOT}recalibrations/${encodeURIComponent(job.id)}">${job.method}</a> <${Progress} job=${job} /><br /><small><bdi>${whatOf(job)}</bdi></small></td>
         <td class="text" data-title="Asked for"><${Time} at=${job.requested_at} relative /></td>
         <td class="text" data-title="By"><bdi>${job.actor}</bdi>${job.trigger !== "request" && html` <small>${job.trigger}</small>`}</td>

@@ -1,6 +1,6 @@
 /* What all pages of the service have in common: the frame, questions to the service, failures, the log-in. */
 
-import { ask, askAll, Failure, ROOT, SESSION, send, sendJson } from "page/api.js";
+import { ask, askAll, Failure, isPath, modelPath, ROOT, SESSION, send, sendJson } from "page/api.js";
 import { isLive, listen, newsOf } from "page/live.js";
 import { Time, watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
@@ -88,6 +88,12 @@ export function Field({ value, onChange, ...attributes }) {
     if (document.activeElement !== place.current) place.current.value = value;
   }, [value]);
   return html`<input ref=${place} ...${attributes} onChange=${(/** @type {any} */ event) => onChange(event.target.value)} />`;
+}
+
+/** A model, as a link to one of its versions. @param {{ model: string, version: string }} props */
+export function ModelLink({ model, version }) {
+  if (!isPath(model)) return html`<bdi>${model}</bdi>`;
+  return html`<a href="${ROOT}models/${modelPath(model)}?version=${encodeURIComponent(version)}"><bdi>${model}</bdi></a>`;
 }
 
 /** @param {{ failure: Failure | null, stale?: boolean }} props */

@@ -52,7 +52,31 @@ def complaint(folder: Path, text: str, **environ: str) -> str:
                 "did you mean surrogate_intce?), got ['smce', 'surogate_intce']"
             ),
         ),
+        (
+            "models: {declared: {zz/../churn: {horizon: 1d}}}",
+            ("monitor.yaml:1: models.declared.zz/../churn must not have '.', '..' or nothing between slashes"),
+        ),
         ("api: {port: 70000}", "monitor.yaml:1: api.port must be at most 65535, got 70000"),
+        (
+            "alerts: {webhooks: {oncall: {url: 'http://a:99999/'}}}",
+            "monitor.yaml:1: alerts.webhooks.oncall.url must have a port from 1 to 65535, got 99999",
+        ),
+        (
+            f"alerts: {{webhooks: {{oncall: {{url: 'http://{'a' * 70}.example/'}}}}}}",
+            "monitor.yaml:1: alerts.webhooks.oncall.url must have a host whose parts between dots have 1 to 63",
+        ),
+        (
+            "alerts: {external_url: 'https://a..b'}",
+            "monitor.yaml:1: alerts.external_url must have a host whose parts between dots have 1 to 63",
+        ),
+        (
+            "source: {registry: {url: 'http://registry:0'}}",
+            "monitor.yaml:1: source.registry.url must have a port from 1 to 65535, got 0",
+        ),
+        (
+            f"access: {{oidc: {{issuer: 'https://{'a' * 70}.example', audience: a}}}}",
+            "monitor.yaml:1: access.oidc.issuer must have a host whose parts between dots have 1 to 63",
+        ),
         ("api: {port: web}", "monitor.yaml:1: api.port must be a whole number, got 'web'"),
         ("api: {host: ''}", "monitor.yaml:1: api.host must not be empty, got ''"),
         ("caps: {models: 1.5}", "monitor.yaml:1: caps.models must be a whole number, got 1.5"),
