@@ -1,10 +1,13 @@
-"""An embedded log that is damaged or cut while the service stands still: no event is accepted that will not be read."""
+"""A log and a store that are damaged while the service stands still: no accepted event is lost, and all goes on."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.attacks.service import Attacked
+from tests.cli.command import inside
+from tests.patience import PATIENCE_SECONDS
+from tests.store.test_backup import damage
 
 
 def _post(service: Attacked, *ids: str) -> tuple[int, str]:
@@ -45,3 +48,26 @@ def test_a_damaged_log_loses_no_accepted_event(serve: Callable[..., Attacked], t
     status, detail = service.says("was never written to this log, which ends at 200")
     assert status == 503, detail
     assert _post(service, "later")[0] >= 500
+
+
+def test_a_damaged_store_is_restored_and_the_log_read_on(serve: Callable[..., Attacked], tmp_path: Path) -> None:
+    ids = [f"{number}" for number in range(400)]
+    service = serve()
+    service.ready()
+    assert _post(service, *ids[:200])[0] == 202
+    service.counts(200)
+    service.stop()
+    assert inside("backup", "backup.zip", cwd=tmp_path).returncode == 0
+    damage(tmp_path / "state.db", "middle")
+    service = serve()
+    assert service.process.wait(PATIENCE_SECONDS) == 1
+    (line,) = service.output.read_text().splitlines()
+    assert "is damaged: " in line
+    assert "--replace state.db" in line
+    done = inside("restore", "backup.zip", "--replace", "state.db", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    service = serve()
+    service.ready()
+    assert _post(service, *ids[200:])[0] == 202
+    service.counts(400)
+    service.stop()
