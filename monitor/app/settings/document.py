@@ -66,7 +66,8 @@ def reference() -> str:
         "prints them absolute.",
         "",
         "An unknown key or variable, or a wrong value, is refused with one line that names the place, the key, the",
-        "value and what is allowed.",
+        "value and what is allowed. The file may have 64 MiB and hold a million keys and values, those of an alias",
+        "counted where it is used.",
     ]
     for path, section in _sections(Settings, (), set()):
         lines.extend(["", f"## {path}" if path else "## Top level", ""])
