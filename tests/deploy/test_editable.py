@@ -33,5 +33,5 @@ def test_the_package_is_found_also_after_another_installation(tmp_path: Path) ->
     find = "import importlib.util; print(importlib.util.find_spec('monitor').origin)"
     assert run(python, "-c", find, cwd=tmp_path).strip() == str(CHECKOUT / "monitor" / "__init__.py")
     # Modules that the package imports are not read, which takes a quarter of a minute.
-    options = ["--strict", "--follow-imports=skip", "--python-executable", python, "--cache-dir", tmp_path / "cache"]
-    run(sys.executable, "-m", "mypy", *options, "-c", "import monitor", cwd=tmp_path)
+    options: list[str | Path] = ["--strict", "--follow-imports=skip", "--cache-dir", tmp_path / "cache"]
+    run(sys.executable, "-m", "mypy", *options, "--python-executable", python, "-c", "import monitor", cwd=tmp_path)
