@@ -32,9 +32,8 @@ def test_a_page_is_drawn_and_no_wider_than_a_phone(page: Page, site: Site, path:
 
 
 def test_a_window_of_the_last_predictions_says_that_it_may_hold_more(page: Page, site: Site) -> None:
-    for path in ("models/org/model", "reports/org/model"):
-        page.goto(f"{site.url}/{path}")
-        expect(page.get_by_role("combobox", name="Window")).to_contain_text("at least the last 10,000")
+    page.goto(path_of(site, "models/org/model"))
+    expect(page.get_by_role("combobox", name="Window")).to_contain_text("at least the last 10,000")
 
 
 @pytest.mark.parametrize("path", ["nowhere", "v1/models/x/coverage"])
