@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from monitor.errors import Conflict, UnknownAlert
 from monitor.store import audit
-from monitor.store.database import Database
+from monitor.store.database import Database, chunks
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import ALERT_CHANGES as CHANGES
 from monitor.store.schema import ALERTS
@@ -159,8 +159,11 @@ _read_json: Final = msgspec.json.Decoder(dict).decode
 
 def read_current(connection: sa.Connection, models: Collection[str]) -> dict[tuple[str, str, str], Alert]:
     """The current alerts of these models, by model, version and kind."""
-    rows = connection.execute(_select(documents=True).where(ALERTS.c.is_current == 1))
-    return {alert.key: alert for row in rows if row.model in models and (alert := _alert(row))}
+    current: dict[tuple[str, str, str], Alert] = {}
+    for some in chunks(models):
+        of_models = _select(documents=True).where(ALERTS.c.is_current == 1, ALERTS.c.model.in_(some))
+        current |= {alert.key: alert for alert in map(_alert, connection.execute(of_models))}
+    return current
 
 
 def save(

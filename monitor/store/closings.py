@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.store.closing import Closing, OldPanes
+from monitor.store.database import chunks
 from monitor.store.journal import FULL_BYTES, MAX_BATCHES, merge_from
 from monitor.store.schema import CLOSINGS
 
 _PARTS_A_READ: Final = 100
 """Partitions of models whose closings are read by one statement: so many are in memory at a time."""
 
-_MODELS_A_STATEMENT: Final = 500
 _AFTER: Final = ("partition", "model", "to_ms")
 
 
@@ -32,14 +32,13 @@ def append(connection: sa.Connection, partition: int, closings: Iterable[Closing
 def compact(connection: sa.Connection, partition: int, models: Iterable[str]) -> None:
     """Merge the small closings of those models that have many: one is written every few seconds."""
     size = sa.func.length(CLOSINGS.c.cells)
-    named = list(models)
-    for at in range(0, len(named), _MODELS_A_STATEMENT):
+    for named in chunks(models):
         small = sa.func.count()
         crowded = connection.execute(
             sa.select(CLOSINGS.c.model)
             .where(
                 CLOSINGS.c.partition == partition,
-                CLOSINGS.c.model.in_(named[at : at + _MODELS_A_STATEMENT]),
+                CLOSINGS.c.model.in_(named),
                 size < FULL_BYTES,
             )
             .group_by(CLOSINGS.c.model)

@@ -2,8 +2,9 @@
 
 import sqlite3
 import weakref
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
@@ -18,6 +19,8 @@ from monitor.redaction import Redactor
 _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+_VALUES_A_STATEMENT: Final = 500
 
 POSTGRESQL: Final = "postgresql"
 SQLITE: Final = "sqlite"
@@ -250,3 +253,10 @@ class Stream(Generic[T]):
         except BaseException:
             self.close()
             raise
+
+
+def chunks(values: Iterable[T]) -> Iterator[list[T]]:
+    """Split values into lists that one statement may name; databases and their drivers have a limit."""
+    left = iter(values)
+    while chunk := list(islice(left, _VALUES_A_STATEMENT)):
+        yield chunk

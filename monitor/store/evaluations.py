@@ -9,7 +9,6 @@ higher epoch: what a replica saves under an earlier one is refused. Times are th
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +16,7 @@ import sqlalchemy as sa
 
 from monitor.events.model import SeriesKey
 from monitor.store import alerts, evidence, evidence_history, history
-from monitor.store.database import Database
+from monitor.store.database import Database, chunks
 from monitor.store.evidence import StoredEvidence
 from monitor.store.evidence_history import Points as EvidencePoints
 from monitor.store.history import Points
@@ -28,7 +27,6 @@ LEASE_MS: Final = 9_000
 
 _FORGOTTEN_MS: Final = 3_600_000
 """Replicas that were not seen for so long are removed."""
-_ROWS_A_STATEMENT: Final = 1_000
 _FREE: Final = {"owner": "", "until_ms": 0}
 
 SaveMore = Callable[[sa.Connection, Collection[str]], Callable[[], None]]
@@ -126,7 +124,7 @@ class EvaluationStore:
         leases, taken = EVALUATIONS.c, {}
         with self._writing() as connection:
             now_ms = self._database.now_ms(connection)
-            for part in _parts(sorted(models)):
+            for part in chunks(sorted(models)):
                 insert = self._database.insert(EVALUATIONS).values(
                     [
                         {
@@ -154,7 +152,7 @@ class EvaluationStore:
         """End the leases of these models, as far as the replica has them."""
         leases = EVALUATIONS.c
         with self._writing() as connection:
-            for part in _parts(sorted(models)):
+            for part in chunks(sorted(models)):
                 connection.execute(
                     sa.update(EVALUATIONS).where(leases.owner == replica, leases.model.in_(part)).values(**_FREE)
                 )
@@ -164,7 +162,7 @@ class EvaluationStore:
         of = EVALUATIONS.c
         with self._database.writing() as connection:
             is_free = sa.or_(of.owner == replica, of.until_ms <= self._database.now_ms(connection))
-            for part in _parts(sorted(models)):
+            for part in chunks(sorted(models)):
                 remove = sa.delete(EVALUATIONS).where(of.model.in_(part), is_free).returning(of.model)
                 removed = connection.execute(remove).scalars().all()
                 connection.execute(sa.delete(EVALUATED_REPORTS).where(EVALUATED_REPORTS.c.model.in_(removed)))
@@ -235,7 +233,7 @@ class EvaluationStore:
             }
             evidence_history.append(connection, self._database, of_evidence)
             for at_ms in sorted(set(same.values())):
-                for part in _parts(sorted(model for model in same if same[model] == at_ms and model in held)):
+                for part in chunks(sorted(model for model in same if same[model] == at_ms and model in held)):
                     connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))
             committed = None if more is None else more(connection, held.keys())
         if committed is not None:
@@ -277,7 +275,7 @@ class EvaluationStore:
         """
         of, stored = EVALUATIONS.c, EVALUATED_REPORTS.c
         columns = (of.model, of.number, of.evaluated_ms, of.summary, stored.number.label("reports_number"))
-        for part in _parts(sorted(numbers)):
+        for part in chunks(sorted(numbers)):
             with self._database.reading() as connection:
                 rows = connection.execute(
                     sa.select(*columns)
@@ -316,9 +314,3 @@ class EvaluationStore:
 def _locked(replica: str) -> sa.Select[tuple[str]]:
     leases = EVALUATIONS.c
     return sa.select(leases.model).where(leases.owner == replica).order_by(leases.model).with_for_update()
-
-
-def _parts(models: Iterable[str]) -> Iterator[list[str]]:
-    left = iter(models)
-    while part := list(islice(left, _ROWS_A_STATEMENT)):
-        yield part

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from monitor.errors import DamagedStore
-from monitor.store.database import Database
+from monitor.store.database import Database, chunks
 from monitor.store.history import DAY_MS, HOUR_MS, MINUTE_MS, day_of
 from monitor.store.schema import EVIDENCE_HISTORY as HISTORY
 
@@ -39,7 +39,6 @@ _PEAKS: Final = DAY_MS // PEAK_MS
 _LEVELS: Final = ((DAY_MS, STEP_MS), (14 * DAY_MS, HOUR_MS))
 """Age up to which days keep a point per step."""
 _OLDEST_STEP_MS: Final = 6 * HOUR_MS
-_MODELS_A_STATEMENT: Final = 1_000
 
 Points = NDArray[Any]
 """Of the type POINT, shape (n,)."""
@@ -76,12 +75,11 @@ def append(connection: sa.Connection, database: Database, points: Mapping[Versio
         return
     of, models = HISTORY.c, sorted({model for model, _, _ in added})
     stored: dict[tuple[str, str, int], tuple[Points, NDArray[np.float32]]] = {}
-    for at in range(0, len(models), _MODELS_A_STATEMENT):
-        some = of.model.in_(models[at : at + _MODELS_A_STATEMENT])
+    for some in chunks(models):
         days = sorted({day for _, _, day in added})
         rows = connection.execute(
             sa.select(of.model, of.version, of.day_ms, of.points, of.peaks)
-            .where(some, of.day_ms.in_(days))
+            .where(of.model.in_(some), of.day_ms.in_(days))
             .order_by(of.model, of.version, of.day_ms)
             .with_for_update()
         )

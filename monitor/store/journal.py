@@ -7,7 +7,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from monitor.store.base import JOURNAL_ROW, VECTOR, Bucket
-from monitor.store.database import Database
+from monitor.store.database import Database, chunks
 from monitor.store.schema import JOURNAL
 
 FULL_BYTES: Final = 1 << 16
@@ -22,7 +22,6 @@ MAX_BATCH_BYTES: Final = (1 << 22) // JOURNAL_ROW.itemsize * JOURNAL_ROW.itemsiz
 MERGED_BYTES: Final = 1 << 24
 """A save merges about this much, so that it does not take long; the next one continues."""
 
-_BUCKETS_A_STATEMENT: Final = 500
 _BATCHES_A_FETCH: Final = 8
 
 
@@ -157,13 +156,13 @@ def merge_from(sizes: Sequence[int]) -> int:
 def _crowded(connection: sa.Connection, partition: int, buckets: Sequence[Bucket]) -> list[Bucket]:
     """Those of the buckets that have too many small batches, the fullest first."""
     crowded: list[tuple[int, Bucket]] = []
-    for at in range(0, len(buckets), _BUCKETS_A_STATEMENT):
+    for some in chunks(buckets):
         small = sa.func.count()
         rows = connection.execute(
             sa.select(JOURNAL.c.model, JOURNAL.c.bucket_ms, small)
             .where(
                 JOURNAL.c.partition == partition,
-                sa.tuple_(JOURNAL.c.model, JOURNAL.c.bucket_ms).in_(buckets[at : at + _BUCKETS_A_STATEMENT]),
+                sa.tuple_(JOURNAL.c.model, JOURNAL.c.bucket_ms).in_(some),
                 JOURNAL.c.size < FULL_BYTES,
             )
             .group_by(JOURNAL.c.model, JOURNAL.c.bucket_ms)

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from monitor.store.base import PaneKey, SampledSpan
 from monitor.store.closed_samples import ClosedSample, merge
-from monitor.store.database import Database
+from monitor.store.database import Database, chunks
 from monitor.store.recalibrations import Sample
 from monitor.store.schema import CLOSED_SAMPLES
 
@@ -20,7 +20,6 @@ MERGED_BYTES: Final = 1 << 21
 stays small."""
 
 _SPAN: Final = ("model", "slide_ms", "start_ms", "version", "segment")
-_KEYS_A_STATEMENT: Final = 500
 _SAMPLES_A_FETCH: Final = 8
 
 
@@ -139,11 +138,10 @@ def _crowded(connection: sa.Connection, partition: int, keys: Sequence[PaneKey])
     columns = [CLOSED_SAMPLES.c[name] for name in _SPAN]
     crowded = []
     by_columns = {_span(key): key for key in keys}
-    spans = list(by_columns)
-    for at in range(0, len(spans), _KEYS_A_STATEMENT):
+    for spans in chunks(by_columns):
         rows = connection.execute(
             sa.select(*columns, sa.func.count(), sa.func.sum(CLOSED_SAMPLES.c.size))
-            .where(CLOSED_SAMPLES.c.partition == partition, sa.tuple_(*columns).in_(spans[at : at + _KEYS_A_STATEMENT]))
+            .where(CLOSED_SAMPLES.c.partition == partition, sa.tuple_(*columns).in_(spans))
             .group_by(*columns)
             .having(sa.func.count() >= MAX_PARTS)
         )

@@ -25,7 +25,7 @@ from monitor.store.base import (
     StoredDeadLetter,
 )
 from monitor.store.closing import Closing, Panes
-from monitor.store.database import Database, Snapshot, Stream
+from monitor.store.database import Database, Snapshot, Stream, chunks
 from monitor.store.migrate import migrate
 from monitor.store.recalibrations import AuditEntry, Sample
 from monitor.store.schema import (
@@ -43,7 +43,6 @@ from monitor.store.schema import (
 )
 
 _TOPIC_ID: Final = "topic_id/"
-_NAMES_A_STATEMENT: Final = 500
 _IS_READ: Final = PARTITIONS.c.partition != BACKFILL
 _segments_from_json: Final = msgspec.json.Decoder(tuple[tuple[str, str], ...])
 _headers_from_bytes: Final = msgspec.msgpack.Decoder(tuple[tuple[str, bytes | None], ...])
@@ -531,10 +530,11 @@ class SqlStore:
             self._upsert(connection, UNSETTLED, partition, [checkpoint.unsettled.to_bytes()])
         samples.append_closed(connection, partition, first_candidate - 1, closed)
         samples.expire(connection, partition, checkpoint.expired_samples_before_ms)
-        for table, ended in ((STRATA.c.stratum_id, checkpoint.ended_strata), (MODELS.c.name, checkpoint.ended_models)):
-            for at in range(0, len(ended), _NAMES_A_STATEMENT):
-                names = table.in_(ended[at : at + _NAMES_A_STATEMENT])
-                connection.execute(sa.delete(table.table).where(table.table.c.partition == partition, names))
+        for strata_ids in chunks(checkpoint.ended_strata):
+            of = STRATA.c
+            connection.execute(sa.delete(STRATA).where(of.partition == partition, of.stratum_id.in_(strata_ids)))
+        for names in chunks(checkpoint.ended_models):
+            connection.execute(sa.delete(MODELS).where(MODELS.c.partition == partition, MODELS.c.name.in_(names)))
         self._save_dead_letters(connection, checkpoint)
         return next_sequence
 
