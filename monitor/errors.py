@@ -30,7 +30,6 @@
     │   ├── IncompatibleStore    the store is of another grid or schema version
     │   ├── DamagedStore         the saved state is inconsistent
     │   └── FencedOut            another process owns the partition now
-    ├── SparkFailed              a streaming query of Spark ended with an error; start it again once that is fixed
     ├── TooManyDeadLetters       the share of bad events passed its ceiling; consumption stops
     └── ServiceUnavailable       the service does not answer a client or a command, or cannot
 
@@ -149,10 +148,6 @@ class DamagedStore(StoreError):  # noqa: N818
 
 class FencedOut(StoreError):  # noqa: N818
     """Another process owns the partition now; writes of this one are refused."""
-
-
-class SparkFailed(MonitorError):  # noqa: N818
-    """A streaming query of Spark ended with an error. Started again, it goes on where it was."""
 
 
 class TooManyDeadLetters(MonitorError):  # noqa: N818

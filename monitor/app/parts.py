@@ -41,7 +41,6 @@ from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
 from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
-from monitor.store import batches
 from monitor.store.address import connect_existing, expand_home
 from monitor.store.migrate import check_current
 from monitor.store.sql import SqlStore
@@ -452,17 +451,12 @@ def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -
     Raises
     ------
     SettingsError
-        A schema file cannot be read, or the store is that of a streaming query.
+        A schema file cannot be read.
     StoreUnavailable
         The database does not answer.
     SourceError
         The embedded log cannot be read or written.
     """
-    if (query := batches.query(store.database)) is not None:
-        raise SettingsError(
-            f"roles must be [evaluate, serve]: the store holds what the streaming query {query} has read, which the "
-            "service cannot go on reading; to read by the service again, use another store"
-        )
     if isinstance(log.writer, EmbeddedLog):
         # Before the first event is accepted: an older copy of the log may end before what the store has read.
         saved = store.saved_offsets()

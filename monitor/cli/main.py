@@ -39,7 +39,6 @@ COMMANDS: Final = {
     "check": "Check the settings and all that they lead to: log, store, clocks, disks, access, port.",
     "map": "Propose how a topic of your own messages is read: settings, with a comment on what each line was seen in.",
     "backfill": "Write past predictions into the store, so that windows, history and evidence begin with them.",
-    "spark-stream": "Read the topics by Spark, and write closings into the store, until SIGTERM.",
     "backup": "Back up the store to one file, also beside a running service.",
     "restore": "Restore a backup into the configured store: all of it, or nothing. Stop the service first.",
     "config": "Print the settings in force, as YAML, with secrets hidden.",

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from monitor.clock import Clock, SystemClock
 from monitor.errors import DamagedStore, FencedOut, StoreError
 from monitor.events.model import DeadLetter, Reason, Stratum
-from monitor.store import audit, batches, closings, evidence, journal, samples
+from monitor.store import audit, closings, evidence, journal, samples
 from monitor.store.address import connect
 from monitor.store.base import (
     BACKFILL,
@@ -285,39 +285,6 @@ class SqlStore:
             raise
         for checkpoint in checkpoints:
             self._unconfirmed.pop(checkpoint.partition, None)
-
-    def save_batch(self, query: str, number: int, checkpoints: Sequence[Checkpoint]) -> bool:
-        """Save all checkpoints of a batch of a query, once: a batch that is repeated changes nothing.
-
-        Parameters
-        ----------
-        query
-            Id of the query, which lasts over its restarts.
-        number
-            Of the batch: they are saved one after the other, from 0 on.
-        checkpoints
-            At most one per partition.
-
-        Returns
-        -------
-        Whether it was saved now; False if it had been saved before.
-
-        Raises
-        ------
-        FencedOut
-            Another process has claimed one of the partitions, which the message names.
-        Conflict
-            The store holds the batches of another query, or another batch comes next: the query's checkpoint folder
-            and the store do not belong together.
-        StoreUnavailable
-            The database does not answer.
-        """
-        with self._database.writing() as connection:
-            if not batches.note(connection, self._database, query, number):
-                return False
-            for checkpoint in sorted(checkpoints, key=lambda checkpoint: checkpoint.partition):
-                self._save(connection, checkpoint, ())
-        return True
 
     def model_clocks(self) -> Mapping[str, ModelClock]:
         """How far each model is over all partitions of the log, by what they have saved. Any thread.

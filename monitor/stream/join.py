@@ -348,27 +348,6 @@ class Join:
             copied = _first(space, count)
             yield _journal_rows(copied, vectors)[0] if self._vectors.rows else copied.rows
 
-    def waiting(self) -> tuple[NDArray[np.void], NDArray[np.int32]]:
-        """The outcomes that wait for their prediction, in order of arrival.
-
-        Returns
-        -------
-        rows
-            JOURNAL_ROW, shape (k,), with the entry WAITING, as the journal holds them.
-        model
-            int32, shape (k,): model id of each.
-        """
-        early = self._early.reserve(0)
-        used = np.flatnonzero(early.outcome[: early.meta[USED]] != join_loops.FREE)
-        used = used[np.argsort(early.arrival[used], kind="stable")]
-        rows = np.zeros(used.size, JOURNAL_ROW)
-        for name in ("id_high", "id_low", "time_ms"):
-            rows[name] = getattr(early, name)[used]
-        rows["prediction"], rows["outcome_ms"], rows["entry"] = early.arrival[used], rows["time_ms"], WAITING
-        outcome = early.outcome[used]
-        rows["stratum"], rows["outcome"] = np.where(outcome > 1, outcome, -1), np.minimum(outcome, 1)
-        return rows, early.model[used]
-
     def count(self, pane_ms: int) -> Cells:
         """Count the predictions that are in the join by version and pane, all of them in the first cell."""
         start, series = self._strata.fan_out()

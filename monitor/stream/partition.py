@@ -156,7 +156,7 @@ class Partition:
         pane_ms = self._settings.pane_ms
         return (
             self.offsets != self.saved_offsets
-            or bool((self.settled_ms(silence) > self.join.closed_to_ms).any())
+            or bool((self._settled_ms(silence) > self.join.closed_to_ms).any())
             or self._newest_ms(silence) // pane_ms > self._read_to_ms // pane_ms
         )
 
@@ -178,26 +178,13 @@ class Partition:
     def _saved_counters(self) -> dict[str, Counter[str]]:
         return {_REASON: self.dead_letter_reasons, _DEPARTED: self.departed, _CANDIDATE: self.sampler.results}
 
-    def apply(
-        self,
-        batch: RecordBatch,
-        decoder: Decoder,
-        default_kind: Kind | None,
-        load: Callable[[NDArray[np.uint64]], None] = lambda _: None,
-    ) -> Applied:
+    def apply(self, batch: RecordBatch, decoder: Decoder, default_kind: Kind | None) -> Applied:
         """Decode and join a batch of records.
 
         Events are counted; a message that is no valid event is stored once, with the first of its reasons. Of refused
         models, the first event of each is stored, for the first models: there may be any number, and it may be meant.
-
-        Parameters
-        ----------
-        load
-            Called with the hashes of the ids before they are joined, uint64, shape (n, 2), where the join holds a part
-            of the predictions only.
         """
         decoded = decoder.decode(batch, self._strata, default_kind)
-        load(decoded.columns.id_hash)
         joined = self.join.apply(decoded.columns)
         if joined.rows.size:
             self.sampler.add(joined, decoded.features)
@@ -342,14 +329,14 @@ class Partition:
         settled_ms = max(settled_ms, self.backfilled_ms.get(model, -1))
         return max(settled_ms - settled_ms % self._settings.pane_ms, -1)
 
-    def settled_ms(self, silence: Silence | None) -> NDArray[np.int64]:
+    def _settled_ms(self, silence: Silence | None) -> NDArray[np.int64]:
         """The start of the first pane of each model that is not settled."""
         settled_ms = self.join.settled_before_ms(silence)
         return np.asarray(settled_ms - settled_ms % self._settings.pane_ms)
 
     def _close(self, silence: Silence | None) -> list[NDArray[np.void]]:
         """Remove from the join what is settled, and the oldest beyond the limit; returns their rows."""
-        settled_ms = self.settled_ms(silence)
+        settled_ms = self._settled_ms(silence)
         left = self.join.close(settled_ms) if (settled_ms > self.join.closed_to_ms).any() else []
         for rows in left:
             self._count_departed(rows, event_results.EXPIRED)

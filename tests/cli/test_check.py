@@ -157,16 +157,6 @@ def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Pa
     assert missing == (WARN, "no live replica has the role serve: reports and pages are not answered")
 
 
-def test_a_streaming_query_reads_in_place_of_replicas(tmp_path: Path) -> None:
-    chosen, clock = settings(tmp_path), ManualClock(START_MS)
-    with open_store(chosen, clock) as store:
-        store.save_batch("5f2a", 0, [])
-        EvaluationStore(store.database).beat("monitor-0", ("evaluate", "serve"))
-        found = [found for found in look(chosen, "store", clock=clock) if found.check == "replicas"]
-    assert [one.verdict for one in found] == [OK, OK]
-    assert found[1].detail == "the streaming query 5f2a reads the topics"
-
-
 def test_a_receiver_of_alerts_that_does_not_take_them_is_named(tmp_path: Path) -> None:
     chosen = settings(tmp_path, {"alerts": {"webhooks": {"oncall": {"url": "http://127.0.0.1:1/"}}}})
     with open_store(chosen, ManualClock(START_MS)) as store:

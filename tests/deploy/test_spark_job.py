@@ -1,4 +1,4 @@
-"""The jobs for Spark's operator: what its definition, the command line and the list of jars say of them."""
+"""The backfill as a job for Spark's operator: its definition, the command line and the list of jars agree with it."""
 
 import re
 from pathlib import Path
@@ -8,21 +8,17 @@ import pytest
 import typer
 import yaml
 
-from monitor.cli import backfill, spark_stream
+from monitor.cli import backfill
 from tests.deploy.chart import ROOT, problems
 
 SPARK = ROOT / "deploy" / "spark"
 NEWEST = "1.34"  # of Kubernetes; the definition of a custom resource does not depend on it
 COORDINATES = re.compile(r"\b[\w.]+:[\w.-]+_?[\d.]*:\d[\w.]*\b")
-COMMANDS: dict[str, tuple[typer.Typer, dict[str, Any]]] = {
-    "backfill": (backfill.app, {"spark": True, "model": "churn"}),
-    "spark-stream": (spark_stream.app, {"interval": "30s"}),
-}
 
 
-@pytest.fixture(params=["backfill", "stream"])
-def job(request: pytest.FixtureRequest) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((SPARK / f"{request.param}.yaml").read_text(encoding="utf-8"))
+@pytest.fixture
+def job() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((SPARK / "backfill.yaml").read_text(encoding="utf-8"))
     return loaded
 
 
@@ -41,9 +37,9 @@ def test_the_operator_takes_it(job: dict[str, Any]) -> None:
 def test_the_command_line_takes_its_arguments(job: dict[str, Any]) -> None:
     assert Path(job["spec"]["mainApplicationFile"]).name == "monitor_command.py"
     name, *arguments = job["spec"]["arguments"]
-    app, expected = COMMANDS[name]
-    given = typer.main.get_command(app).make_context(name, arguments).params
-    assert given.items() >= expected.items()
+    assert name == "backfill"
+    given = typer.main.get_command(backfill.app).make_context(name, arguments).params
+    assert given.items() >= {"spark": True, "model": "churn"}.items()
     (mount,) = job["spec"]["driver"]["volumeMounts"]
     assert Path(given["config"]).parent == Path(mount["mountPath"])
 
@@ -53,8 +49,8 @@ def test_jars_are_those_of_the_list(job: dict[str, Any]) -> None:
     assert set(job["spec"]["deps"]["packages"]) <= set(listed)
     named = {jar for page in (ROOT / "docs").glob("*.md") for jar in COORDINATES.findall(page.read_text("utf-8"))}
     assert {jar for jar in named if jar.startswith(("org.apache.", "io.delta"))} <= set(listed)
-    version = job["spec"]["sparkVersion"]
-    assert any(f"spark-sql-kafka-0-10_2.13:{version}" in jar for jar in listed)
     tested = (ROOT / "tests" / "real" / "delta_jars.txt").read_text(encoding="utf-8")
     group, artifact, number = next(jar for jar in listed if "delta-spark" in jar).split(":")
     assert f"{group.replace('.', '/')}/{artifact}/{number}/" in tested
+    minor = job["spec"]["sparkVersion"].rpartition(".")[0]
+    assert artifact.startswith(f"delta-spark_{minor}_")

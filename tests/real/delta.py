@@ -8,11 +8,9 @@ from typing import Final
 
 import pyspark
 
-from tests.real.jars import _CACHE, _fetch
-from tests.real.lock import one_at_a_time
-from tests.real.spark import _java_home
+from tests.real.jars import delta_jars
+from tests.real.spark import java_home
 
-_PINNED = Path(__file__).with_name("delta_jars.txt")
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
@@ -29,27 +27,15 @@ def spark_submit(directory: Path, *arguments: str | Path) -> subprocess.Complete
     """Run spark-submit with Delta, locally; what it writes is under a directory."""
     home = Path(pyspark.__file__).parent
     command: list[str | Path] = [home / "bin" / "spark-submit", "--master", "local[2]"]
-    command += ["--jars", ",".join(map(str, _jars()))]
+    command += ["--jars", ",".join(map(str, delta_jars()))]
     for key, value in (_SETTINGS | {"spark.local.dir": str(directory / "local")}).items():
         command += ["--conf", f"{key}={value}"]
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
-        "JAVA_HOME": str(_java_home(directory / "java")),
+        "JAVA_HOME": str(java_home(directory / "java")),
         "PYSPARK_PYTHON": sys.executable,
     }
     return subprocess.run(
         [*command, *arguments], cwd=directory, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
-
-
-def _jars() -> list[Path]:
-    """Paths of Delta's jars, fetching those that are not here yet (10 MB)."""
-    jars = []
-    with one_at_a_time(_CACHE / ".lock"):
-        for line in _PINNED.read_text().splitlines():
-            if not line.startswith("#"):
-                sha256, path = line.split()
-                jars.append(_CACHE / path.rsplit("/", 1)[-1])
-                _fetch(path, sha256, jars[-1])
-    return jars

@@ -1,4 +1,4 @@
-"""Fetches Kafka, a schema registry and Spark's Kafka source from Maven Central, once, checked against SHA-256 pins."""
+"""Fetches Kafka, a schema registry and Delta from Maven Central, once, checked against SHA-256 pins."""
 
 import hashlib
 import os
@@ -19,7 +19,7 @@ REPOSITORY = os.environ.get("MAVEN_REPOSITORY_URL", "https://repo1.maven.org/mav
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _CACHE = Path(os.environ.get("KAFKA_JARS_DIRECTORY", _CHECKOUT / ".cache" / "kafka-jars"))
 _KAFKA = Path(__file__).with_name("kafka_jars.txt")
-_SPARK = Path(__file__).with_name("spark_jars.txt")
+_DELTA = Path(__file__).with_name("delta_jars.txt")
 _REGISTRY = "io/apicurio/apicurio-registry-app/3.3.3/apicurio-registry-app-3.3.3-all.tar.gz"
 _REGISTRY_SHA256 = "8bc6751c76d963734224b01d5e7f84ccb3cb61c87d3bd77c36c35f10a5cbed63"
 _ATTEMPTS = 5
@@ -31,9 +31,9 @@ def kafka_jars() -> list[Path]:
     return _jars(_KAFKA)
 
 
-def spark_jars() -> list[Path]:
-    """Paths of the jars of Spark's Kafka source, fetching those that are not here yet (11 MB)."""
-    return _jars(_SPARK)
+def delta_jars() -> list[Path]:
+    """Paths of Delta's jars for Spark, fetching those that are not here yet (10 MB)."""
+    return _jars(_DELTA)
 
 
 def _jars(pins: Path) -> list[Path]:

