@@ -4,6 +4,7 @@ import asyncio
 import errno
 import ipaddress
 import socket
+import ssl
 import sys
 import threading
 from functools import partial
@@ -121,6 +122,9 @@ class ApiServer:
         config.load()
         self._certificate = certificate
         self._context = config.ssl
+        if self._context is not None:
+            # Python's own default, which some distributions leave to the system's OpenSSL.
+            self._context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._ended = threading.Event()
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None

@@ -51,7 +51,7 @@ def test_a_model_beyond_the_cap_is_refused_everywhere(service: Attacked) -> None
     # No partition is full yet when they come.
     assert service.ask("/v1/events", event("m", 1) + b"\n" + event("n", 2), LINES)[0] == 202
     service.eventually(lambda: service.counted().get(("prediction", "refused")) == 1, service.counted)
-    reason = "model 'n' is one more than a partition may have (caps.models)"
+    reason = "model 'n' is one more than may live in a partition undeclared (caps.models)"
     status, answer = service.ask("/v1/events", event("n", 3))
     assert (status, json.loads(answer)["errors"][0]["reason"]) == (422, "refused_model")
     assert reason in json.loads(answer)["errors"][0]["detail"]

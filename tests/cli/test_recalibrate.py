@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from rich.console import Console
 
@@ -19,7 +18,7 @@ from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
-from monitor.http_client import send_request
+from monitor.http_client import request_document
 from monitor.recalibration.refit_view import decision
 from monitor.reports.progress import job_progress
 from monitor.store.alerts import AlertStore, save
@@ -195,11 +194,11 @@ class Asking:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.answered, self.missed = threading.Event(), threading.Event()
-        monkeypatch.setattr(command, "send_request", self)
+        monkeypatch.setattr(command, "request_document", self)
 
-    def __call__(self, *arguments: Any, **named: Any) -> httpx.Response:
+    def __call__(self, *arguments: Any, **named: Any) -> dict[str, Any]:
         try:
-            answer = send_request(*arguments, **named)
+            answer = request_document(*arguments, **named)
         except ServiceUnavailable:
             self.missed.set()
             raise
@@ -386,7 +385,8 @@ def test_what_would_steer_a_terminal_is_spelled_out(world: World) -> None:
     assert "\\x1b[31mred" in done.stdout
 
 
-def test_a_terminal_shows_a_bar() -> None:
+def test_a_terminal_shows_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
     screen = io.StringIO()
     with job_progress(Console(file=screen, force_terminal=True, width=80)) as show:
         show("fitting LoRe [bold]", 0.25)

@@ -1,7 +1,9 @@
 """What a person clicks ends in a page: reports, lists, refits, problems and the log-in."""
 
+from contextlib import closing
 from dataclasses import replace
 from http import HTTPStatus
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -9,8 +11,10 @@ import pytest
 from monitor.errors import StoreUnavailable
 from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence, Raised, VersionEvidence
 from tests.http.keys import Keys
+from tests.http.refits import Refits
 from tests.http.service import BROWSER, Client, Service
 from tests.snapshots import NOW_MS, report, snapshot
+from tests.store.refits import queued
 
 REPORT = "/v1/models/org/model/report?version=7&segment=region%3Deu&window=24h"
 DIAGRAMS = "/v1/models/churn/diagrams"
@@ -60,7 +64,6 @@ def test_a_report_of_now_has_the_evidence_on_its_version() -> None:
         ("/v1/models", "../"),
         ("/v1/reports?model=churn", "../"),
         ("/v1/recalibrations", "../recalibrations"),
-        ("/v1/recalibrations/rc_1", "../../recalibrations/rc_1"),
         ("/v1/models/churn/recalibrations", "../../../recalibrations"),
     ],
 )
@@ -68,6 +71,13 @@ def test_lists_lead_to_the_page_that_shows_them(client: Client, path: str, leads
     answer = client.get(path, headers=BROWSER)
     assert (answer.status_code, answer.headers["location"]) == (HTTPStatus.SEE_OTHER, leads_to)
     assert client.get(path).headers["content-type"] in {"application/json", "application/problem+json"}
+
+
+def test_a_refit_is_a_page_for_a_browser(tmp_path: Path) -> None:
+    with closing(Refits(tmp_path)) as refits:
+        refits.kept.add_job(queued(1))
+        answer = Service(refits=refits).client().get("/v1/recalibrations/rc_1", headers=BROWSER)
+    assert (answer.status_code, answer.headers["location"]) == (HTTPStatus.SEE_OTHER, "../../recalibrations/rc_1")
 
 
 def test_without_a_key_a_browser_gets_a_page_and_a_program_a_problem() -> None:

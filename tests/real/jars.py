@@ -58,7 +58,9 @@ def registry_folder() -> Path:
             _fetch(_REGISTRY, _REGISTRY_SHA256, packed)
             shutil.rmtree(partial, ignore_errors=True)
             with tarfile.open(packed) as archive:
-                archive.extractall(partial, filter="data")
+                # Before Python 3.11.4 there is no filter; the archive is one of a known hash.
+                archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+                archive.extractall(partial)
             partial.rename(folder)
             packed.unlink()
     return folder

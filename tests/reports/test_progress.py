@@ -16,6 +16,7 @@ def test_the_clock_goes_on_after_a_stage_that_reached_its_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
     with stages_progress() as progress:
         progress("measuring", 1.0)
         progress("measuring region=eu", 0.2)

@@ -190,7 +190,7 @@ def test_each_wrong_setting_has_a_line_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_file_without_an_end_is_refused() -> None:
-    with pytest.raises(SettingsError, match="cannot read /dev/zero: it has more than the 64 MiB"):
+    with pytest.raises(SettingsError, match="cannot read /dev/zero: it is larger than 64 MiB"):
         load_settings(Path("/dev/zero"), {})
 
 

@@ -146,7 +146,7 @@ def test_numbers_are_sorted_by_size_and_p_values_are_corrected(table: pa.Table, 
         (("nowhere",), {}, "no segment column 'nowhere'; columns are"),
         (("day", "week"), {}, "--by names day and week: name one span of time, the shortest"),
         (("day",), {"without": "ts"}, "--by day needs times: name their column with --time"),
-        (("model",), {"prediction": ("p", "tier"), "outcome": "label"}, "--by is for predictions P(y = 1)"),
+        (("model",), {"prediction": ("p", "tier", "none"), "outcome": "label"}, "--by is for predictions P(y = 1)"),
     ],
 )
 def test_bad_use_is_said(
@@ -154,6 +154,7 @@ def test_bad_use_is_said(
 ) -> None:
     without = more.pop("without", None)
     classes = table.set_column(4, "tier", pa.array(1.0 - table["p"].to_numpy()))
+    classes = classes.append_column("none", pa.array(np.zeros(ROWS)))
     classes = classes.append_column("label", pa.array(np.arange(ROWS) % 2))
     used = table.drop([without]) if without else classes if "prediction" in more else table
     with pytest.raises(InputError) as caught:
