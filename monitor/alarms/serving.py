@@ -395,9 +395,7 @@ class ServedVersion:
     def from_state(cls, model: str, version: str, to_ms: int, state: Mapping[str, Any]) -> "ServedVersion":
         """Continue from a state."""
         watch = VersionWatch.from_state(model, version, to_ms, state)
-        serving = state.get("serving")
-        if serving is None:
-            return cls(watch)
+        serving = state["serving"]
         watch.to_ms = max(to_ms, serving["from_ms"])
         on_map = None if serving["map"] is None else _MapWatch.from_state(serving["map"])
         return cls(watch, serving["revision"], serving["from_ms"], serving["resting"], on_map)

@@ -270,7 +270,7 @@ class VersionWatch:
             state["tolerance"],
             to_ms,
             state["block_ms"],
-            ended_by_settings=dict(state.get("ended_by_settings", {})),
+            ended_by_settings=dict(state["ended_by_settings"]),
             _watches={name: Watch.from_state(one) for name, one in state["watches"].items() if name in DETECTORS},
             _raised={name: Raised(*one) for name, one in state["raised"].items() if name in DETECTORS},
             _series={

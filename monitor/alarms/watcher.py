@@ -240,7 +240,7 @@ class Watcher:
 
 
 class _Began(NamedTuple):
-    """What there was when the evidence on a version began; an earlier release did not store it."""
+    """What there was when the evidence on a version began."""
 
     backfilled_ms: int
     """Wall-clock time of the last backfill of its model; 0 without one."""
@@ -272,7 +272,7 @@ class _Model:
     def add(self, stored: StoredEvidence) -> None:
         """Continue from what was stored of a version; not if others were stored after a later backfill."""
         state = evidence.decode(stored.state)
-        began = _Began(*state.get(_BEGAN, (0, 0)))
+        began = _Began(*state[_BEGAN])
         if self._states and began.backfilled_ms < self.backfilled_ms:
             return
         if began.backfilled_ms > self.backfilled_ms:

@@ -66,7 +66,7 @@ def describe_backup(manifest: Manifest) -> str:
     """Describe the contents of a backup in one line."""
     partitions = len({offset.partition for offset in manifest.offsets})
     counted = {"dead_letters": "dead letters", "recalibration_maps": "maps", "audit": "audit entries"}
-    counts = ", ".join(f"{manifest.tables.get(table, 0):,} {words}" for table, words in counted.items())
+    counts = ", ".join(f"{manifest.tables[table]:,} {words}" for table, words in counted.items())
     return (
         f"the store as of {manifest.created}, {size_text(manifest.size)} of {partitions:,} partitions, {counts};"
         f" schema {manifest.schema_revision}, grid {manifest.grid_version}, SHA-256 {manifest.sha256[:16]}..."

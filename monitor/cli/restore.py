@@ -65,7 +65,7 @@ def _key_warnings(restored: Restored) -> list[str]:
     if restored.revoked_again:
         keys = "1 API key stays" if restored.revoked_again == 1 else f"{restored.revoked_again:,} API keys stay"
         return [f"{keys} revoked: the store that was replaced had done so since the backup"]
-    if restored.manifest.tables.get("api_keys") and "api_keys" not in restored.replaced:
+    if restored.manifest.tables["api_keys"] and "api_keys" not in restored.replaced:
         warning = "the store's API keys are as they were at the backup: revoke again those that were revoked since"
         return [f"{warning}; `monitor keys list` shows them"]
     return []

@@ -77,7 +77,7 @@ def save(
         now_ms = database.clock.now_ms()
         zeros = dict.fromkeys(("epoch", "next_sequence", "dead_letters_pruned"), 0)
         insert = database.insert(PARTITIONS).on_conflict_do_nothing(index_elements=["partition"])
-        connection.execute(insert, [{"partition": BACKFILL, "saved_ms": now_ms, **zeros}])
+        connection.execute(insert, [{"partition": BACKFILL, "read_to_ms": -1, "saved_ms": now_ms, **zeros}])
         closings.append(connection, BACKFILL, parts)
         _write_spans(connection, database, batch, model, [(from_ms, to_ms)])
         _move_clock(connection, database, model, to_ms, now_ms)

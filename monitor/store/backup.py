@@ -28,8 +28,8 @@ from monitor.errors import DamagedStore, IncompatibleStore, InputError
 from monitor.events.times import format_time
 from monitor.store.address import connect, connect_existing
 from monitor.store.database import Database
-from monitor.store.migrate import check_revision, grid_version_of, migrating, revision_of, upgrade
-from monitor.store.schema import FORMER_TABLES, METADATA, OFFSETS
+from monitor.store.migrate import check_newest, check_revision, create, grid_version_of, migrating, revision_of
+from monitor.store.schema import METADATA, OFFSETS
 from monitor.version import VERSION
 
 FORMAT: Final = 1
@@ -198,15 +198,16 @@ def sha256_of(path: Path) -> str:
 def back_up(url: str, target: Path, clock: Clock) -> Manifest:
     """Write a backup of the store at a URL to a new file.
 
-    The folder temporarily needs space for the store twice. A store of an earlier version of the service is backed up as
-    it is, so that a backup can be made before an upgrade.
+    The folder temporarily needs space for the store twice. A SQLite store of an earlier version of the service is
+    backed up as it is, so that a backup can be made before an upgrade.
 
     Raises
     ------
     InputError
         The file exists, or cannot be written.
     NoStore, IncompatibleStore, StoreError
-        There is no store, it belongs to a later version of the service, or it is damaged.
+        There is no store, it belongs to a later version of the service (in PostgreSQL, to another one), or it is
+        damaged.
     StoreUnavailable
         The database does not answer.
     """
@@ -248,9 +249,9 @@ def _copy_sqlite(source: Database, path: Path) -> None:
 
 def _copy_postgresql(source: Database, path: Path, clock: Clock) -> None:
     with source.translated(), closing(source.snapshot()) as reading:
-        revision = _known_revision(source, reading)
+        check_newest(source.shown, _known_revision(source, reading))
         with closing(connect(f"sqlite:///{path}", PATIENCE_SECONDS, clock)) as copy, migrating(copy) as writing:
-            upgrade(writing, revision)
+            create(writing)
             copy_store(source, reading, writing)
 
 
@@ -296,7 +297,7 @@ def _describe(source: Database, path: Path, clock: Clock) -> Manifest:
 
 def store_tables(connection: sa.Connection) -> list[sa.Table]:
     """The tables of a store, whatever its revision, with referenced tables first."""
-    names = set(sa.inspect(connection).get_table_names()) & {*METADATA.tables, *FORMER_TABLES}
+    names = set(sa.inspect(connection).get_table_names()) & set(METADATA.tables)
     metadata = sa.MetaData()
     metadata.reflect(connection, only=sorted(names))
     return metadata.sorted_tables
@@ -310,23 +311,19 @@ def count_rows(connection: sa.Connection) -> dict[str, int]:
     }
 
 
-def copy_store(source: Database, reading: sa.Connection, writing: sa.Connection) -> dict[str, int]:
-    """Copy all rows of a store into the empty tables of another; returns table -> rows copied.
+def copy_store(source: Database, reading: sa.Connection, writing: sa.Connection) -> None:
+    """Copy all rows of a store into the empty tables of another.
 
     The values are copied as they are stored, without the conversions of the schema's types. Rows that are added later
     are numbered on, also where the newest rows are gone.
     """
     targets = {table.name: table for table in store_tables(writing)}
     tables = store_tables(reading)
-    copied: dict[str, int] = {}
     for table in tables:
         insert = sa.insert(targets[table.name])
-        copied[table.name] = 0
         for batch in _batches(source, reading, table):
             writing.execute(insert, batch)
-            copied[table.name] += len(batch)
     _continue_numbering(writing, tables, _last_numbers(reading, tables))
-    return copied
 
 
 def _last_numbers(connection: sa.Connection, tables: Iterable[sa.Table]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from monitor.store.closing import Closing, OldPanes, Panes
 PREDICTED: Final = 0
 """A prediction was accepted; with an outcome if the event brought one."""
 ANSWERED: Final = 1
-"""A prediction got an outcome, its first one or a newer one. Older journals have 2 and 3 for the latter."""
+"""A prediction got an outcome, its first one or a newer one."""
 WAITING: Final = 4
 """An outcome waits for its prediction. ``prediction`` holds its arrival number; ``stratum`` a class above 1, or -1."""
 CLAIMED: Final = 5

@@ -19,8 +19,6 @@ from monitor.store.schema import PARTITIONS
 
 _FREE_SHARE: Final = 0.25
 """Share of the used pages that is left free, as it will be needed again."""
-_INCREMENTAL: Final = 2
-"""SQLite's number of ``auto_vacuum = INCREMENTAL``."""
 _MIN_SURPLUS_PAGES: Final = 64
 _PAGES_A_TRANSACTION: Final = 256
 """4 MiB, which delays checkpoints by some milliseconds."""
@@ -98,10 +96,10 @@ def _remove_letters(database: Database, before_ms: int) -> int:
 
 
 def _shrink(database: Database) -> int:
-    """Return free pages to the disk if the file supports it; returns the bytes."""
-    size, pages, free, auto_vacuum = _pages(database)
+    """Return free pages to the disk; returns the bytes."""
+    size, pages, free = _pages(database)
     surplus = free - round(_FREE_SHARE * (pages - free))
-    if auto_vacuum != _INCREMENTAL or surplus < _MIN_SURPLUS_PAGES:
+    if surplus < _MIN_SURPLUS_PAGES:
         return 0
     with database.translated(), closing(database.engine.raw_connection()) as connection:
         try:
@@ -133,9 +131,9 @@ def _empty_log(database: Database) -> None:
 
 
 def _pages(database: Database) -> list[int]:
-    """Bytes of a page, pages of the file, free pages, and the mode in which these can be returned."""
+    """Bytes of a page, pages of the file, and free pages."""
     with database.reading() as connection:
         return [
             int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
-            for name in ("page_size", "page_count", "freelist_count", "auto_vacuum")
+            for name in ("page_size", "page_count", "freelist_count")
         ]

@@ -1,5 +1,10 @@
-"""Create, migrate or check the tables, and refuse a store of a later version of the service."""
+"""Create, migrate or check the tables, and refuse a store that this version of the service does not know.
 
+A new store has the tables of :mod:`monitor.store.schema` and the newest revision. An existing one goes through the
+migrations after its own revision.
+"""
+
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +22,11 @@ from monitor.scores.grid import GRID_VERSION
 from monitor.store import schema
 from monitor.store.database import Database
 
-_FOLDER: Final = Path(__file__).parent / "migrations"
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _GRID_VERSION: Final = "grid_version"
+
+_UNRELEASED: Final = re.compile(r"00(0[1-9]|1[0-3])")
+"""Revisions before the first version: numbers, where later ones are words."""
 
 _ADVISORY_LOCK: Final = 0x63616C_6D6F6E
 """PostgreSQL advisory lock: one process migrates at a time."""
@@ -28,7 +36,7 @@ _one_at_a_time = threading.Lock()
 
 
 def migrate(database: Database) -> None:
-    """Migrate the tables to the newest revision. Several processes may do so at once.
+    """Create the tables, or migrate them to the newest revision. Several processes may do so at once.
 
     Raises
     ------
@@ -41,10 +49,10 @@ def migrate(database: Database) -> None:
         revision = revision_of(connection)
         if revision is None:
             check_no_foreign_tables(database, connection)
+            create(connection)
         else:
             check_revision(database.shown, revision)
-        if revision != newest_revision():
-            upgrade(connection)
+            _upgrade(connection)
         _check_grid(database, connection)
 
 
@@ -59,15 +67,10 @@ def check_current(database: Database) -> None:
         The store has another revision, earlier or later, or another grid.
     """
     with database.reading() as connection:
-        revision, newest = revision_of(connection), newest_revision()
+        revision = revision_of(connection)
         if revision is None:
             raise NoStore(f"{database.shown} holds no store yet: `monitor serve` makes it at its first start")
-        check_revision(database.shown, revision)
-        if revision != newest:
-            raise IncompatibleStore(
-                f"{database.shown} has schema revision {revision}, this version needs {newest}: run the command of the"
-                " version that the service has, or start this version of the service, which migrates the store"
-            )
+        check_newest(database.shown, revision)
         check_grid(database.shown, grid_version_of(connection))
 
 
@@ -80,11 +83,16 @@ def migrating(database: Database) -> Iterator[sa.Connection]:
         yield connection
 
 
-def upgrade(connection: sa.Connection, revision: str = "head") -> None:
-    """Migrate to a revision, from an earlier one or from none, within :func:`migrating`."""
+def create(connection: sa.Connection) -> None:
+    """Create the tables in an empty database, within :func:`migrating`."""
+    schema.create_tables(connection)
+    MigrationContext.configure(connection).stamp(_scripts(), newest_revision())
+
+
+def _upgrade(connection: sa.Connection) -> None:
     config = _config()
     config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+    command.upgrade(config, "head")
 
 
 def revision_of(connection: sa.Connection) -> str | None:
@@ -94,25 +102,45 @@ def revision_of(connection: sa.Connection) -> str | None:
 
 def newest_revision() -> str:
     """The schema revision of this version of the service."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
+    head = _scripts().get_current_head()
     if head is None:
-        raise RuntimeError(f"there are no migrations in {_FOLDER}")
+        raise RuntimeError(f"there are no migrations in {MIGRATIONS}")
     return head
 
 
 def check_revision(shown: str, revision: str) -> None:
-    """Refuse a revision of a later version of the service. Raises IncompatibleStore."""
-    scripts = ScriptDirectory.from_config(_config())
-    if revision not in {script.revision for script in scripts.walk_revisions()}:
+    """Refuse a revision that this version of the service does not know. Raises IncompatibleStore."""
+    if revision in {script.revision for script in _scripts().walk_revisions()}:
+        return
+    if _UNRELEASED.fullmatch(revision):
         raise IncompatibleStore(
-            f"{shown} has schema revision {revision}, this version knows up to {scripts.get_current_head()}:"
-            " run the newer version of the service, or name another store"
+            f"{shown} has schema revision {revision}, of a state of development before the first version, which no"
+            " version reads: start with an empty store, for which the log is read again from its beginning, and add"
+            " what the log no longer has with `monitor backfill`"
         )
+    raise IncompatibleStore(
+        f"{shown} has schema revision {revision}, this version knows up to {newest_revision()}:"
+        " run the newer version of the service, or name another store"
+    )
+
+
+def check_newest(shown: str, revision: str) -> None:
+    """Refuse every revision but the newest. Raises IncompatibleStore."""
+    check_revision(shown, revision)
+    if revision != newest_revision():
+        raise IncompatibleStore(
+            f"{shown} has schema revision {revision}, this version needs {newest_revision()}: run the command of the"
+            " version that the service has, or start this version of the service, which migrates the store"
+        )
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())
 
 
 def _config() -> Config:
     config = Config()
-    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     return config
 
 

@@ -1,7 +1,8 @@
 """Replace a store by a backup, all of it or nothing.
 
-The rows are written in one transaction, together with the migration to this version's tables. Every partition gets an
-epoch greater than any before, so that a service that still runs on the old store cannot save any more.
+A backup of an earlier version is migrated in its extracted file. The rows are written in one transaction. Every
+partition gets an epoch greater than any before, so that a service that still runs on the old store cannot save any
+more.
 
 A SQLite file that is damaged cannot be changed: a new one takes its place, and the damaged one is kept beside it.
 """
@@ -37,11 +38,12 @@ from monitor.store.migrate import (
     check_grid,
     check_no_foreign_tables,
     check_revision,
+    create,
     grid_version_of,
+    migrate,
     migrating,
     newest_revision,
     revision_of,
-    upgrade,
 )
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import API_KEYS, PARTITIONS
@@ -117,7 +119,8 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
     with tempfile.TemporaryDirectory(prefix=".monitor-restore-", dir=None if path is None else path.parent) as folder:
         file = Path(folder) / "store.db"
         manifest = _extract(source, file, clock)
-        with closing(connect_existing(f"sqlite:///{file}", PATIENCE_SECONDS, clock)) as backup:
+        with closing(connect(f"sqlite:///{file}", PATIENCE_SECONDS, clock)) as backup:
+            migrate(backup)
             try:
                 return _replace(backup, manifest, url, clock, may_replace=replace is not None, actor=actor)
             except DamagedStore:
@@ -152,7 +155,8 @@ def _replace(
         epoch = max(_epochs(writing), default=0) if replaced else 0
         revoked = {**revoked, **_revoked_keys(writing)}
         _drop_tables(writing)
-        _fill(backup, reading, writing, manifest)
+        create(writing)
+        copy_store(backup, reading, writing)
         _raise_epochs(writing, epoch)
         revoked_again = _revoke_again(writing, revoked)
         audit.append(writing, [_entry(manifest, replaced, revoked_again, clock.now_ms(), actor)])
@@ -256,14 +260,6 @@ def _drop_tables(connection: sa.Connection) -> None:
     for table in reversed(store_tables(connection)):
         table.drop(connection)
     connection.exec_driver_sql(f"DROP TABLE IF EXISTS {REVISION_TABLE}")
-
-
-def _fill(backup: Database, reading: sa.Connection, writing: sa.Connection, manifest: Manifest) -> None:
-    upgrade(writing, manifest.schema_revision)
-    copied = copy_store(backup, reading, writing)
-    if copied != manifest.tables:
-        raise InputError(f"{copied} rows were restored, of {manifest.tables} in the backup; use another backup")
-    upgrade(writing)
 
 
 def _raise_epochs(connection: sa.Connection, replaced: int) -> None:

@@ -1,10 +1,11 @@
-"""The store's tables, as of the newest migration."""
+"""The store's tables, as a new store has them and as the newest migration leaves an existing one."""
 
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     Dialect,
     Double,
     ForeignKey,
@@ -19,12 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from monitor.store.migrations.columns import columns, keys, numbered, owner
-
 METADATA: Final = MetaData()
-
-FORMER_TABLES: Final = ("closed_panes", "closed_sketches")
-"""Tables of earlier revisions that there are no more."""
 
 
 class Name(TypeDecorator[str]):
@@ -46,6 +42,26 @@ class Name(TypeDecorator[str]):
         return "\\".join(part.replace("\\0", "\0") for part in value.split("\\\\"))
 
 
+def columns(kind: Any, *names: str, nullable: bool = False) -> list[Column[Any]]:
+    """Columns of one type."""
+    return [Column(name, kind, nullable=nullable) for name in names]
+
+
+def keys(kind: Any, *names: str) -> list[Column[Any]]:
+    """Columns of one type that are part of the primary key."""
+    return [Column(name, kind, primary_key=True, autoincrement=False) for name in names]
+
+
+def owner() -> Column[int]:
+    """The partition that owns a row, part of the primary key."""
+    return Column("partition", Integer, ForeignKey("partitions.partition"), primary_key=True, autoincrement=False)
+
+
+def numbered() -> Column[int]:
+    """The primary key of rows that the database numbers."""
+    return Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+
+
 META: Final = Table(
     "meta",
     METADATA,
@@ -63,11 +79,10 @@ PARTITIONS: Final = Table(
     # not confirmed took place.
     *columns(BigInteger, "next_sequence", "dead_letters_pruned"),
     # Models that the partition has not met are taken to have no earlier predictions in it: see PartitionClock.
-    Column("read_to_ms", BigInteger, nullable=False, server_default="-1"),
+    *columns(BigInteger, "read_to_ms"),
     # Wall-clock time of the last save: says since when the partition is not read.
-    Column("saved_ms", BigInteger, nullable=False, server_default="0"),
+    *columns(BigInteger, "saved_ms"),
 )
-
 
 OFFSETS: Final = Table(
     "offsets",
@@ -85,7 +100,7 @@ MODELS: Final = Table(
     *columns(BigInteger, "prediction_watermark_ms", "outcome_watermark_ms", "closed_to_ms"),
     *columns(Integer, "awaits_outcomes"),
     # Wall-clock time of the last save that changed it: says which models have stopped.
-    Column("saved_ms", BigInteger, nullable=False, server_default="0"),
+    *columns(BigInteger, "saved_ms"),
 )
 
 STRATA: Final = Table(
@@ -96,7 +111,7 @@ STRATA: Final = Table(
     *columns(Name, "model", "version"),
     *columns(Text, "segments"),  # JSON: [[key, value], ...]
     # About when it was last predicted: says when nothing holds it any more.
-    Column("newest_ms", BigInteger, nullable=False, server_default="-1"),
+    *columns(BigInteger, "newest_ms"),
 )
 
 JOURNAL: Final = Table(
@@ -262,7 +277,7 @@ SERVINGS: Final = Table(
     # The second is the revision that a rollback restores; null: predictions as they are.
     *columns(BigInteger, "until_ms", "goes_back_to", nullable=True),
     # Event time: of the newest prediction that had been read.
-    Column("from_ms", BigInteger, nullable=False, server_default="0"),
+    *columns(BigInteger, "from_ms"),
     Index("servings_now", "model", "version", unique=True, sqlite_where=_SERVES, postgresql_where=_SERVES),
 )
 
@@ -405,3 +420,34 @@ EVIDENCE_HISTORY: Final = Table(
 )
 """Points of one version within one day: see :mod:`monitor.store.evidence_history`. ``step_ms`` is how far apart they
 are at least; 0 as they were saved."""
+
+_NEVER_CHANGED: Final = {"audit": ("UPDATE", "DELETE"), "recalibration_maps": ("UPDATE",)}
+"""Table -> statements that the database itself refuses."""
+
+
+def create_tables(connection: Connection) -> None:
+    """Create all tables in an empty database."""
+    METADATA.create_all(connection)
+    if connection.dialect.name == "sqlite":
+        _set_up_sqlite(connection)
+    else:
+        _set_up_postgresql(connection)
+
+
+def _set_up_sqlite(connection: Connection) -> None:
+    for table, verbs in _NEVER_CHANGED.items():
+        for verb in verbs:
+            trigger = f"CREATE TRIGGER {table}_refuses_{verb.lower()} BEFORE {verb} ON {table}"
+            error = f"SELECT RAISE(ABORT, 'rows of {table} are never changed')"
+            connection.execute(text(f"{trigger} BEGIN {error}; END"))
+
+
+def _set_up_postgresql(connection: Connection) -> None:
+    # Hashes hardly compress, and trying costs more than writing them.
+    connection.execute(text("ALTER TABLE journal ALTER COLUMN rows SET STORAGE EXTERNAL"))
+    error = "RAISE EXCEPTION 'rows of % are never changed', TG_TABLE_NAME"
+    function = "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql"
+    connection.execute(text(f"{function} AS $$ BEGIN {error}; END $$"))
+    for table, verbs in _NEVER_CHANGED.items():
+        trigger = f"CREATE TRIGGER {table}_refuses_change BEFORE {' OR '.join(verbs)} ON {table}"
+        connection.execute(text(f"{trigger} FOR EACH ROW EXECUTE FUNCTION refuse_change()"))

@@ -199,6 +199,7 @@ class SqlStore:
             epoch=before + 1,
             next_sequence=0,
             dead_letters_pruned=0,
+            read_to_ms=-1,
             saved_ms=self._database.clock.now_ms(),
         )
         with self._database.writing() as connection:

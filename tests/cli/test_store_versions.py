@@ -56,13 +56,13 @@ def test_a_missing_store_is_one_line_and_stays_missing(folder: Path, command: tu
 @pytest.mark.parametrize("command", [*ON_CURRENT, *CREATING], ids=" ".join)
 def test_a_store_of_another_version_is_one_line_and_stays_as_it_is(folder: Path, command: tuple[str, ...]) -> None:
     store = folder / "data" / "state.db"
-    for revision, needed, advice in (
-        ("0001", "this version needs", "which migrates the store"),
-        ("9999", "this version knows up to", "run the newer version of the service"),
+    for revision, problem, advice in (
+        ("0001", "of a state of development before the first version", "start with an empty store"),
+        ("9999", f"this version knows up to {newest_revision()}: ", "run the newer version of the service"),
     ):
         before = stamp(store, revision)
         message = inside(*command, cwd=folder).stderr.splitlines()[-1].removeprefix("error: ")
-        assert message.startswith(f"sqlite:///{store} has schema revision {revision}, {needed} {newest_revision()}: ")
+        assert message.startswith(f"sqlite:///{store} has schema revision {revision}, {problem}")
         assert advice in message
         assert store.read_bytes() == before
         store.unlink()

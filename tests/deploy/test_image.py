@@ -157,4 +157,4 @@ def test_the_wheel_holds_all_that_stands_in_the_package(tmp_path: Path) -> None:
     stands = {path.relative_to(CHECKOUT).as_posix() for path in (CHECKOUT / "monitor").rglob("*") if path.is_file()}
     stands = {name for name in stands if "__pycache__" not in name and Path(name).suffix not in {".nbi", ".nbc"}}
     assert held == stands
-    assert {Path(name).suffix for name in held} >= {".py", ".js", ".css", ".json", ".mako", ".typed"}
+    assert {Path(name).suffix for name in held} >= {".py", ".js", ".css", ".json", ".typed"}

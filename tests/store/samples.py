@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -94,44 +94,6 @@ def checkpoint(epoch: int, offset: int, *, partition: int = 0, **changes: Any) -
             **changes,
         }
     )
-
-
-UNDONE: Final = {
-    *("closings", "unsettled", "history", "replicas", "evaluations", "evaluated_reports"),
-    *("alerts", "alert_changes", "webhooks", "evidence", "evidence_history"),
-}
-"""Tables that :func:`undo_closings` drops."""
-
-
-def undo_closings(url: str) -> None:
-    """Leave a store as the fifth revision had it."""
-    engine = sa.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
-    data = "BYTEA" if engine.dialect.name == "postgresql" else "BLOB"
-    key = "partition INTEGER, model TEXT, slide_ms BIGINT, start_ms BIGINT, version TEXT, segment TEXT"
-    with engine.begin() as connection:
-        for statement in (
-            *(f"DROP TABLE {table}" for table in sorted(UNDONE)),
-            "ALTER TABLE strata DROP COLUMN newest_ms",
-            "ALTER TABLE models RENAME TO models_by_name",
-            (
-                "CREATE TABLE models (partition INTEGER, model_id BIGINT, name TEXT, prediction_watermark_ms BIGINT,"
-                " outcome_watermark_ms BIGINT, evicted_before_ms BIGINT NOT NULL DEFAULT -1)"
-            ),
-            (
-                "INSERT INTO models SELECT partition, row_number() OVER (ORDER BY name), name, prediction_watermark_ms,"
-                " outcome_watermark_ms, -1 FROM models_by_name"
-            ),
-            "DROP TABLE models_by_name",
-            "ALTER TABLE servings DROP COLUMN from_ms",
-            "ALTER TABLE refits DROP COLUMN since_ms",
-            "ALTER TABLE partitions DROP COLUMN read_to_ms",
-            "ALTER TABLE partitions DROP COLUMN saved_ms",
-            f"CREATE TABLE closed_panes ({key}, grid_table {data})",
-            f"CREATE TABLE closed_sketches ({key}, sketch {data})",
-            "UPDATE alembic_version SET version_num = '0005'",
-        ):
-            connection.exec_driver_sql(statement)
-    engine.dispose()
 
 
 def pruned_dead_letters(store: SqlStore) -> int:

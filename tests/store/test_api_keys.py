@@ -20,9 +20,6 @@ from monitor.store.schema import API_KEYS
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.real.postgres import PostgresServer
-from tests.store.refits import queued
-from tests.store.samples import undo_closings
-from tests.store.test_open import execute
 
 
 @pytest.fixture
@@ -189,24 +186,3 @@ def test_a_server_that_is_gone_is_said_and_comes_back(postgres_server: PostgresS
             postgres_server.start()
         (found,) = keys.keys()
         assert found.key_id == new.key_id
-
-
-def test_a_store_of_the_revision_before_is_brought_forward_with_its_refits_and_its_audit_trail(store_url: str) -> None:
-    with SqlStore.open(store_url) as store:
-        refits = RecalibrationStore(store.database)
-        refits.add_job(queued(1))
-        jobs, entries = refits.jobs(), refits.audit()
-    undo_closings(store_url)
-    execute(store_url, "DROP TABLE api_keys")
-    execute(store_url, "UPDATE alembic_version SET version_num = '0004'")
-    with SqlStore.open(store_url) as store:
-        refits = RecalibrationStore(store.database)
-        assert (refits.jobs(), refits.audit()) == (jobs, entries)
-        keys = ApiKeys(store.database)
-        assert list(keys.keys()) == []
-        keys.add_key(a_key(1), actor="cli:ada")
-        with pytest.raises(Conflict):
-            keys.add_key(a_key(2), actor="cli:ada")
-        assert refits.audit()[: len(entries)] == entries
-    assert jobs
-    assert entries

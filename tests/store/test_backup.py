@@ -20,15 +20,16 @@ from monitor.store import history
 from monitor.store.address import connect
 from monitor.store.backup import MANIFEST, STORE, Manifest, back_up, sha256_of, store_tables, write_backup
 from monitor.store.base import JOURNAL_ROW, Bucket
-from monitor.store.migrate import migrating, newest_revision, revision_of, upgrade
+from monitor.store.migrate import newest_revision
 from monitor.store.recalibrations import JobState
 from monitor.store.restore import check_backup, restore, store_name
-from monitor.store.schema import AUDIT, PARTITIONS
+from monitor.store.schema import AUDIT
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.real.postgres import PostgresServer
 from tests.store import refits
 from tests.store.histories import CHURN, every
+from tests.store.next_version import REVISION, become_next_version
 from tests.store.samples import HOUR_MS, batch, checkpoint, letter, load, pane_closing
 
 NOT_COMPARED = {"partitions", "audit", "alembic_version"}
@@ -236,22 +237,23 @@ def test_a_backup_beside_a_busy_service_is_of_one_moment(store_url: str, clock: 
             assert store.count_dead_letters() == {"not_json": 2 * offset}
 
 
-def test_an_earlier_schema_is_brought_forward(store_url: str, clock: ManualClock, tmp_path: Path) -> None:
-    with closing(connect(store_url, 10, clock)) as database:
-        with migrating(database) as connection:
-            upgrade(connection, "0003")
-            connection.execute(sa.text("INSERT INTO meta VALUES ('grid_version', '1')"))
-            connection.execute(
-                sa.insert(PARTITIONS).values(partition=0, epoch=5, next_sequence=9, dead_letters_pruned=0)
-            )
-        manifest = back_up(store_url, tmp_path / "backup.zip", clock)
-        assert manifest.schema_revision == "0003"
-        with database.reading() as connection:
-            assert revision_of(connection) == "0003"  # A backup changes nothing.
-        restored = restore(tmp_path / "backup.zip", store_url, clock, replace=store_name(store_url), actor="cli:ada")
-    assert restored.schema_revision == newest_revision()
-    with SqlStore.open(store_url, clock=clock) as store:
-        assert store.claim(0) == 7  # Raised by the restore, and by the claim.
+def test_a_backup_of_an_earlier_version_is_brought_forward(
+    store_url: str, other_url: str, backup: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, second = compared(store_url), backup.with_name("second.zip")
+    become_next_version(monkeypatch, backup.parent)
+    if store_url.startswith("sqlite"):
+        assert back_up(store_url, second, clock).tables == check_backup(backup, clock).tables
+    else:
+        with pytest.raises(IncompatibleStore, match=f"this version needs {REVISION}: run the command of the version"):
+            back_up(store_url, second, clock)
+    # Into an empty store, and into one of the earlier version, too.
+    for url, replace in ((other_url, None), (store_url, store_name(store_url))):
+        restored = restore(backup, url, clock, replace=replace, actor="cli:ada")
+        assert restored.schema_revision == REVISION
+        assert compared(url) == before
+        with SqlStore.open(url, clock=clock) as store, store.database.reading() as connection:
+            assert connection.exec_driver_sql("SELECT claims FROM partitions").scalars().all() == [100, 100]
 
 
 def test_a_restore_that_fails_leaves_everything_as_it_was(
@@ -327,6 +329,7 @@ def test_a_foreign_file_is_refused(clock: ManualClock, tmp_path: Path) -> None:
     [
         ({"format": 2}, "of format 2, this version reads 1"),
         ({"schema_revision": "9999"}, "schema revision 9999, this version knows up to"),
+        ({"schema_revision": "0012"}, "schema revision 0012, of a state of development before the first version"),
         ({"grid_version": "77"}, "grid version 77, this version needs"),
         ({"tables": {"journal": 1}}, "does not match its manifest"),
         ({"sha256": "0" * 64}, "is damaged"),
@@ -422,7 +425,7 @@ def test_a_file_that_is_there_is_not_overwritten(plain: tuple[str, Path], clock:
         back_up(url, backup.parent / "none" / "backup.zip", clock)
 
 
-def test_the_triggers_and_indexes_are_those_of_the_migrations(
+def test_a_restored_store_has_the_triggers_and_indexes_of_a_new_one(
     plain: tuple[str, Path], clock: ManualClock, tmp_path: Path
 ) -> None:
     _, backup = plain

@@ -1,6 +1,5 @@
 """What is opened, what is refused, and in which words."""
 
-import inspect
 import shutil
 import subprocess
 import sys
@@ -8,28 +7,18 @@ import threading
 import zipfile
 from pathlib import Path
 
-import numpy as np
 import pytest
 import sqlalchemy as sa
 import structlog
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
 
 from monitor.errors import DamagedStore, FencedOut, IncompatibleStore, SettingsError, StoreUnavailable
-from monitor.events.model import SeriesKey
-from monitor.scores import GridTable
 from monitor.scores.grid import GRID_VERSION
-from monitor.store.base import ANSWERED, JOURNAL_ROW, Bucket, JournalBatch, ModelState
-from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.real.postgres import PASSWORD, PostgresServer
-from tests.store.samples import UNDONE, batch, checkpoint, grid_table, load, undo_closings
-from tests.stream.support import tables_of
+from tests.store.samples import checkpoint, load
 
 ROOT = Path(__file__).parents[2]
-FIRST_TABLES = {"meta", "partitions", "offsets", "models", "strata", "journal", "counters", "dead_letters"}
-"""Those of the first schema revision, but for closed panes."""
 
 
 def execute(url: str, statement: str) -> None:
@@ -38,12 +27,6 @@ def execute(url: str, statement: str) -> None:
     with engine.begin() as connection:
         connection.exec_driver_sql(statement)
     engine.dispose()
-
-
-def test_the_migrations_make_the_tables_that_the_code_uses(store: SqlStore) -> None:
-    with store._database.engine.connect() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, METADATA) == []
 
 
 def test_a_new_folder_is_said(tmp_path: Path) -> None:
@@ -65,14 +48,6 @@ def test_a_store_of_another_grid_is_refused(store_url: str) -> None:
         SqlStore.open(store_url)
 
 
-def test_a_store_of_an_unknown_revision_is_refused_and_left_alone(store_url: str) -> None:
-    SqlStore.open(store_url).close()
-    execute(store_url, "UPDATE alembic_version SET version_num = '9999'")
-    for _ in range(2):
-        with pytest.raises(IncompatibleStore, match=r"schema revision 9999, this version knows up to \d+: run"):
-            SqlStore.open(store_url)
-
-
 def test_a_database_with_tables_of_something_else_is_refused_and_left_alone(store_url: str) -> None:
     if store_url.startswith("postgresql"):
         execute(store_url, "CREATE TABLE models (name text)")
@@ -91,38 +66,6 @@ def claim_after_others(store: SqlStore, partition: int) -> int:
             return store.claim(partition)
         except FencedOut:
             continue
-
-
-def test_many_may_open_a_new_store_at_once(store_url: str) -> None:
-    script = "\n".join(
-        [
-            "import sys",
-            "from monitor.errors import FencedOut",
-            "from monitor.store.sql import SqlStore",
-            inspect.getsource(claim_after_others),
-            "sys.stdin.readline()",
-            f"with SqlStore.open(sys.argv[1], patience_seconds={PATIENCE_SECONDS}) as store:",
-            "    print(claim_after_others(store, 5))",
-        ]
-    )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", script, store_url],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    answers = [process.communicate(timeout=PATIENCE_SECONDS) for process in processes]
-    assert [error for _, error in answers] == [""] * 4
-    assert sorted(int(answer) for answer, _ in answers) == [1, 2, 3, 4]
 
 
 def test_threads_may_open_a_new_store_at_once(store_url: str) -> None:
@@ -252,90 +195,3 @@ def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:
         check=True,
     ).stdout.splitlines()
     assert said == [str(tmp_path / "installed" / "monitor" / "__init__.py"), "1"]
-
-
-# What is open begins with a pane, or in the middle of one.
-@pytest.mark.parametrize(("open_from_ms", "closed_to_ms"), [(7_200_000, 7_200_000), (7_170_000, 7_140_000)])
-def test_a_store_of_the_first_revision_is_brought_forward_with_all_that_it_holds(
-    store_url: str, open_from_ms: int, closed_to_ms: int
-) -> None:
-    with SqlStore.open(store_url) as store:
-        store.save([checkpoint(store.claim(0), 10, journal=[batch(Bucket("churn", open_from_ms))])])
-        before = load(store)
-    # As the first revision left it.
-    undo_closings(store_url)
-    for table in reversed(METADATA.sorted_tables):
-        if table.name not in FIRST_TABLES | UNDONE:
-            execute(store_url, f"DROP TABLE {table.name}")
-    execute(store_url, "DROP TABLE closed_sketches")
-    # Panes of a minute for the last hour, and of half an hour for the hour before, too.
-    narrow = {start: grid_table(seed=start) for start in range(3_600_000, 7_200_000, 60_000)}
-    halves = range(3_600_000, 7_200_000, 1_800_000)
-    wide = {start: GridTable.sum(narrow[at] for at in range(start, start + 1_800_000, 60_000)) for start in halves}
-    wide |= {start: grid_table(seed=start) for start in range(0, 3_600_000, 1_800_000)}
-    # The first minutes of the last hour are not kept any more.
-    del narrow[3_600_000], narrow[3_660_000]
-    engine = sa.create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
-    with engine.begin() as connection:
-        for width, panes in ((60_000, narrow), (1_800_000, wide)):
-            for start, table in panes.items():
-                connection.execute(
-                    sa.text("INSERT INTO closed_panes VALUES (0, 'churn', :width, :start, '7', 'all', :data)"),
-                    {"width": width, "start": start, "data": table.to_bytes()},
-                )
-    engine.dispose()
-    execute(store_url, "UPDATE alembic_version SET version_num = '0001'")
-    with SqlStore.open(store_url) as store:
-        after = load(store)
-        found = store.read_closings("churn", {0: -1})[0]
-        (clock,) = store.clocks()["churn"].values()
-    assert after.journal == before.journal
-    assert after._replace(models=[], journal=[]) == before._replace(models=[], journal=[])
-    assert clock.closed_to_ms == closed_to_ms
-    assert [(part.from_ms, part.to_ms, part.pane_ms) for part in found] == [
-        (0, 5_400_000, 1_800_000),
-        (5_400_000, closed_to_ms, 60_000),
-    ]
-    series = SeriesKey("churn", "7", "all")
-    expected = {start: table for start, table in wide.items() if start < 5_400_000}
-    expected |= {start: table for start, table in narrow.items() if start >= 5_400_000}
-    assert tables_of(*(part.panes for part in found)) == {(start, series): table for start, table in expected.items()}
-
-
-def test_an_older_store_knows_how_far_its_partitions_are_read_by_the_newest_prediction_of_any_model(
-    store_url: str,
-) -> None:
-    watermarks = {0: [(5_000, 9_000), (7_000, -1)], 1: [(-1, 3_000)], 2: []}
-    with SqlStore.open(store_url) as store:
-        for partition, of_models in watermarks.items():
-            models = [ModelState(f"model-{at}", *newest_ms) for at, newest_ms in enumerate(of_models)]
-            store.save([checkpoint(store.claim(partition), 1, partition=partition, models=models, read_to_ms=99_000)])
-    undo_closings(store_url)
-    with SqlStore.open(store_url) as store:
-        read_to_ms = {partition: clock.read_to_ms for partition, clock in store.partition_clocks().items()}
-        assert read_to_ms == {0: 7_000, 1: -1, 2: -1}
-        assert load(store, 0).models == [ModelState("model-0", 5_000, 9_000), ModelState("model-1", 7_000, -1)]
-
-
-def test_models_of_labelled_events_alone_wait_for_no_outcomes_after_the_upgrade(store_url: str) -> None:
-    watermarks = {"labelled": (7_000, 7_000), "both": (7_000, 7_000), "silent": (7_000, 7_000), "late": (7_000, 6_999)}
-    rows = {name: np.zeros(2, JOURNAL_ROW) for name in watermarks}
-    rows["labelled"]["outcome"] = 1
-    rows["both"][1]["entry"] = ANSWERED
-    rows["silent"][1]["outcome"] = -1
-    rows["late"]["outcome"] = 1
-    states = [ModelState(name, *newest_ms) for name, newest_ms in watermarks.items()]
-    batches = [JournalBatch(Bucket(name, 0), of_model.tobytes()) for name, of_model in rows.items()]
-    with SqlStore.open(store_url) as store:
-        store.save([checkpoint(store.claim(0), 1, models=states, journal=batches)])
-        # In another partition it has had outcomes by themselves.
-        elsewhere = [ModelState("both", 9_000, 9_000), ModelState("labelled", 5_000, 5_000)]
-        store.save([checkpoint(store.claim(1), 1, partition=1, models=elsewhere)])
-    undo_closings(store_url)
-    with SqlStore.open(store_url) as store:
-        awaits = {model: {one.awaits_outcomes for one in clocks.values()} for model, clocks in store.clocks().items()}
-        saved = [clock.saved_ms for clocks in store.clocks().values() for clock in clocks.values()]
-        models = [one._replace(awaits_outcomes=int(one.name != "labelled")) for one in states]
-        assert load(store, 0).models == sorted(models)
-    assert awaits == {"labelled": {0}, "both": {1}, "silent": {1}, "late": {1}}
-    assert min(saved) > 0

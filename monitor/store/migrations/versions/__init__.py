@@ -1,1 +1,1 @@
-"""One migration a file, in order."""
+"""One migration a file, of which each names the one before it."""
