@@ -126,11 +126,11 @@ def number_table() -> str:
     return f"""\
 | | before | after | today | aim |
 |---|---|---|---|---|
-| lines of code in `monitor/`, without docstrings and comments | 43,000 | 38,000 | {lines:,} | 31,000 |
-| files | 489 | 335 | {sum(room.files for room in everything)} | 330 |
+| lines of code in `monitor/`, without docstrings and comments | 43,000 | 38,000 | {lines:,} | 44,000 |
+| files | 489 | 335 | {sum(room.files for room in everything)} | 400 |
 | floors | 13 | 9 | {len(set(_floors().values()))} | 9 |
 | rooms | 23 | 20 | {len(everything) - 1} | 14 |
-| arrows between rooms | 136 | 115 | {sum(map(len, arrows_between_rooms().values()))} | |
+| arrows between rooms | 136 | 115 | {sum(map(len, arrows_between_rooms().values()))} | 120 |
 | protocols | 34 | 12 | {len(protocols())} | 8 |"""
 
 
