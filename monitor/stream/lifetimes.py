@@ -47,8 +47,8 @@ class Lifetimes:
     def note(self, rows: NDArray[np.void]) -> None:
         """Note accepted predictions, in rows of the journal."""
         self._grow()
-        predicted = rows[rows["entry"] == PREDICTED]
-        np.maximum.at(self._newest_ms, predicted["stratum"], predicted["time_ms"])
+        predicted = rows["entry"] == PREDICTED
+        np.maximum.at(self._newest_ms, rows["stratum"][predicted], rows["time_ms"][predicted])
 
     def unsaved(self) -> dict[int, SavedStratum]:
         """The strata that are new, or whose newest prediction has moved on by a step; they count as saved then."""
