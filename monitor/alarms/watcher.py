@@ -240,7 +240,7 @@ class Watcher:
 
 
 class _Began(NamedTuple):
-    """What there was when the evidence on a version began."""
+    """State of the closings when the evidence on a version began."""
 
     backfilled_ms: int
     """Wall-clock time of the last backfill of its model; 0 without one."""

@@ -18,7 +18,7 @@ class _Error(msgspec.Struct):
 
 
 class _Answer(msgspec.Struct):
-    """What the service answers."""
+    """Answer of the service to a batch of events."""
 
     rejected: int
     errors: list[_Error]

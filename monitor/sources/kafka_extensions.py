@@ -48,7 +48,7 @@ class _Null(bytes):
 
 
 NULL: Final = _Null()
-"""What a producer takes as the value of a header, and writes as none."""
+"""Value of a header that the producer accepts, and writes as null."""
 
 
 class _RecordsBuilder(MemoryRecordsBuilder):  # type: ignore[misc]  # kafka-python ships no types

@@ -84,7 +84,7 @@ class PartitionSettings:
 
 
 class Applied(NamedTuple):
-    """What a batch held beside the events that were joined."""
+    """Counts of a batch beside the events that were joined."""
 
     dead: int
     """Messages that are no valid events, or hold one that is not."""

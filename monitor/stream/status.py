@@ -42,7 +42,7 @@ class PipelineStatus:
     partitions
         Partitions whose state is restored and which are being read.
     partition_count
-        Number of partitions of the log, whoever reads them.
+        Number of partitions of the log, those of other replicas too.
     full
         Partition that is read and has as many models as it may have -> these; events of others are refused there.
     counters
