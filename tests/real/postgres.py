@@ -133,6 +133,13 @@ class PostgresServer:
             connection.execute(f"CREATE DATABASE {name}")
         return name
 
+    def run(self, program: str, *arguments: str | Path) -> None:
+        """Run one of PostgreSQL's programs, such as pg_dump, to its end."""
+        command = [self._binaries / program, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{program} ended with {done.returncode}: {done.stderr}")
+
     def _initialise(self) -> None:
         password = self.directory / "password"
         password.write_text(PASSWORD)
