@@ -106,12 +106,12 @@ def make_cleanup(settings: Settings, database: Database, clock: Clock) -> Callab
     """A task that removes from the store what is past its retention."""
     retention = settings.dead_letters.retention
     letter_retention_ms = None if retention is None else to_ms(retention)
-    forget_ms = max(make_kept_ms(settings).values())
+    kept_ms = make_kept_ms(settings)
     outage = Outage(_log, "the store could not be swept", "the store is swept again", clock)
 
     def clean_up() -> None:
         try:
-            swept = sweep(database, letter_retention_ms, to_ms(settings.history.retention), forget_ms)
+            swept = sweep(database, letter_retention_ms, to_ms(settings.history.retention), kept_ms)
         except StoreError as error:
             outage.failed(error)
             return

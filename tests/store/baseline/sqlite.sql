@@ -142,6 +142,10 @@ CREATE TABLE evaluations (
     number BIGINT NOT NULL,
     evaluated_ms BIGINT NOT NULL,
     summary BLOB NOT NULL,
+    watermark_ms BIGINT NOT NULL,
+    edge_ms BIGINT NOT NULL,
+    since_ms BIGINT NOT NULL,
+    version TEXT NOT NULL,
     PRIMARY KEY (model)
 );
 
@@ -150,6 +154,15 @@ CREATE TABLE evaluated_reports (
     number BIGINT NOT NULL,
     reports BLOB NOT NULL,
     PRIMARY KEY (model)
+);
+
+CREATE TABLE evaluated_moments (
+    model TEXT NOT NULL,
+    watermark_ms BIGINT NOT NULL,
+    before_to_ms BIGINT NOT NULL,
+    edge_ms BIGINT NOT NULL,
+    version TEXT NOT NULL,
+    PRIMARY KEY (model, watermark_ms)
 );
 
 CREATE TABLE alerts (
