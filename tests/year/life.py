@@ -3,7 +3,7 @@
 import csv
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import httpx
@@ -72,10 +72,15 @@ class Year:
             for _ in range(DAY_MS // _STEP_MS):
                 self._step()
             if day % 7 == 6:
-                self.wrong += self._truth.differences(service.store)
+                self._note(self._truth.differences(service.store))
                 self._months.look(self._now_ms)
                 self._truth.forget(self._now_ms - _TRUTH_DAYS * DAY_MS)
-        self.wrong += self._months.verdict()
+        self._note(self._months.verdict())
+
+    def _note(self, wrong: Iterable[str]) -> None:
+        for line in wrong:
+            print(f"WRONG: {line}", flush=True)
+            self.wrong.append(line)
 
     def _plan(self) -> dict[int, list[Callable[[], None]]]:
         """Day -> what happens on its morning, in this order."""
@@ -313,7 +318,7 @@ class Year:
             status = self._service.request("GET", "/v1/models").status_code
             self._service.key = current
             if status != httpx.codes.UNAUTHORIZED:
-                self.wrong.append(f"an expired key was answered with {status}")
+                self._note([f"an expired key was answered with {status}"])
         self._old_key = old
 
     def map_is_promoted(self) -> None:
@@ -337,9 +342,9 @@ class Year:
 
     def moment_is_compared(self) -> None:
         """Ask what was answered then."""
-        self.wrong += self._months.compare_moments()
+        self._note(self._months.compare_moments())
 
     def month_ends(self) -> None:
         """Compare everything with the offline computation."""
         self._wait(0)
-        self.wrong += self._months.compare(self._now_ms, self.events)
+        self._note(self._months.compare(self._now_ms, self.events))

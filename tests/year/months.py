@@ -234,9 +234,9 @@ class Months:
             found = self._service.get(f"/v1/models/{model['model']}/history", {"window": "7d"})
             series = SeriesKey(model["model"], found["version"], ALL)
             kept_ms = self._truth.rows.time_ms.min()
-            for point in _points(found):
-                if point["from"] >= kept_ms:
-                    table = self._truth.table(series, point["from"], point["to"])
+            for point in found["points"]:
+                if _ms(point["from"]) >= kept_ms:
+                    table = self._truth.table(series, _ms(point["from"]), _ms(point["to"]))
                     if (point["n"], point["predictions"]) != (table.labelled, table.predictions):
                         yield f"history of {series}: {point}, not {table.labelled} of {table.predictions}"
                         break
@@ -376,14 +376,6 @@ class Months:
 def lines_for(detectors: Mapping[str, float]) -> dict[str, float]:
     """Lines at which nothing fires."""
     return dict.fromkeys(detectors, 1e12)
-
-
-def _points(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    columns = found["points"]
-    for from_, to, n, predictions in zip(
-        columns["from"], columns["to"], columns["n"], columns["predictions"], strict=True
-    ):
-        yield {"from": _ms(from_), "to": _ms(to), "n": n, "predictions": predictions}
 
 
 def _ms(text: str) -> int:
