@@ -176,6 +176,7 @@ class Service:
                         self.evaluator.measures.values(),
                         exported=self.snapshots.exported,
                         max_series=settings.exposition.max_series,
+                        declared=settings.models.declared,
                         bins=settings.exposition.bins,
                         levels=levels,
                     ),
