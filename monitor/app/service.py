@@ -47,7 +47,7 @@ from monitor.app.recalibration import Recalibration, make_known, make_plan
 from monitor.app.settings import Settings
 from monitor.app.settings.values import hide_password
 from monitor.app.telemetry import make_telemetry
-from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
+from monitor.app.upkeep import BACKLOG_SECONDS, CAPS_SECONDS, CLEANUP_SECONDS, Backlog, CapWatch, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock, SystemClock
 from monitor.errors import MonitorError, SettingsError, StoreUnavailable
@@ -162,7 +162,7 @@ class Service:
                 evaluates="evaluate" in settings.roles,
                 clock=self._clock,
             )
-            backlog = Backlog(settings, self.store, self._clock)
+            backlog, caps = Backlog(settings, self.store, self._clock), CapWatch(self.store)
             traffic, refused = Traffic(), RefusedRequests(self._clock)
             level = settings.exposition.level
             levels = LevelSwitch(None if level == "auto" else Level[level.upper()])
@@ -176,6 +176,7 @@ class Service:
                         self.evaluator.measures.values(),
                         exported=self.snapshots.exported,
                         max_series=settings.exposition.max_series,
+                        declared=settings.models.declared,
                         bins=settings.exposition.bins,
                         levels=levels,
                     ),
@@ -217,6 +218,7 @@ class Service:
                         authenticator=make_authenticator(settings, self.store, self._clock),
                         local_only=settings.access.mode == "off",
                         roles=settings.roles,
+                        caps=lambda: caps.latest,
                         replicas=evaluations.replicas,
                         traffic=traffic,
                         refused=refused,
@@ -242,6 +244,8 @@ class Service:
         ]
         if "consume" in settings.roles:
             self._upkeep.append(Periodic("backlog", BACKLOG_SECONDS, backlog.measure))
+        if "serve" in settings.roles:
+            self._upkeep.append(Periodic("caps", CAPS_SECONDS, caps.read, at_once=True))
         if self._reads_closings:
             self._upkeep.append(Periodic("snapshots", EXCHANGE_SECONDS, self._exchange, at_once=True))
         self._pipeline_thread = threading.Thread(target=self._run_pipeline, name="pipeline", daemon=True)

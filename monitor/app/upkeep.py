@@ -14,6 +14,7 @@ from monitor.durations import to_ms
 from monitor.errors import SourceError, StoreError
 from monitor.outage_log import Outage
 from monitor.sources.base import TopicPartition
+from monitor.store.base import CapUses
 from monitor.store.database import Database
 from monitor.store.housekeeping import sweep
 from monitor.store.sql import SqlStore
@@ -21,6 +22,7 @@ from monitor.stream.status import Unread
 
 BACKLOG_SECONDS: Final = 15.0
 CLEANUP_SECONDS: Final = 60.0
+CAPS_SECONDS: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
@@ -100,6 +102,27 @@ class Backlog:
                 unread[part] = Unread(max(bound.end - max(offset, bound.earliest), 0), offset)
         finally:
             self.unread = unread
+
+
+class CapWatch:
+    """Read how full the caps on names are, over all partitions.
+
+    Attributes
+    ----------
+    latest
+        As last read.
+    """
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self.latest: CapUses = {}
+
+    def read(self) -> None:
+        """Read it from the store."""
+        try:
+            self.latest = self._store.caps()
+        except StoreError as error:
+            _log.debug("the caps cannot be read", detail=str(error))
 
 
 def make_cleanup(settings: Settings, database: Database, clock: Clock) -> Callable[[], None]:

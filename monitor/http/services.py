@@ -21,6 +21,7 @@ from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
 from monitor.sources.base import Topics, Writer
 from monitor.store.alerts import AlertStore
+from monitor.store.base import CapUses
 from monitor.store.evaluations import Replica
 from monitor.stream.status import PipelineStatus
 from monitor.windows.evaluator import Evaluator
@@ -66,6 +67,8 @@ class Services:
         Count requests, and those refused.
     roles
         What this replica does. Without ``serve`` only the probes and /metrics answer.
+    caps
+        Returns the caps on names that matter, over all partitions.
     replicas
         Returns the live replicas, and the models that each of them evaluates.
     is_stopping
@@ -109,6 +112,7 @@ class Services:
     refused: RefusedRequests = field(default_factory=RefusedRequests)
     local_only: bool = False
     roles: Collection[str] = ("consume", "evaluate", "serve")
+    caps: Callable[[], CapUses] = dict
     replicas: Callable[[], Mapping[Replica, Sequence[str]]] = dict
     is_stopping: Callable[[], bool] = lambda: False
 

@@ -1,6 +1,6 @@
 """The series of the latest snapshot: windows, their diagnosis, and the evaluation itself."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
@@ -367,8 +367,10 @@ class WindowFamilies:
     measures
         The measures whose series are exported.
     max_series
-        Cap on time series about windows. A report is exported whole or not at all; the whole models come first and
-        their segments after them, so that a flood of segments cannot push a model out.
+        Cap on time series about windows. A report is exported whole or not at all; declared models come first, and
+        whole models before segments, so that a flood of names pushes out no model that the settings name.
+    declared
+        The models that the settings name.
     bins
         Whether the windows' reliability diagrams are exported, at the level that has them.
     levels
@@ -382,6 +384,7 @@ class WindowFamilies:
         *,
         exported: Callable[[], Snapshot] | None = None,
         max_series: int = MAX_SERIES,
+        declared: Collection[str] = (),
         bins: bool = True,
         levels: LevelSwitch | None = None,
     ) -> None:
@@ -390,6 +393,7 @@ class WindowFamilies:
         self._series = (*measure_series(measures), *CANONICAL, *DIAGNOSIS, *WINDOWS, *(RELIABILITY if bins else ()))
         self._levels = levels or LevelSwitch()
         self._max_series = max_series
+        self._declared = declared
         self._whole, self._capped = _ModelTexts(self._families), _ModelTexts(self._families)
         self._lock = Lock()
         self._dropped_total = 0
@@ -428,11 +432,11 @@ class WindowFamilies:
         return [*read_families(self._series, subjects, level), *read_families(COVERAGE, versions)]
 
     def _within_cap(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[Report]:
-        """The reports that fit, those of whole models first; the first of a version brings its coverage with it."""
+        """The reports that fit, in the order of the cap; the first of a version brings its coverage with it."""
         left, kept = dict(coverage), []
         used = 0
-        # The sort is stable: inside each half the snapshot's own order stays, so the choice does not flicker.
-        for report in sorted(reports, key=lambda report: report.segment != ALL):
+        # The sort is stable: among equals the snapshot's own order stays, so the choice does not flicker.
+        for report in sorted(reports, key=lambda report: (report.model not in self._declared, report.segment != ALL)):
             used += _count_rows(self._families([report], left, level))
             if used > self._max_series:
                 break

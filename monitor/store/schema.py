@@ -198,6 +198,17 @@ COUNTERS: Final = Table(
     *columns(BigInteger, "events"),
 )
 
+CAPS: Final = Table(
+    "caps",
+    METADATA,
+    owner(),
+    *keys(Text, "setting"),
+    *keys(Name, "model", "segment_key"),
+    *columns(Integer, "used", "allowed"),
+    *columns(BigInteger, "folded", "newest_ms"),
+)
+"""The caps of which :data:`monitor.store.base.CapUses` speaks."""
+
 DEAD_LETTERS: Final = Table(
     "dead_letters",
     METADATA,

@@ -487,7 +487,9 @@ class Evaluator:
         return diagnosed(report, table, draws=self._draws, tolerance=self._tolerance(report.model))
 
     def _within_cap(self, series: Sequence[SeriesKey]) -> list[SeriesKey]:
-        whole_models_first = sorted(series, key=lambda key: (key.segment != ALL, key))
+        # So that invented models take no place of what the settings name.
+        declared = {model: self._panes.policy(model).declared for model in {key.model for key in series}}
+        in_order = sorted(series, key=lambda key: (not declared[key.model], key.segment != ALL, key))
         dropped = max(0, len(series) - self._max_series)
         if dropped and not self.series_dropped:
             _log.warning(
@@ -496,7 +498,7 @@ class Evaluator:
                 max_series=self._max_series,
             )
         self.series_held, self.series_dropped = len(series), dropped
-        return sorted(whole_models_first[: self._max_series])
+        return sorted(in_order[: self._max_series])
 
     def _failed(self, key: ReportKey, error: Exception) -> str:
         self.failures_total += 1

@@ -21,9 +21,10 @@ from monitor.app.parts import make_log, make_webhooks, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import DeadLetter, Reason
+from monitor.events.strata import Cap
 from monitor.sources.base import Message
 from monitor.store.alerts import save
-from monitor.store.base import ModelState
+from monitor.store.base import CapUse, ModelState
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
@@ -135,6 +136,28 @@ def test_models_whose_events_are_refused_are_named(tmp_path: Path) -> None:
     assert [finding.detail.partition(" (since 2")[0] for finding in refused] == [
         *(f"model 'm{model}' is refused" for model in range(20)),
         "events of 5 more models are refused",
+    ]
+
+
+def test_caps_that_are_nearly_full_or_have_folded_names_are_named(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    caps = {
+        Cap("models"): CapUse(180, 200),
+        Cap("versions", "churn"): CapUse(17, 20),
+        Cap("versions", "fraud"): CapUse(18, 20),
+        Cap("segment_values", "fraud", "region"): CapUse(7, 50, folded=1234),
+    }
+    with open_store(chosen, CLOCK) as store:
+        store.save([checkpoint(store.claim(0), 0, caps=caps)])
+    found = [finding for finding in look(chosen, "store") if finding.check == "caps"]
+    assert {finding.verdict for finding in found} == {WARN}
+    live, fewer = "live in a partition", "or send fewer"
+    declare = "declare what matters under models.declared, or raise caps.models"
+    raised = f"raise caps.segment_values, {fewer}"
+    assert [finding.detail for finding in found] == [
+        f"180 of at most 200 undeclared models {live}; events of further ones are refused; {declare}",
+        f"fraud: 1,234 predictions count as `other`: 7 of at most 50 values of the segment key region {live}; {raised}",
+        f"fraud: 18 of at most 20 versions {live}; further ones will count as `other`; raise caps.versions, {fewer}",
     ]
 
 

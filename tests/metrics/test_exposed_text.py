@@ -4,12 +4,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from monitor.events.model import Reason
+from monitor.events.strata import Cap
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.service import backlog_families, http_families, pipeline_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.sources.base import TopicPartition
+from monitor.store.base import CapUse
 from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 from tests.live_states import Maps, state
@@ -20,6 +22,7 @@ GOLDEN = Path(__file__).parent / "exposed.txt"
 STATUS = PipelineStatus(
     phase=Phase.RUNNING,
     partitions=frozenset({0, 1}),
+    caps={Cap("models"): CapUse(150, 200), Cap("segment_values", 'a"b', "region"): CapUse(50, 50, folded=7)},
     counters={
         (event_results.PREDICTION, event_results.ACCEPTED): 1_234_567,
         (event_results.OUTCOME, event_results.EARLY): 7,

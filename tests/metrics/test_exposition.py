@@ -250,6 +250,14 @@ def test_the_cap_leaves_out_segments_first_and_counts_what_it_left_out(evaluatio
     assert found["calibration_series_dropped_total", frozenset()] == a_report
 
 
+def test_the_cap_leaves_out_declared_models_last(evaluations: Evaluations) -> None:
+    evaluations.show(snapshot([report(model="a"), report(model="b"), report(model="b", segment="region=eu")]))
+    whole = samples(Exposition([WindowFamilies(evaluations, MEASURES)]))["calibration_series_exported", frozenset()]
+    capped = WindowFamilies(evaluations, MEASURES, max_series=int(whole) * 2 // 3 + 1, declared=["b"])
+    kept = {dict(labels)["model"] for name, labels in samples(Exposition([capped])) if name == "calibration_kce"}
+    assert kept == {"b"}
+
+
 def test_exported_counts_the_lines_about_windows(evaluations: Evaluations) -> None:
     evaluations.show(snapshot([*many_reports(10), report(n=0, insufficient="nothing yet")]))
     found = samples(Exposition([WindowFamilies(evaluations, MEASURES)]))

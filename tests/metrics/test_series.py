@@ -10,6 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 from docs.generators.series import catalogue, to_markdown
 from monitor.alarms.webhooks import Target, Webhook
 from monitor.clock import ManualClock
+from monitor.events.strata import Cap
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.measures import MEASURES
 from monitor.metrics.alerts import AlertFamilies
@@ -23,6 +24,7 @@ from monitor.metrics.windows import DIAGNOSIS, WindowFamilies
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
 from monitor.store.alerts import Alert, AlertState
+from monitor.store.base import CapUse
 from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus, Unread
 from monitor.windows.snapshot import Shock, Snapshot
@@ -137,6 +139,7 @@ def test_every_exported_series_is_listed_and_vice_versa() -> None:
         lag={TopicPartition("events", 0): 3},
         checkpoint_ms=1_800_000_000_000,
         state_bytes={"join": 70_000, "candidates": 90_000},
+        caps={Cap("versions", "churn"): CapUse(20, 20, folded=7)},
     )
     registry = CollectorRegistry()
     registry.register(ExpositionCollector(Exposition(parts(evaluations, status))))

@@ -4,8 +4,9 @@ import pytest
 
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
+from monitor.events.strata import Cap
 from monitor.scores import GridTable
-from monitor.store.base import Bucket, JournalBatch, ModelState, SavedStratum
+from monitor.store.base import Bucket, CapUse, JournalBatch, ModelState, SavedStratum
 from monitor.store.closing import Closing, OldPanes
 from monitor.store.sql import SqlStore
 from tests.store.samples import HOUR_MS, batch, checkpoint, closings_in, grid_table, letter, load, pane_closing, rows
@@ -54,6 +55,18 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
     assert loaded.strata == strata
     assert loaded.counters == {("prediction", "joined"): 5, ("outcome", "orphan"): 2**40}
     assert loaded.journal == [batch(FIRST, seed=1), batch(Bucket("odd\0name\\0\\", -HOUR_MS), seed=2)]
+
+
+def test_caps_are_replaced_as_a_whole_and_merged_over_partitions(store: SqlStore) -> None:
+    versions, odd, models = Cap("versions", "churn"), Cap("segment_values", "odd\0name\\", "größe\0"), Cap("models")
+    first, second = store.claim(0), store.claim(1)
+    store.save([checkpoint(first, 0, caps={odd: CapUse(3, 4, 2**40, 7), models: CapUse(1, 2)})])
+    store.save([checkpoint(first, 1)])
+    assert store.load(0).caps == {odd: CapUse(3, 4, 2**40, 7), models: CapUse(1, 2)}
+    store.save([checkpoint(first, 2, caps={odd: CapUse(3, 4, 5, 7), versions: CapUse(2, 4, 1, 9)})])
+    store.save([checkpoint(second, 0, partition=1, caps={versions: CapUse(3, 4, 2, 8), models: CapUse(2, 2)})])
+    assert store.load(0).caps == {odd: CapUse(3, 4, 5, 7), versions: CapUse(2, 4, 1, 9)}
+    assert store.caps() == {odd: CapUse(3, 4, 5, 7), versions: CapUse(3, 4, 3, 9), models: CapUse(2, 2)}
 
 
 def test_names_that_have_ended_are_removed(store: SqlStore) -> None:

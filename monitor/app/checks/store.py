@@ -17,6 +17,7 @@ from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
 from monitor.store.address import connect_existing, sqlite_path
 from monitor.store.base import BACKFILL, StoredDeadLetter
+from monitor.store.caps import cap_warning
 from monitor.store.database import Database
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.migrate import (
@@ -98,6 +99,7 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
                 store = SqlStore(database, dead_letter_limit=0)
                 yield from _check_settled(around, store)
                 yield from _check_refused(store)
+                yield from _check_caps(store)
                 yield from _check_replicas(database)
                 yield from _check_webhooks(around, database)
         if server["read_only"]:
@@ -193,6 +195,19 @@ def _check_refused(store: SqlStore) -> Iterator[Finding]:
         )
     if len(first) > _MAX_MODELS:
         yield warn("refused", f"events of {len(first) - _MAX_MODELS} more models are refused")
+
+
+def _check_caps(store: SqlStore) -> Iterator[Finding]:
+    """Name the caps that are nearly full, or have made names ``other`` that windows still reach."""
+    warnings = [
+        f"{cap.model}: {text}" if cap.model else text
+        for cap, use in store.caps().items()
+        if (text := cap_warning(cap, use)) is not None
+    ]
+    for text in warnings[:_MAX_MODELS]:
+        yield warn("caps", text)
+    if len(warnings) > _MAX_MODELS:
+        yield warn("caps", f"{len(warnings) - _MAX_MODELS} more caps are nearly full")
 
 
 def _check_replicas(database: Database) -> Iterator[Finding]:

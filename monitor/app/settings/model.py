@@ -50,8 +50,8 @@ class ExpositionSettings(Section):
     """Whether each window's reliability diagram is exported at the level `all`, as counts of ten bins: up to 30 time
     series a window, half as much again as its measures take. Without them dashboards have no reliability diagrams."""
     max_series: Positive = 150_000
-    """Time series about windows in one answer. Beyond them windows are left out whole and counted, those of segments
-    first."""
+    """Time series about windows in one answer. Beyond them windows are left out whole and counted: those of models
+    that are not declared first, and of these those of segments."""
 
 
 class ApiSettings(Section):
@@ -471,7 +471,8 @@ class EvaluationSettings(Section):
     look_back: Duration = timedelta(hours=1)
     """How far back reports as of an earlier time reach; what is needed for them stays in memory that long."""
     max_series: Positive = 1000
-    """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
+    """Series (model, version, segment) that are measured; further ones are counted. Declared models come first, and
+    whole models before segments."""
 
 
 class HistorySettings(Section):

@@ -322,6 +322,19 @@ CREATE TABLE closed_samples (
 
 CREATE INDEX closed_samples_by_version ON closed_samples (model, version);
 
+CREATE TABLE caps (
+    partition INTEGER NOT NULL,
+    setting TEXT NOT NULL,
+    model TEXT NOT NULL,
+    segment_key TEXT NOT NULL,
+    used INTEGER NOT NULL,
+    allowed INTEGER NOT NULL,
+    folded BIGINT NOT NULL,
+    newest_ms BIGINT NOT NULL,
+    PRIMARY KEY (partition, setting, model, segment_key),
+    FOREIGN KEY(partition) REFERENCES partitions (partition)
+);
+
 CREATE TABLE counters (
     partition INTEGER NOT NULL,
     type TEXT NOT NULL,
