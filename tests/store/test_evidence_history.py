@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from monitor.errors import DamagedStore
 from monitor.store import evidence_history
 from monitor.store.evidence_history import POINT, STEP_MS, Points, Version, compact, thinned
-from monitor.store.schema import EVIDENCE_HISTORY
+from monitor.store.schema import EVIDENCE_HISTORY, MODELS
 from monitor.store.sql import SqlStore
 
 MINUTE_MS = 60_000
@@ -95,10 +96,15 @@ def test_of_each_step_the_last_point_stays() -> None:
 def test_old_days_are_thinned_out_and_removed_at_last(store: SqlStore) -> None:
     begin_ms = NOON_MS - DAY_MS // 2
     times = [begin_ms + at * STEP_MS for at in range(1, 40 * 144 + 1)]
-    append(store, {SEVEN: points(*times), ("fraud", "1"): points(times[0])})
-    assert compact(store.database, retention_ms=30 * DAY_MS) == 9
-    # Another model is as old as its own newest day.
+    append(store, {SEVEN: points(*times), ("fraud", "1"): points(times[0]), ("churn", "1"): points(times[0])})
+    store.register([0])
+    with store.database.writing() as connection:
+        row = {column.name: 0 for column in MODELS.columns} | {"name": "fraud"}
+        connection.execute(sa.insert(MODELS).values(row))
+    assert compact(store.database, retention_ms=30 * DAY_MS) == 10
+    # Another model is as old as its own newest day; one that has ended is as old as the newest day of all.
     assert read(store, "fraud") == {"1": [times[0]]}
+    assert read(store, "churn") == {}
     end_ms = begin_ms + 40 * DAY_MS
     ages = {DAY_MS: STEP_MS, 14 * DAY_MS: HOUR_MS, 30 * DAY_MS: 6 * HOUR_MS}
     newest_ms = end_ms - DAY_MS

@@ -17,7 +17,7 @@ from monitor.events.model import SeriesKey
 from monitor.store import history
 from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.history import NO_POINTS, Points
-from monitor.store.schema import HISTORY
+from monitor.store.schema import HISTORY, MODELS
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.store.histories import (
@@ -220,12 +220,21 @@ def test_old_days_are_thinned_out_and_those_beyond_the_retention_are_removed(sto
     assert lines(read(store)) == expected
 
 
-def test_a_model_that_has_stopped_keeps_its_history_and_another_one_goes_on(store: SqlStore) -> None:
+def test_the_history_of_a_model_that_has_ended_goes_by_the_age_of_all(store: SqlStore) -> None:
     stopped = every(DAY_MS, NOON_MS, NOON_MS + 3 * DAY_MS)
     append(store, stopped, OTHER)
     append(store, every(DAY_MS, NOON_MS, NOON_MS + 200 * DAY_MS))
+    store.register([0])
+    with store.database.writing() as connection:
+        row = {column.name: 0 for column in MODELS.columns} | {"name": OTHER.model}
+        connection.execute(sa.insert(MODELS).values(row))
     history.compact(store.database, RETENTION_MS)
     assert lines(read(store, OTHER)) == lines(stopped)
+    assert read(store).to_ms.size == 91
+    with store.database.writing() as connection:
+        connection.execute(sa.delete(MODELS))
+    assert history.compact(store.database, RETENTION_MS) == 3
+    assert lines(read(store, OTHER)) == []
     assert read(store).to_ms.size == 91
 
 
