@@ -1,24 +1,29 @@
-"""Mapped messages of Avro and Protobuf by columns are what they are one by one."""
+"""Messages that are mapped together, in any format, are what they are one at a time (``naive_mapping.py``)."""
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import fastavro
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from monitor.events.fields import Rejected
 from monitor.events.formats import avro, protobuf
-from monitor.events.mapped_columns import map_columns
 from monitor.events.mapping import FieldMapping
 from monitor.events.model import Kind
-from monitor.events.schema_format import Codec, Columns, SchemaFormat
+from monitor.events.schema_format import Codec, DocumentCodec
 from monitor.events.schemas import Schema, Unframed
 from tests.events.messages import NOW_MS, Message, decode
+from tests.events.naive_mapping import read_events
 from tests.events.test_avro import assert_same
+from tests.events.test_mapping import JSON
+from tests.events.test_protobuf_messages import plain
 from tests.events.test_schema_formats import decoder_of
 
 CUSTOMER: Final = {
@@ -102,67 +107,108 @@ AVRO: Final = Schema("AVRO", json.dumps(SCHEMA))
 PARSED: Final = fastavro.parse_schema(SCHEMA)
 
 
-class OneByOne:
-    """A codec that decodes nothing by columns."""
-
-    def __init__(self, codec: Codec) -> None:
-        self.document = codec.document
-
-    def columns(self, payloads: object, names: object) -> Iterable[Columns]:
-        return ()
-
-
 def avro_of(message: Any) -> bytes:
     written = io.BytesIO()
     fastavro.schemaless_writer(written, PARSED, message)
     return written.getvalue()
 
 
+def outcome_of(read: Callable[[], Sequence[Any]]) -> Any:
+    """The events, or why there are none."""
+    try:
+        return plain(list(read()))
+    except Rejected as rejected:
+        return str(rejected)
+
+
+def assert_mapped_alike(mapping: FieldMapping, codec: Codec, payloads: Sequence[bytes], message: Message) -> None:
+    """What a codec decodes together is, mapped, what each document is alone; it leaves out what is no document."""
+    documents = {}
+    for row, payload in enumerate(payloads):
+        with suppress(ValueError):
+            documents[row] = codec.document(payload)
+    got: dict[int, Any] = {}
+    for part in codec.decode(payloads):
+        rows = mapping.read(part.messages, [message] * len(part.rows))
+        for row in part.rows:
+            got[row] = []
+        for at, place in enumerate(rows.messages):
+            got[part.rows[place]].append(rows.event(at))
+        got |= {part.rows[place]: rejected for place, rejected in rows.refused.items()}
+    got = {row: str(of) if isinstance(of, Rejected) else plain(of) for row, of in got.items()}
+    assert got == {
+        row: outcome_of(lambda document=document: read_events(mapping, document, message))  # type: ignore[misc]
+        for row, document in documents.items()
+    }
+
+
+MESSAGE: Final = Message(b"", [("version", b"7")], key=b"churn")
+
+
 @pytest.mark.parametrize("name", MAPPINGS)
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=5), cut=st.booleans())
-def test_avro_by_columns_is_what_it_is_one_by_one(name: str, messages: list[Any], cut: bool) -> None:
+def test_avro(name: str, messages: list[Any], cut: bool) -> None:
     values = [avro_of(message) for message in messages]
     if cut:
         values[0] = values[0][:-3]
-    records = [Message(value, [("version", b"7")], key=b"churn") for value in values]
-    by_columns = avro.make_format(Unframed(AVRO), MAPPINGS[name])
-    one_by_one = SchemaFormat(
-        "Avro", Unframed(AVRO), lambda schema: OneByOne(avro.compile_schema(schema)), MAPPINGS[name]
-    ).format
-    ours, theirs = (
-        decode(*records, default_kind=Kind.LABELLED, decoder=decoder_of(form)) for form in (by_columns, one_by_one)
-    )
-    assert_same(ours, theirs)
-    assert [letter.detail for letter in ours.dead_letters] == [letter.detail for letter in theirs.dead_letters]
+    assert_mapped_alike(MAPPINGS[name], avro.compile_schema(AVRO), values, MESSAGE)
 
 
-USUAL: Final = {
-    "id": 9003,
-    "customer": {"region": "eu", "plan": None},
-    "scores": [0.25, 0.75],
-    "by_name": {"good": 0.25, "bad": 0.75},
-    "created": 1_795_168_800.25,
-    "micros": NOW_MS * 1000,
-    "label": "fraud",
-    "hit": True,
-    "amount": 12.5,
-    "age": 40,
-    "version": "7",
-    "moment": NOW_MS,
+BATCHES: Final = {
+    "rows": FieldMapping(
+        keys={"model": "=churn", "id": "label", "ts": "created"},
+        p=["scores[]"],
+        segments={"region": "customer[].region"},
+    ),
+    "tensors": FieldMapping(
+        keys={"id": "customer[].id"}, p=["scores.data[]"], features=["inputs[][0]"], where={"hit": "true"}
+    ),
+    "a condition": FieldMapping(keys={"id": "customer.region"}, where={"label": "fraud", "$header.version": "7"}),
 }
+ANY: Final = st.dictionaries(
+    st.sampled_from(["id", "label", "scores", "customer", "created", "inputs", "hit", "p", "by_name", "segments"]),
+    st.one_of(
+        JSON,
+        st.sampled_from(["fraud", True, "1,2", "[1, 2]", '{"region": "eu"}', [1, 2], [[1], [2]], [{"region": "eu"}]]),
+        st.fixed_dictionaries({"data": st.lists(st.floats(0, 1)), "shape": st.lists(st.integers(-1, 3), max_size=2)}),
+        MESSAGES.flatmap(lambda message: st.sampled_from(list(message.values()))),
+    ),
+)
 
 
-@pytest.mark.parametrize("name", ["of the documentation", "lists and maps", "what is not there", "a moment"])
-def test_usual_messages_are_mapped_by_columns(name: str) -> None:
+@pytest.mark.parametrize("name", [*MAPPINGS, *BATCHES])
+@given(messages=st.lists(st.one_of(ANY, MESSAGES), max_size=4), pack=st.booleans())
+def test_json_and_messagepack(name: str, messages: list[Any], pack: bool) -> None:
+    mapping = (MAPPINGS | BATCHES)[name]
+    codec = DocumentCodec(msgspec.msgpack if pack else msgspec.json, mapping)
+    values = [json.dumps(json.loads(msgspec.json.encode(message))).encode() for message in messages]
+    if pack:
+        values = [msgspec.msgpack.encode(json.loads(value)) for value in small(values)]
+    assert_mapped_alike(mapping, codec, [*values, b"{", b"[]", b"\xc1", b'{"other": "\xff"}'], MESSAGE)
+
+
+def small(values: Sequence[bytes]) -> list[bytes]:
+    """Those without integers that MessagePack does not have."""
+    fits = []
+    for value in values:
+        with suppress(OverflowError):
+            msgspec.msgpack.encode(json.loads(value))
+            fits.append(value)
+    return fits
+
+
+@pytest.mark.parametrize("name", MAPPINGS)
+@given(messages=st.lists(MESSAGES, min_size=1, max_size=5))
+def test_what_is_mapped_is_what_it_is_as_json(name: str, messages: list[Any]) -> None:
+    """Events, dead letters, reasons and details."""
+    records = [Message(avro_of(message), [("version", b"7")], key=b"churn") for message in messages]
     mapping = MAPPINGS[name]
-    (columns,) = avro.compile_schema(AVRO).columns([avro_of(USUAL)], mapping.names)
-    records = [Message(b"", [("version", b"7")], key=b"churn", timestamp=NOW_MS)]
-    mapped = map_columns(mapping, columns.values, records)
-    assert mapped is not None
-    assert mapped[0].all()
+    ours = decode(*records, default_kind=Kind.LABELLED, decoder=decoder_of(avro.make_format(Unframed(AVRO), mapping)))
+    events = [read_events(mapping, avro.compile_schema(AVRO).document(of.value or b""), of)[0] for of in records]
+    assert_same(ours, decode(*(json.dumps(event).encode() for event in events), default_kind=Kind.LABELLED))
 
 
-def test_protobuf_by_columns() -> None:
+def test_protobuf() -> None:
     """Nested messages, maps and lists of Protobuf, with a Timestamp."""
     text = """
     syntax = "proto3";
@@ -173,7 +219,6 @@ def test_protobuf_by_columns() -> None:
       google.protobuf.Timestamp at = 5; repeated Customer others = 6;
     }
     """
-    schema = Schema("PROTOBUF", text, message="Scored")
     mapping = FieldMapping(
         keys={"model": "=churn", "id": "id", "ts": "at"},
         p=["scores[1]"],
@@ -186,22 +231,14 @@ def test_protobuf_by_columns() -> None:
         + b"\x2a\x06\x08" + bytes([0xE0, 0xB8, 0x80, 0xD8, 0x06])
         + b"\x32\x00\x32\x04\x0a\x02p1"
     )  # fmt: skip
-    codec = protobuf.compile_schema(schema, framed=False)
-    document = codec.document(whole)
-    assert document["by_name"] == {"a": 0.5, "b": 2.5}
-    values = [whole, whole[:21], b"", whole[:-1]]
-    one_by_one = SchemaFormat("Protobuf", Unframed(schema), lambda _: OneByOne(codec), mapping).format
-    forms = (protobuf.make_format(Unframed(schema), mapping), one_by_one)
-    ours, theirs = (decode(*values, default_kind=Kind.PREDICTION, decoder=decoder_of(form)) for form in forms)
-    assert_same(ours, theirs)
-    (columns,) = codec.columns([whole], mapping.names)
-    mapped = map_columns(mapping, columns.values, [Message(whole)])
-    assert mapped is not None
-    assert {key: column.to_pylist() for key, column in mapped[1].items()} == {
-        "model": ["churn"],
-        "id": ["x"],
-        "ts": [document["at"]],
-        "p": [0.75],
-        "features": [[0.5, 2.5]],
-        "segments": [{"region": "eu", "plan": "p1"}],
+    codec = protobuf.compile_schema(Schema("PROTOBUF", text, message="Scored"), framed=False)
+    assert_mapped_alike(mapping, codec, [whole, whole[:21], b"", whole[:-1]], MESSAGE)
+    (part,) = codec.decode([whole])
+    assert mapping.read(part.messages, [MESSAGE]).event(0) == {
+        "model": "churn",
+        "id": "x",
+        "ts": 1_795_169_376_000,
+        "p": 0.75,
+        "features": [0.5, 2.5],
+        "segments": {"region": "eu", "plan": "p1"},
     }
