@@ -27,12 +27,12 @@ from monitor.app.parts import make_formats, make_json_topics
 from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.clock import SystemClock
-from monitor.demo import Traffic
 from monitor.errors import SettingsError
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy, Reason, RecordBatch
 from monitor.events.strata import Strata
 from monitor.reports.evaluation.report import Report
+from monitor.simulation.traffic import Traffic
 from monitor.stream.status import Phase
 from tests.events.messages import Message
 from tests.last_events import last_events

@@ -13,7 +13,7 @@ import yaml
 
 from monitor.cli import demo
 from monitor.cli.demo import links
-from monitor.demo import MODELS
+from monitor.simulation.models import MODELS
 from tests.cli.command import inside, monitor, one_error_line, patient, start
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports

@@ -14,10 +14,10 @@ from confluent_kafka import Producer
 from monitor.app.mapping_proposal import detect_format, propose_topic
 from monitor.app.settings.load import load_settings
 from monitor.clock import ManualClock
-from monitor.demo import Traffic
 from monitor.errors import InputError
 from monitor.events.model import Record
 from monitor.events.schemas import Schema, SchemaId
+from monitor.simulation.traffic import Traffic
 from tests.app.foreign import FORMATS, MAPPINGS, as_foreign, serialiser
 from tests.app.settings.test_mappings import CAPTURED, PROBABILITIES, SELDON, kserve, seldon, v2
 from tests.cli.command import inside, one_error_line

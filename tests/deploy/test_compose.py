@@ -19,8 +19,8 @@ import yaml
 
 from monitor.app.settings import load_settings
 from monitor.cli.main import COMMANDS
-from monitor.demo import HORIZON_MS, LATENESS_MS
 from monitor.durations import to_ms
+from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS
 from monitor.version import VERSION
 from tests.cli.command import environment, inside
 from tests.cli.kafka_service import Served

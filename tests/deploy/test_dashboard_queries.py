@@ -16,7 +16,8 @@ from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.cli.demo import demo_settings
 from monitor.clock import SystemClock
-from monitor.demo import HORIZON_MS, LATENESS_MS, Pace, Simulator
+from monitor.simulation.simulator import Pace, Simulator
+from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS
 from tests.deploy.boards import AskedQuery, queries, variables
 from tests.deploy.chart import CHART
 from tests.patience import PATIENCE_SECONDS, eventually

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from monitor.alarm_simulation.alarms import Setting
-from monitor.alarm_simulation.scenarios import Scenario
-from monitor.alarm_simulation.simulate import Simulation
 from monitor.alarms.watch import WEIGHTS
 from monitor.reports.formatting import count
 from monitor.reports.view import Cell, Column, Lead, Section, Table, View, row
+from monitor.simulation.alarms import Setting
+from monitor.simulation.scenarios import Scenario
+from monitor.simulation.simulate import Simulation
 
 _READING: Final = (
     "Each run is one model, calibrated until the scenario begins. Delays count from the change to the last prediction "

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -14,8 +13,8 @@ from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores import grid
 from monitor.scores.table import check
+from monitor.simulation.generator import HOUR_MS, Shape, cell_logits
 
-HOUR_MS: Final = 3_600_000
 _HOURS_A_DAY: Final = 24
 _QUANTILES: Final = 1 << 16
 
@@ -51,13 +50,6 @@ class Predictions(Protocol):
         -------
         int64, shape (panes,), and the cells in the order of the panes, int64.
         """
-
-
-@cache
-def cell_middles() -> Floats:
-    """Return the prediction that stands for each cell, in whole units; float64, shape (cells,)."""
-    upper = np.maximum(grid.edges(), grid.upper_edges())
-    return np.asarray(grid.to_units((grid.edges() + upper) / 2.0) / grid.UNITS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,15 +197,9 @@ class HistoryPredictions:
         return np.bincount(step, minlength=volume.size), np.concatenate(cells)[np.argsort(step, kind="stable")]
 
 
-def quantile_logits(quantiles: Ints, shares: Sequence[float]) -> Floats:
-    """Return the logits of the predictions below which these shares of all lie."""
-    at = (np.array(shares) * quantiles.size).astype(np.int64)
-    return np.asarray(cell_logits()[quantiles[at]])
-
-
-@cache
-def cell_logits() -> Floats:
-    """Return the logit of :func:`cell_middles`; of 0 and 1, one whose probability rounds to them."""
-    p = cell_middles()
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.clip(np.log(p) - np.log1p(-p), -1e3, 1e3))
+def shape_of(predictions: Predictions) -> Shape:
+    """Return where the logits of predictions lie."""
+    z = np.clip(cell_logits(), -grid.LOGIT_BOUND, grid.LOGIT_BOUND)[predictions.quantiles]
+    centre = float(z.mean())
+    middle, upper = (float(z[int(share * z.size)]) - centre for share in (0.5, 0.75))
+    return Shape(centre, middle, upper)

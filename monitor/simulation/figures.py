@@ -10,10 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from monitor.alarm_simulation.alarms import Setting
-from monitor.alarm_simulation.scenarios import Scenario
-from monitor.alarm_simulation.simulate import Simulation
-from monitor.alarm_simulation.view import amount_text, setting_text, span_text
 from monitor.reports.figures.style import (
     BLUE,
     GREEN,
@@ -29,6 +25,10 @@ from monitor.reports.figures.style import (
     legend,
     panel,
 )
+from monitor.simulation.alarms import Setting
+from monitor.simulation.scenarios import Scenario
+from monitor.simulation.simulate import Simulation
+from monitor.simulation.view import amount_text, setting_text, span_text
 
 _COLUMNS: Final = 3
 _COLORS: Final = (BLUE, ORANGE, GREEN, YELLOW, PINK, SKY)

@@ -5,9 +5,9 @@ import pytest
 from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
-from monitor.demo.models import MODELS, Drawn, Regime, SimulatedModel, mean_for
 from monitor.measures import kce, smce
 from monitor.scores import ScoreTable
+from monitor.simulation.models import MODELS, Drawn, Regime, SimulatedModel, mean_for
 
 BY_NAME = {model.name: model for model in MODELS}
 COUNT = 40_000

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.demo.models import MODELS, Regime, SimulatedModel
 from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.simulation.models import MODELS, Regime, SimulatedModel
 from monitor.sources.base import Message
 
 STEP_MS: Final = 10_000

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.arrays import Floats
+from monitor.simulation.generator import draw_outcomes
 
 
 class Drawn(NamedTuple):
@@ -79,7 +80,7 @@ class Regime:
             is_new = rng.random(count) < 0.5
             features = _customers(is_new, logit, rng)
             chance = chance + self.contrast * np.where(is_new, 1.0, -1.0) * chance * (1.0 - chance)
-        outcome = (rng.random(count) < chance).astype(np.int8)
+        outcome = draw_outcomes(chance, rng).astype(np.int8)
         return Drawn(expit(self.slope * logit + self.offset), outcome, features)
 
 

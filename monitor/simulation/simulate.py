@@ -10,15 +10,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from scipy.special import gammaincinv
 
-from monitor.alarm_simulation.alarms import Alarms, Run, Setting, follow
-from monitor.alarm_simulation.predictions import HOUR_MS, Predictions
-from monitor.alarm_simulation.scenarios import KINDS, Scenario
-from monitor.alarm_simulation.stream import DAY_MS, Course, Stream
 from monitor.alarms.watch import WEIGHTS
 from monitor.errors import InputError
 from monitor.progress import StageProgress, no_progress
 from monitor.sequential.budget import share_budget
 from monitor.sequential.evidence import YEAR_MS
+from monitor.simulation.alarms import Alarms, Run, Setting, follow
+from monitor.simulation.generator import DAY_MS, HOUR_MS
+from monitor.simulation.predictions import Predictions
+from monitor.simulation.scenarios import KINDS, Scenario
+from monitor.simulation.stream import Course, Stream
 
 ANY: Final = "any"
 """Any of the detectors, as somebody on call sees it."""

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from monitor.clock import ManualClock
-from monitor.demo.models import MODELS, Regime
-from monitor.demo.traffic import HORIZON_MS, LATENESS_MS, STEP_MS, Cohort, Traffic, draw_cohort
 from monitor.events.codec import Decoder
 from monitor.events.features import read_features
 from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.events.strata import Strata
+from monitor.simulation.models import MODELS, Regime
+from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS, STEP_MS, Cohort, Traffic, draw_cohort
 from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
 

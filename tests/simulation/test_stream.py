@@ -6,22 +6,15 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from monitor.alarm_simulation.predictions import (
-    HOUR_MS,
-    DrawnPredictions,
-    HistoryPredictions,
-    Predictions,
-    cell_logits,
-    cell_middles,
-)
-from monitor.alarm_simulation.scenarios import KINDS, Scenario
-from monitor.alarm_simulation.stream import CONCERNED, DAY_MS, OTHERS, Course, Stream
-from monitor.alarm_simulation.stream_loops import count_keys, draw_labels
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import ALL
 from monitor.inference.cox import fit_cox
 from monitor.scores import GridTable, grid
 from monitor.sequential.steps import Steps
+from monitor.simulation.generator import DAY_MS, HOUR_MS, cell_logits, cell_middles, to_steps
+from monitor.simulation.predictions import DrawnPredictions, HistoryPredictions, Predictions
+from monitor.simulation.scenarios import KINDS, Scenario
+from monitor.simulation.stream import CONCERNED, OTHERS, Course, Stream
 
 COURSE = Course(10 * HOUR_MS, 34 * HOUR_MS, 600_000, 4 * HOUR_MS, implied_negative=False)
 USUAL = DrawnPredictions.normal(0.1, 1.5, 4000.0)
@@ -154,26 +147,21 @@ def test_equal_seeds_give_equal_steps_and_others_do_not() -> None:
     assert not np.array_equal(first.values, other.values)
 
 
-def test_labels_are_counted_as_a_naive_loop_does() -> None:
+@pytest.mark.parametrize("in_cells", [True, False])
+def test_predictions_are_counted_as_a_naive_loop_does(in_cells: bool) -> None:
     rng = np.random.default_rng(0)
-    counts = np.array([3, 0, 40, 1])
+    step = np.repeat([0, 2, 3], [3, 40, 1])
     cell = rng.integers(0, 5, 44) * 700 + 500
-    share, offset, missing = np.array([0.0, 1.0, 0.5, 1.0]), np.array([0.0, 1.0, -1.0, 2.0]), np.full(4, 0.3)
-    shift = np.linspace(-1.0, 1.0, grid.cell_count())
-    concerned, draw, missing_draw = (rng.random(44) < 0.5).astype(np.float64), rng.random(44), rng.random(44)
-    z, above = cell_logits(), np.arange(grid.cell_count())
-    key = draw_labels(counts, cell, z, shift, share, offset, missing, 2, concerned, draw, missing_draw)
-    first, cells, values = count_keys(np.sort(key), 4, above)
+    label = rng.integers(0, 3, 44)
+    steps = to_steps(step, np.arange(1, 5) * 60_000, label, cell_middles()[cell], cell if in_cells else None)
     expected: dict[tuple[int, int], list[int]] = {}
-    for event, step in enumerate(np.repeat(np.arange(4), counts).tolist()):
-        at = int(cell[event])
-        true = expit(z[at] + share[step] * concerned[event] * shift[at] + offset[step])
-        label = 2 if missing_draw[event] < 0.3 else 0 if draw[event] < true else 1
-        row = expected.setdefault((step, at), [0] * 6)
-        row[label] += 1
-        row[label + 3] += at
-    assert [(step, at) for step in range(4) for at in cells[first[step] : first[step + 1]]] == sorted(expected)
-    assert values.tolist() == [expected[place] for place in sorted(expected)]
+    for at, place, column in zip(step.tolist(), cell.tolist(), label.tolist(), strict=True):
+        row = expected.setdefault((at, place), [0] * 6)
+        row[column] += 1
+        row[column + 3] += round(float(cell_middles()[place]) * grid.UNITS) - int(grid.anchors()[place])
+    places = [(at, place) for at in range(4) for place in steps.cell[steps.first[at] : steps.first[at + 1]]]
+    assert places == sorted(expected)
+    assert steps.values.tolist() == [expected[place] for place in places]
 
 
 def history(hours: int, per_hour: int, width_ms: int) -> HistoryPredictions:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from monitor.clock import ManualClock, SystemClock
-from monitor.demo import Pace, Simulator
 from monitor.errors import SourceUnavailable
+from monitor.simulation.simulator import Pace, Simulator
 from monitor.sources.base import Message
 from tests.patience import eventually, joined
 

@@ -5,7 +5,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from monitor.alarm_simulation.stream import Course, Stream
 from monitor.alarms.watch import DETECTORS, WEIGHTS, group_of
 from monitor.arrays import Ints
 from monitor.events.model import ALL
@@ -14,6 +13,7 @@ from monitor.sequential.budget import share_budget
 from monitor.sequential.detector import Bets, Detector
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Event, Watch
+from monitor.simulation.stream import Course, Stream
 
 
 class Setting(NamedTuple):

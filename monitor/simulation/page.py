@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from monitor.alarm_simulation.alarms import Setting
-from monitor.alarm_simulation.scenarios import Scenario
-from monitor.alarm_simulation.simulate import Simulation
-from monitor.alarm_simulation.view import amount_text, setting_text, simulation_view, span_text
 from monitor.reports.diagrams.document import number
 from monitor.reports.page import Figure, render_page
+from monitor.simulation.alarms import Setting
+from monitor.simulation.scenarios import Scenario
+from monitor.simulation.simulate import Simulation
+from monitor.simulation.view import amount_text, setting_text, simulation_view, span_text
 
 _FALSE: Final = (
     "The point is what was counted, times the models of the fleet; the line reaches up to where it is at most, with "

@@ -9,18 +9,19 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from monitor.alarm_simulation import simulate as module
-from monitor.alarm_simulation.alarms import _WITHOUT_TOLERANCE, Alarms, Raised, Run, Setting, follow, lines
-from monitor.alarm_simulation.page import simulation_page
-from monitor.alarm_simulation.predictions import HOUR_MS, DrawnPredictions
-from monitor.alarm_simulation.scenarios import Scenario
-from monitor.alarm_simulation.simulate import ANY, Fleet, Plan, Simulation, simulate
-from monitor.alarm_simulation.stream import CONCERNED, DAY_MS, OTHERS, Course, Stream
-from monitor.alarm_simulation.view import simulation_view
 from monitor.alarms.watch import DETECTORS, WEIGHTS, VersionWatch
 from monitor.errors import InputError
 from monitor.events.model import ALL
 from monitor.sequential.evidence import YEAR_MS
+from monitor.simulation import simulate as module
+from monitor.simulation.alarms import _WITHOUT_TOLERANCE, Alarms, Raised, Run, Setting, follow, lines
+from monitor.simulation.generator import DAY_MS, HOUR_MS
+from monitor.simulation.page import simulation_page
+from monitor.simulation.predictions import DrawnPredictions
+from monitor.simulation.scenarios import Scenario
+from monitor.simulation.simulate import ANY, Fleet, Plan, Simulation, simulate
+from monitor.simulation.stream import CONCERNED, OTHERS, Course, Stream
+from monitor.simulation.view import simulation_view
 from tests.page.document import document_of
 
 USUAL = DrawnPredictions.normal(0.2, 1.5, 3000.0)
