@@ -19,6 +19,7 @@ from monitor.events.model import Record
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
+from tests.cli.forked import ForkedCommand
 from tests.patience import PATIENCE_SECONDS, joined
 
 TIMEOUT_SECONDS: Final = 2 * PATIENCE_SECONDS
@@ -127,15 +128,9 @@ def monitor_in_path(folder: Path) -> Iterator[str]:
             joined(thread)
 
 
-def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> subprocess.Popen[bytes]:
+def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> ForkedCommand:
     """Start a command that goes on until it is ended."""
-    return subprocess.Popen(
-        [*patient(), *arguments],
-        cwd=cwd,
-        env=environment(**environ),
-        stdout=output,
-        stderr=subprocess.STDOUT,
-    )
+    return ForkedCommand(arguments, constants=PATIENT, cwd=cwd, output=output, environ=environment(**environ))
 
 
 def one_error_line(done: subprocess.CompletedProcess[str]) -> str:

@@ -4,7 +4,6 @@ import copy
 import http.client
 import json
 import signal
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -128,9 +127,7 @@ class Served:
         temporary = folder / "temporary"
         temporary.mkdir(exist_ok=True)
         with self.output.open("wb") as output:
-            self.process: subprocess.Popen[bytes] = start(
-                "serve", cwd=folder, output=output, **({"TMPDIR": str(temporary)} | environ)
-            )
+            self.process = start("serve", cwd=folder, output=output, **({"TMPDIR": str(temporary)} | environ))
         self._url = ""
         self.key = ""
         """API key of requests; none if empty."""

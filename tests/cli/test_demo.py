@@ -3,7 +3,6 @@
 import re
 import signal
 import socket
-import subprocess
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,11 +14,12 @@ from monitor.cli import demo
 from monitor.cli.demo import links
 from monitor.demo import MODELS
 from tests.cli.command import inside, monitor, one_error_line, patient, start
+from tests.cli.forked import ForkedCommand
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports
 
 
-def wait_for(output: Path, pattern: str, process: subprocess.Popen[bytes]) -> re.Match[str]:
+def wait_for(output: Path, pattern: str, process: ForkedCommand) -> re.Match[str]:
     """Where the output says so, at last."""
 
     def look() -> re.Match[str] | None:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.patience import eventually
-from tests.real.kafka import KafkaBroker
+from tests.real.kafka import KafkaProcess
 
 pytestmark = pytest.mark.kafka
 
 STARTER = """
 import os, sys
 from pathlib import Path
-from tests.real.kafka import KafkaBroker
-broker = KafkaBroker(Path(sys.argv[1]))
+from tests.real.kafka import KafkaProcess
+broker = KafkaProcess(Path(sys.argv[1]))
 broker.start()
 print(broker.pid, flush=True)
 sys.stdin.read()
@@ -24,14 +24,14 @@ sys.stdin.read()
 
 
 def test_a_broker_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
-    broker = KafkaBroker(tmp_path, {"num.network.threads": "none"})
+    broker = KafkaProcess(tmp_path, {"num.network.threads": "none"})
     with pytest.raises(RuntimeError, match=r"(?s)its output ends:.*Invalid value none for configuration num\.network"):
         broker.start()
     assert broker.pid is None
 
 
 def test_topics_and_records_outlive_a_restart_on_the_same_port(tmp_path: Path) -> None:
-    with KafkaBroker(tmp_path) as broker:
+    with KafkaProcess(tmp_path) as broker:
         address = broker.bootstrap
         broker.create_topic("kept", 3)
         broker.restart()

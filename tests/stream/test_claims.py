@@ -28,7 +28,7 @@ from monitor.stream.status import Phase
 from tests import patience
 from tests.patience import eventually
 from tests.real.kafka import KafkaBroker
-from tests.real.postgres import PostgresServer, suspended
+from tests.real.postgres import PostgresProcess, suspended
 from tests.stream.published import Unrevised, assert_closed
 from tests.stream.replicas import (
     MAX_POLL_SECONDS,
@@ -257,22 +257,24 @@ LONGEST_POLL_INTERVALS = 7.0, 4.0
 
 
 @contextmanager
-def away(server: PostgresServer, how: str) -> Iterator[None]:
+def away(server: PostgresProcess, how: str) -> Iterator[None]:
     """The database is stopped, or hangs, and comes back at the end of the block."""
     if how == "hangs":
         with suspended(server):
             yield
         return
     server.stop()
-    yield
-    server.start()
+    try:
+        yield
+    finally:
+        server.start()
 
 
 @pytest.mark.kafka
 @pytest.mark.postgres
 @pytest.mark.parametrize("how", ["stopped", "hangs"])
 def test_a_second_replica_joins_while_the_database_is_away(
-    kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch, how: str
+    kafka_broker: KafkaBroker, own_postgres: PostgresProcess, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     # That it hangs is noticed sooner; how long it takes otherwise is tested with the store.
     monkeypatch.setattr(postgresql, "_SILENT_SECONDS", 1.0)
@@ -281,8 +283,7 @@ def test_a_second_replica_joins_while_the_database_is_away(
     kafka_broker.create_topic(topic, 4)
     values = [record.value or b"" for record in events(MANY)]
     with ExitStack() as stack:
-        server = stack.enter_context(PostgresServer())
-        url = f"{server.url(server.new_database())}?connect_timeout=2"
+        url = f"{own_postgres.url(own_postgres.new_database())}?connect_timeout=2"
 
         def replica(name: str, max_poll_seconds: float) -> Pipeline:
             source = KafkaSource(
@@ -321,7 +322,7 @@ def test_a_second_replica_joins_while_the_database_is_away(
             kafka_broker.produce(topic, values[:MANY], partition=number)
         run(first)
         eventually(lambda: read_to(MANY), shown=lambda: first.status)
-        with away(server, how):
+        with away(own_postgres, how):
             run(second)
             for number in range(4):
                 kafka_broker.produce(topic, values[MANY:], partition=number)

@@ -47,7 +47,7 @@ from monitor.windows.snapshot import ModelEvidence, VersionEvidence
 from tests.patience import eventually
 from tests.real.child import tail
 from tests.real.fleet import Fleet
-from tests.real.kafka import KafkaBroker
+from tests.real.kafka import KafkaProcess
 from tests.real.mixed_log import (
     CLASSES,
     MODELS,
@@ -62,7 +62,7 @@ from tests.real.mixed_log import (
     policy_of,
     unjoined_as_one,
 )
-from tests.real.postgres import PostgresServer, suspended
+from tests.real.postgres import PostgresProcess, suspended
 from tests.real.produce import produce
 from tests.real.stream_worker import (
     KEPT_MS,
@@ -121,11 +121,11 @@ class World:
     def __init__(
         self,
         log: MixedLog,
-        broker: KafkaBroker,
+        broker: KafkaProcess,
         url: str,
         folder: Path,
         *,
-        database: PostgresServer | None = None,
+        database: PostgresProcess | None = None,
         registry: str | None = None,
     ) -> None:
         self.log, self.broker, self.database, self.url, self.folder = log, broker, database, url, folder
@@ -487,19 +487,19 @@ def _candidates(state: PartitionState) -> dict[tuple[Bucket, str], set[tuple[int
 # ---------------------------------------------------------------------- the worlds
 
 
-def test_one_process_on_sqlite(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
+def test_one_process_on_sqlite(own_broker: KafkaProcess, tmp_path: Path) -> None:
     log = log_of(EVENTS // 4)
     published = published_of(log)
-    with World(log, kafka_broker, f"sqlite:///{tmp_path}/state.db", tmp_path) as world:
+    with World(log, own_broker, f"sqlite:///{tmp_path}/state.db", tmp_path) as world:
         disturb(world, OF_ONE, rounds=max(ROUNDS // 2, 1), processes=1, seed=7)
         assert_as_expected(world, published)
 
 
 @pytest.mark.postgres
-def test_replicas_on_postgresql(kafka_broker: KafkaBroker, postgres_server: PostgresServer, tmp_path: Path) -> None:
+def test_replicas_on_postgresql(own_broker: KafkaProcess, own_postgres: PostgresProcess, tmp_path: Path) -> None:
     log = log_of(EVENTS)
     published = published_of(log)
-    url = postgres_server.url(postgres_server.new_database())
-    with World(log, kafka_broker, url, tmp_path, database=postgres_server) as world:
+    url = own_postgres.url(own_postgres.new_database())
+    with World(log, own_broker, url, tmp_path, database=own_postgres) as world:
         disturb(world, OF_SEVERAL, rounds=ROUNDS, processes=3, seed=3)
         assert_as_expected(world, published)

@@ -18,7 +18,7 @@ import pytest
 
 from monitor.events.model import Kind
 from tests.patience import eventually
-from tests.real.kafka import KafkaBroker
+from tests.real.kafka import KafkaProcess
 from tests.real.mixed_log import OF_CLASSES, LogLine, MixedLog
 from tests.real.registry import SchemaRegistryServer
 from tests.reference.naive_join import NaiveEvent
@@ -102,7 +102,7 @@ def _fields(event: NaiveEvent) -> Mapping[str, Any]:
     }
 
 
-def test_avro_through_kills(kafka_broker: KafkaBroker, schema_registry: SchemaRegistryServer, tmp_path: Path) -> None:
+def test_avro_through_kills(own_broker: KafkaProcess, schema_registry: SchemaRegistryServer, tmp_path: Path) -> None:
     log = MixedLog(EVENTS, len(NUMBERS), models=NAMES, features=True)
     published = published_of(log)
     serialiser = Serialiser(schema_registry, tmp_path.name)
@@ -110,7 +110,7 @@ def test_avro_through_kills(kafka_broker: KafkaBroker, schema_registry: SchemaRe
     lines = [serialiser.line(line, late=2 * at > size) for at, line in enumerate(log.lines)]
     chance = random.Random(16)
     url = f"sqlite:///{tmp_path}/state.db"
-    with World(log, kafka_broker, url, tmp_path, registry=schema_registry.url) as world:
+    with World(log, own_broker, url, tmp_path, registry=schema_registry.url) as world:
         world.fleet.start()
         for part in range(KILLS):
             before = world.saved()
