@@ -19,8 +19,8 @@ from monitor.events.model import Record
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
-from tests.cli.forked import ForkedCommand
 from tests.patience import PATIENCE_SECONDS, joined
+from tests.real.forked import Forked
 
 TIMEOUT_SECONDS: Final = 2 * PATIENCE_SECONDS
 """Of a command that is run to its end: before it begins, it may have to compile its kernels."""
@@ -128,9 +128,9 @@ def monitor_in_path(folder: Path) -> Iterator[str]:
             joined(thread)
 
 
-def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> ForkedCommand:
+def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> Forked:
     """Start a command that goes on until it is ended."""
-    return ForkedCommand(arguments, constants=PATIENT, cwd=cwd, output=output, environ=environment(**environ))
+    return Forked("monitor", *arguments, cwd=cwd, output=output, environ=environment(**environ), constants=PATIENT)
 
 
 def one_error_line(done: subprocess.CompletedProcess[str]) -> str:

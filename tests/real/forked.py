@@ -1,4 +1,4 @@
-"""Commands in processes that are forked from one that has loaded the libraries and the compiled loops.
+"""Programs in processes that are forked from one that has loaded the libraries and the compiled loops.
 
 Each has its own memory, files, signals and end, as one that was started anew has; it only begins seconds sooner.
 """
@@ -6,6 +6,7 @@ Each has its own memory, files, signals and end, as one that was started anew ha
 import importlib
 import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -14,35 +15,36 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
-from monitor.cli.main import main
-
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["tests.cli.preloaded"])
+_CONTEXT.set_forkserver_preload(["tests.real.preloaded"])
 
 
-class ForkedCommand:
-    """A command that goes on until it is ended, with what is used of :class:`subprocess.Popen`.
+class Forked:
+    """A running ``python -m`` of a module, with what is used of :class:`subprocess.Popen`.
 
     Parameters
     ----------
-    arguments
-        Of `monitor`.
-    constants
-        Constants of modules that differ, by their paths.
+    command
+        The module and its arguments.
+    cwd
+        Where it runs.
+    output
+        File behind whose end it writes.
     environ
-        All of its environment.
+        All of its environment; this process's by default.
+    constants
+        Constants of other modules that differ, by their paths.
     """
 
     def __init__(
         self,
-        arguments: Sequence[str],
-        *,
-        constants: Mapping[str, object],
+        *command: str,
         cwd: Path,
         output: IO[bytes],
-        environ: Mapping[str, str],
+        environ: Mapping[str, str] = os.environ,
+        constants: Mapping[str, object] | None = None,
     ) -> None:
-        given = (list(arguments), dict(constants), cwd, output.name, dict(environ))
+        given = (command, cwd, output.name, dict(environ), dict(constants or {}))
         # A daemon ends with the test run at the latest.
         self._process = _CONTEXT.Process(target=_run, args=given, daemon=True)
         self._process.start()
@@ -62,7 +64,7 @@ class ForkedCommand:
         self._process.join(timeout)
         status = self.poll()
         if status is None:
-            raise subprocess.TimeoutExpired("monitor", timeout or 0.0)
+            raise subprocess.TimeoutExpired("forked", timeout or 0.0)
         return status
 
     def send_signal(self, number: int) -> None:
@@ -79,7 +81,9 @@ class ForkedCommand:
         self.send_signal(signal.SIGKILL)
 
 
-def _run(arguments: list[str], constants: dict[str, object], cwd: Path, output: str, environ: dict[str, str]) -> None:
+def _run(
+    command: Sequence[str], cwd: Path, output: str, environ: Mapping[str, str], constants: Mapping[str, object]
+) -> None:
     file = os.open(output, os.O_WRONLY | os.O_APPEND)
     for number in (1, 2):
         os.dup2(file, number)
@@ -91,5 +95,5 @@ def _run(arguments: list[str], constants: dict[str, object], cwd: Path, output: 
     for path, value in constants.items():
         module, _, name = path.rpartition(".")
         setattr(importlib.import_module(module), name, value)
-    sys.argv = ["monitor", *arguments]
-    main()
+    sys.argv[1:] = command[1:]
+    runpy.run_module(command[0], run_name="__main__", alter_sys=True)
