@@ -7,7 +7,7 @@ form has two hundred thousand events, the long one a million.
 
 With outages of a minute and every disturbance twenty times::
 
-    EXACTLY_ONCE_ROUNDS=200 EXACTLY_ONCE_OUTAGE_SECONDS=60 pytest -n0 -m '' tests/stream/test_exactly_once.py
+    EXACTLY_ONCE_ROUNDS=200 EXACTLY_ONCE_OUTAGE_SECONDS=60 pytest -m 'not benchmark' tests/stream/test_exactly_once.py
 """
 
 import itertools
