@@ -97,6 +97,15 @@ def postgres_server(servers: Path) -> PostgresServer:
     return shared(servers, PostgresServer)
 
 
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where an empty database is, or a SQLite file may come to be: each test runs on both."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/monitor.db"
+    server = request.getfixturevalue("postgres_server")
+    return str(server.url(server.new_database()))
+
+
 @pytest.fixture(scope="session")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProcess]:
     """A broker of this process. Use topics and groups of your own; stop the broker, and start it again."""
