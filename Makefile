@@ -62,13 +62,11 @@ audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is insta
 
 # So many at a time, a file of tests each, of one thread each: as tests of servers wait, three would leave a sixth of two
 # processors idle. They share a broker, a registry and a database, and the kernels that are compiled before they start.
-# What takes longest comes first, so that all end together. What is named in ALONE is then tested with nothing beside
-# it, and with as many threads as there are. A new folder or file is among the others until it is named here. Spark's
-# tests are a run of their own: each process would start a Spark, too.
+# The files that take longest come first (tests/conftest.py), so that all end together. What is named in ALONE is then
+# tested with nothing beside it, and with as many threads as there are. Spark's tests are a run of their own: each
+# process would start a Spark, too.
 PROCESSES := 4
 ALONE := tests/deploy/test_alerts.py tests/http/test_server.py
-LONGEST := $(addprefix tests/,cli recalibration page sources app deploy stream logging store http simulations)
-OTHERS := $(filter-out $(LONGEST) tests/spark tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 
 test test-long: export OMP_NUM_THREADS := 1
 test test-long: export OPENBLAS_NUM_THREADS := 1
@@ -77,7 +75,7 @@ test test-long: export NUMBA_NUM_THREADS := 1
 test: $(DEV_STAMP) $(NODE_STAMP) ## every test but Spark's and long forms, against real parts
 	$(BIN)/python -m tests.real.preloaded
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
-		$(addprefix --ignore=,$(ALONE)) $(LONGEST) $(OTHERS)
+		$(addprefix --ignore=,$(ALONE) tests/spark) tests
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS -u NUMBA_NUM_THREADS $(BIN)/python -m pytest $(ALONE)
 
 test-long: $(DEV_STAMP) $(NODE_STAMP) ## long forms of tests: a million events, many rounds, simulations, pictures

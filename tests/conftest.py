@@ -17,6 +17,29 @@ from tests.real.registry import SchemaRegistryServer
 from tests.real.shared import keeper, shared
 
 _KEEPER: Final = pytest.StashKey[str]()
+_LONGEST: Final = (
+    "test_exactly_once.py",
+    "test_dashboard_queries.py",
+    "test_serve_replicas.py",
+    "test_claims.py",
+    "test_looks.py",
+    "test_serve_kafka_failures.py",
+    "test_kafka_failures.py",
+    "test_rules.py",
+    "test_serve_recalibration_replicas.py",
+    "test_serve_recalibration_crash.py",
+    "test_recalibration.py",
+    "test_simulations.py",
+    "test_serve_recalibration.py",
+    "test_runner.py",
+    "test_exactly_once_avro.py",
+    "test_avro_topics.py",
+    "test_partition.py",
+    "test_lifetimes.py",
+    "test_serve_backfill.py",
+    "test_memory.py",
+)
+"""As measured with ``--durations=0``; a file of a minute or more belongs here."""
 
 # The same examples in every run, and no deadline: the first call of a compiled loop loads or compiles it.
 settings.register_profile("reproducible", deadline=None, derandomize=True)
@@ -29,6 +52,12 @@ structlog.configure(
     logger_factory=structlog.stdlib.LoggerFactory(),
     wrapper_class=structlog.stdlib.BoundLogger,
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: else one process would still test when the others have ended."""
+    ranks = {name: rank for rank, name in enumerate(_LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
 
 
 def pytest_collection_finish() -> None:
