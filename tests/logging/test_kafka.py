@@ -20,7 +20,7 @@ from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.kafka import KafkaBroker, KafkaProcess
 
 PARTITIONS = 4
-OUTAGE_SECONDS = float(os.environ.get("LOGGING_OUTAGE_SECONDS", "2"))
+OUTAGE_SECONDS = float(os.environ.get("LOGGING_OUTAGE_SECONDS", "4"))
 """How long the broker is away. The long form: LOGGING_OUTAGE_SECONDS=60."""
 CALLS_PER_SECOND = 100_000
 
