@@ -172,7 +172,7 @@ def test_a_broker_that_is_away_holds_no_call_and_what_is_not_dropped_arrives_onc
 
     The waits are printed. Asserted is what a busy machine does not change: no call waits for the broker.
     """
-    topic = own_broker.create_topic("outage", PARTITIONS)
+    topic = own_broker.create_topic(f"outage-{client}", PARTITIONS)
     predictions = PredictionLogger("churn", to=Kafka(own_broker.bootstrap, topic), max_events=50_000)
     waits: list[float] = []
     noise: list[float] = []
