@@ -21,10 +21,10 @@ import pytest
 from monitor.events.model import SeriesKey
 from monitor.store.sql import SqlStore
 from monitor.windows.leases import BEAT_SECONDS
-from tests.cli.kafka_service import Served, reports_of, topics, unjoined_as_one, write_settings
+from tests.cli.kafka_service import Served, reports_of, topics, write_settings
 from tests.patience import eventually, joined
 from tests.real.kafka import KafkaBroker
-from tests.real.mixed_log import MixedLog
+from tests.real.mixed_log import MixedLog, unjoined_as_one
 from tests.real.postgres import PostgresServer
 from tests.real.produce import produce
 from tests.reference.naive_windows import NaiveWindows

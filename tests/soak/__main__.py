@@ -31,7 +31,7 @@ from monitor.store.schema import COUNTERS
 from monitor.store.sql import SqlStore
 from monitor.windows.windows import Window
 from tests.cli.kafka_service import Served
-from tests.real.kafka import KafkaBroker
+from tests.real.kafka import KafkaProcess
 from tests.soak.traffic import EVENTS_PER_PREDICTION, OUTCOMES, PREDICTIONS, STEP_MS, Ints, Messages, Traffic
 
 PARTITIONS: Final = 4
@@ -139,7 +139,7 @@ class Soak:
     """A run: the broker, the service, the producer, and what was seen."""
 
     folder: Path
-    broker: KafkaBroker
+    broker: KafkaProcess
     options: Options
     rows: list[Row] = field(default_factory=list)
     kills: int = 0
@@ -359,7 +359,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
-        with KafkaBroker(folder / "kafka") as broker:
+        with KafkaProcess(folder / "kafka") as broker:
             (folder / "service").mkdir()
             soak = Soak(folder / "service", broker, options)
             wrong = soak.run()

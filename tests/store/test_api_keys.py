@@ -19,7 +19,7 @@ from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import API_KEYS
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
-from tests.real.postgres import PostgresServer
+from tests.real.postgres import PostgresProcess
 
 
 @pytest.fixture
@@ -166,15 +166,15 @@ def test_keys_may_be_read_and_made_while_another_process_writes(tmp_path: Path) 
 
 
 @pytest.mark.postgres
-def test_a_server_that_is_gone_is_said_and_comes_back(postgres_server: PostgresServer) -> None:
+def test_a_server_that_is_gone_is_said_and_comes_back(own_postgres: PostgresProcess) -> None:
     clock = ManualClock(1_790_000_000_000)
     new = make_key()
-    with SqlStore.open(postgres_server.url(postgres_server.new_database())) as store:
+    with SqlStore.open(own_postgres.url(own_postgres.new_database())) as store:
         keys = ApiKeys(store.database)
         keys.add_key(replace(a_key(1), key_id=new.key_id, digest=new.digest), actor="cli:ada")
         access = KeyAuthenticator([keys], clock)
         assert access.authenticate(new.text).name == "key:prometheus"
-        postgres_server.stop(signal.SIGQUIT)
+        own_postgres.stop(signal.SIGQUIT)
         try:
             clock.advance(60)
             assert access.authenticate(new.text).name == "key:prometheus"
@@ -183,6 +183,6 @@ def test_a_server_that_is_gone_is_said_and_comes_back(postgres_server: PostgresS
             with pytest.raises(StoreUnavailable):
                 keys.keys()
         finally:
-            postgres_server.start()
+            own_postgres.start()
         (found,) = keys.keys()
         assert found.key_id == new.key_id

@@ -1,7 +1,6 @@
 """The history of evidence depends on the points alone: not on how often and in which parts they were saved."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,13 +19,9 @@ NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 SEVEN = ("ch\0urn", "7")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStore]:
-    url = f"sqlite:///{tmp_path}/state.db"
-    if request.param == "postgresql":
-        server = request.getfixturevalue("postgres_server")
-        url = server.url(server.new_database())
-    with SqlStore.open(url) as store:
+@pytest.fixture
+def store(store_url: str) -> Iterator[SqlStore]:
+    with SqlStore.open(store_url) as store:
         yield store
 
 

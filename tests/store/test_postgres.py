@@ -16,7 +16,7 @@ from monitor.store import postgresql
 from monitor.store.base import Bucket
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.real.postgres import PostgresServer, suspended
+from tests.real.postgres import PostgresProcess, PostgresServer, suspended
 from tests.store.samples import batch, checkpoint, closings_in, load, pane_closing, rows
 
 pytestmark = pytest.mark.postgres
@@ -139,13 +139,13 @@ def test_another_checkpoint_in_place_of_one_that_was_stored_is_refused_until_the
         assert load(store).rows() == {BUCKET: rows(3) + rows(3, 2)}
 
 
-def test_the_store_goes_on_when_the_server_comes_back(postgres_server: PostgresServer, database: str) -> None:
-    with SqlStore.open(postgres_server.url(database)) as store:
+def test_the_store_goes_on_when_the_server_comes_back(own_postgres: PostgresProcess) -> None:
+    with SqlStore.open(own_postgres.url(own_postgres.new_database())) as store:
         epoch = store.claim(0)
         store.save([checkpoint(epoch, 1, journal=[batch(BUCKET, seed=i) for i in range(40)])])
         state = store.load(0)
         next(state.journal)
-        postgres_server.stop(signal.SIGQUIT)
+        own_postgres.stop(signal.SIGQUIT)
         try:
             with pytest.raises(StoreUnavailable, match="does not answer"):
                 list(state.journal)
@@ -156,7 +156,7 @@ def test_the_store_goes_on_when_the_server_comes_back(postgres_server: PostgresS
             with pytest.raises(StoreUnavailable, match="does not answer"):
                 store.count_dead_letters()
         finally:
-            postgres_server.start()
+            own_postgres.start()
         store.save([checkpoint(epoch, 2)])
         assert load(store).offsets == {"predictions": 2}
         assert len(load(store).journal) == 40
@@ -225,10 +225,10 @@ def _claimed(store: SqlStore) -> int | None:
 
 
 def test_a_server_that_hangs_is_given_up_and_a_slow_statement_is_not(
-    postgres_server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+    own_postgres: PostgresProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "_SILENT_SECONDS", 0.2)
-    with SqlStore.open(postgres_server.url(database)) as store:
+    with SqlStore.open(own_postgres.url(own_postgres.new_database())) as store:
         with store.database.reading() as connection:
             # The server accepts other connections meanwhile.
             assert connection.exec_driver_sql("SELECT 1 FROM pg_sleep(1)").scalar_one() == 1
@@ -236,7 +236,7 @@ def test_a_server_that_hangs_is_given_up_and_a_slow_statement_is_not(
         with (
             pytest.raises(StoreUnavailable, match=silent),
             store.database.writing() as connection,
-            suspended(postgres_server),
+            suspended(own_postgres),
         ):
             connection.exec_driver_sql("SELECT 1")
         assert store.claim(0) == 1

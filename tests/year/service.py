@@ -26,8 +26,8 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.sql import SqlStore
 from tests.patience import eventually
 from tests.real.child import tail
-from tests.real.kafka import KafkaBroker
-from tests.real.postgres import PostgresServer
+from tests.real.kafka import KafkaProcess
+from tests.real.postgres import PostgresProcess
 from tests.year.clock import VARIABLE, SharedClock
 from tests.year.fleet import HORIZON_MS, HOUR_MS, LATENESS_MS, Fleet
 
@@ -88,7 +88,7 @@ class FileLog:
 class KafkaLog:
     """Two topics of a real broker."""
 
-    def __init__(self, broker: KafkaBroker) -> None:
+    def __init__(self, broker: KafkaProcess) -> None:
         self.partitions = 2
         self._broker = broker
         for topic in (PREDICTIONS, OUTCOMES):
@@ -233,11 +233,11 @@ class Service:
         self.real = real
         self._clock = clock
         self._stack = ExitStack()
-        self._server: PostgresServer | None = None
+        self._server: PostgresProcess | None = None
         if real:
-            self._server = self._stack.enter_context(PostgresServer())
+            self._server = self._stack.enter_context(PostgresProcess())
             self.store_url = self._server.url(self._server.new_database())
-            broker = self._stack.enter_context(KafkaBroker(folder / "kafka"))
+            broker = self._stack.enter_context(KafkaProcess(folder / "kafka"))
             self.log: Log = KafkaLog(broker)
         else:
             self.store_url = f"sqlite:///{folder / 'state.db'}"
