@@ -190,7 +190,7 @@ class Service:
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
-            self._telemetry = make_telemetry(os.environ, exposition.render)
+            self._telemetry = make_telemetry(os.environ)
             api, certificate = settings.api, None
             if api.tls_certfile is not None and api.tls_keyfile is not None:
                 certificate = Certificate(api.tls_certfile, api.tls_keyfile)
