@@ -62,7 +62,7 @@ from monitor.metrics.alerts import AlertFamilies
 from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
-from monitor.metrics.series import Level, LevelSwitch
+from monitor.metrics.series import Level
 from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
@@ -164,8 +164,7 @@ class Service:
             )
             backlog = Backlog(settings, self.store, self._clock)
             traffic, refused = Traffic(), RefusedRequests(self._clock)
-            level = settings.exposition.level
-            levels = LevelSwitch(None if level == "auto" else Level[level.upper()])
+            level = Level[settings.exposition.level.upper()]
             exposition = Exposition(
                 [
                     role_families(settings.roles),
@@ -176,14 +175,13 @@ class Service:
                         self.evaluator.measures.values(),
                         exported=self.snapshots.exported,
                         max_series=settings.exposition.max_series,
-                        bins=settings.exposition.bins,
-                        levels=levels,
+                        level=level,
                     ),
                     RefitFamilies(
                         lambda: self.recalibration.live.latest,
                         self.recalibration.measures.values(),
                         make_known(panes, self.leases.held),
-                        levels=levels,
+                        level=level,
                     ),
                     EvidenceFamilies(self.snapshots.exported),
                     AlertFamilies(lambda: self.alarms.current, self.leases.held, webhooks),

@@ -21,12 +21,14 @@ from monitor.app.parts import make_log, make_webhooks, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import DeadLetter, Reason
+from monitor.measures import WINDOW_MEASURES
 from monitor.sources.base import Message
 from monitor.store.alerts import save
 from monitor.store.base import ModelState
-from monitor.store.evaluations import EvaluationStore
+from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
+from monitor.windows.snapshot import encode_reports
 from tests.alarms.findings import finding
 from tests.cli.command import inside
 from tests.patience import joined
@@ -34,6 +36,7 @@ from tests.real.child import free_ports
 from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker
 from tests.real.postgres import PASSWORD as POSTGRES_PASSWORD
 from tests.real.postgres import PostgresServer
+from tests.snapshots import report
 from tests.store.samples import checkpoint
 
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -155,6 +158,25 @@ def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Pa
     assert first == (OK, "monitor-0: consume, evaluates 2 models; " + times.format(20))
     assert second == (OK, "monitor-1: evaluates 0 models; " + times.format(22))
     assert missing == (WARN, "no live replica has the role serve: reports and pages are not answered")
+
+
+def test_windows_that_do_not_fit_into_metrics_are_counted_with_what_to_change(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, {"exposition": {"max_series": 100}})
+    with open_store(chosen, ManualClock(START_MS)) as store:
+        evaluations = EvaluationStore(store.database)
+        assert worst(look(chosen, "store"), "metrics") == (OK, "0 time series about windows at exposition.level values")
+        reports = encode_reports([report(window=window, measures=WINDOW_MEASURES.values()) for window in ("1h", "old")])
+        leases = evaluations.acquire("monitor-0", ["churn"])
+        evaluations.save("monitor-0", leases, [Evaluation("churn", START_MS, b"", reports)], {})
+        fits = worst(look(chosen, "store"), "metrics")
+        everything = settings(tmp_path, {"exposition": {"max_series": 50, "level": "intervals"}})
+        verdict, detail = worst(look(everything, "store"), "metrics")
+    assert fits == (OK, "30 time series about windows at exposition.level values")
+    assert verdict == WARN
+    assert detail.startswith(
+        "66 time series about windows at exposition.level intervals, of which exposition.max_series takes 50"
+    )
+    assert "raise it, or lower exposition.level" in detail
 
 
 def test_a_receiver_of_alerts_that_does_not_take_them_is_named(tmp_path: Path) -> None:
