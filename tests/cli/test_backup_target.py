@@ -42,7 +42,7 @@ def test_a_file_in_the_folders_place_is_told(folder: Path) -> None:
 def test_where_there_is_no_store_the_whole_path_is_named(tmp_path: Path) -> None:
     """From another folder than the service's, the default path leads to nothing, and looks the same."""
     whole = tmp_path / "monitor-data" / "state.db"
-    said = one_error_line(inside("backup", "backup.zip", cwd=tmp_path))
+    said = one_error_line(inside("backup", "backup.db", cwd=tmp_path))
     assert said.startswith(f"there is no store at {whole}: ")
     told = inside("check", cwd=tmp_path).stdout
     assert f"there is no store at {whole}: `monitor serve` creates it" in told

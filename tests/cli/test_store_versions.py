@@ -43,7 +43,7 @@ def stamp(file: Path, revision: str) -> bytes:
     return file.read_bytes()
 
 
-@pytest.mark.parametrize("command", [*ON_CURRENT, ("backup", "backup.zip")], ids=" ".join)
+@pytest.mark.parametrize("command", [*ON_CURRENT, ("backup", "backup.db")], ids=" ".join)
 def test_a_missing_store_is_one_line_and_stays_missing(folder: Path, command: tuple[str, ...]) -> None:
     done = inside(*command, cwd=folder)
     assert one_error_line(done) == (

@@ -54,7 +54,7 @@ class PostgresServer:
             for folder in packages.glob("pgserver*"):
                 shutil.copytree(folder, self.directory / "packages" / folder.name)
             packages = self.directory / "packages"
-        self._binaries = packages / "pgserver" / "pginstall" / "bin"
+        self.binaries = packages / "pgserver" / "pginstall" / "bin"
 
     def __enter__(self) -> Self:
         try:
@@ -85,7 +85,7 @@ class PostgresServer:
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         with self.log.open("ab") as output:
             self._process = start_child(
-                [self._binaries / "postgres", "-D", self.directory / "data", *options],
+                [self.binaries / "postgres", "-D", self.directory / "data", *options],
                 self.directory,
                 output,
                 self._user,
@@ -139,7 +139,7 @@ class PostgresServer:
         with self.log.open("ab") as output:
             process = start_child(
                 [
-                    *(self._binaries / "initdb", "-D", self.directory / "data", "--username=postgres"),
+                    *(self.binaries / "initdb", "-D", self.directory / "data", "--username=postgres"),
                     *("--auth=scram-sha-256", f"--pwfile={password}"),
                     *("--encoding=UTF8", "--no-locale", "--no-sync"),
                 ],

@@ -56,8 +56,8 @@ def test_what_is_there_keeps_its_mode(tmp_path: Path) -> None:
 
 def test_a_restored_store_is_its_owners_alone(tmp_path: Path) -> None:
     SqlStore.open(f"sqlite:///{tmp_path}/state.db").close()
-    back_up(f"sqlite:///{tmp_path}/state.db", tmp_path / "backup.zip", CLOCK)
-    restore(tmp_path / "backup.zip", f"sqlite:///{tmp_path}/new/state.db", CLOCK, actor="cli:ada")
+    back_up(f"sqlite:///{tmp_path}/state.db", tmp_path / "backup.db", CLOCK)
+    restore(tmp_path / "backup.db", f"sqlite:///{tmp_path}/new/state.db", CLOCK, actor="cli:ada")
     assert (mode(tmp_path / "new"), mode(tmp_path / "new" / "state.db")) == (0o700, 0o600)
 
 

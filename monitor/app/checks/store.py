@@ -95,7 +95,7 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
             yield ok(
                 "store",
                 f"{database.shown} ({server['name']}): {schema}, {partitions} partitions, {size_text(size)}"
-                + ("; back it up first: `monitor backup`" if revision != newest else ""),
+                + ("; back it up first" if revision != newest else ""),
             )
             yield from _check_offsets(around, connection)
             if revision == newest:
