@@ -49,7 +49,7 @@ from monitor.app.settings.values import hide_password
 from monitor.app.telemetry import make_telemetry
 from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import MonitorError, SettingsError, StoreUnavailable
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
@@ -109,8 +109,8 @@ class Service:
         It cannot start. Nothing runs.
     """
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._clock = clock
         self._ended = threading.Event()
         self._warm = threading.Event()
         self._stopping = threading.Event()
@@ -126,7 +126,7 @@ class Service:
             windows = make_windows(settings)
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
-            self.watcher = make_watcher(settings, panes, self.store)
+            self.watcher = make_watcher(settings, panes, self.store, self._clock)
             plan = make_plan(settings.models)
             self.alarms = Alarms(
                 self.store.database, self.watcher.findings, rolls_back=lambda model: plan(model).automatic

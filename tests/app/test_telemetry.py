@@ -17,6 +17,7 @@ from monitor.app import telemetry
 from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.app.telemetry import exports_traces, make_telemetry
+from monitor.clock import SystemClock
 from monitor.errors import SettingsError
 from monitor.tracing import span
 from tests.patience import PATIENCE_SECONDS, eventually, joined
@@ -110,7 +111,7 @@ def test_a_service_exports_its_work(tmp_path: Path, patient: None, collector: Co
             "access": {"mode": "off"},
         }
     )
-    service = Service(chosen)
+    service = Service(chosen, clock=SystemClock())
     service.start()
     try:
         labelled = {"type": "labelled", "model": "churn", "version": "1", "p": 0.5, "y": 1}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from monitor.alarms.alarms import Alarms
+from monitor.clock import SystemClock
 from monitor.store.alerts import AlertStore
 from monitor.store.sql import SqlStore
 from tests.alarms.findings import Script, finding
@@ -34,7 +35,7 @@ def test_alerts_of_a_thousand_models(kind: str, tmp_path: Path, request: pytest.
     if kind == "postgresql":
         server = request.getfixturevalue("postgres_server")
         url = server.url(server.new_database())
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, clock=SystemClock()) as store:
         script = Script(*(finding(9.0, model=model) for model in MODELS))
         alarms, minute = Alarms(store.database, script), 0
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside, one_error_line
 
@@ -12,7 +13,7 @@ from tests.cli.command import inside, one_error_line
 def folder(tmp_path: Path) -> Path:
     """That of a service with a store."""
     (tmp_path / "monitor.yaml").write_text(f"store: {{url: 'sqlite:///{tmp_path}/state.db'}}\n", encoding="utf-8")
-    SqlStore.open(f"sqlite:///{tmp_path}/state.db").close()
+    SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()).close()
     return tmp_path
 
 

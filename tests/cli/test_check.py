@@ -222,7 +222,7 @@ def test_wrong_settings_are_findings_too(tmp_path: Path) -> None:
 
 def test_a_store_of_a_newer_version_or_of_none_fails(tmp_path: Path) -> None:
     chosen = settings(tmp_path)
-    SqlStore.open(chosen.store.url).close()
+    SqlStore.open(chosen.store.url, clock=SystemClock()).close()
     for revision, said in (("9999", "this version knows up to"), ("0001", "start with an empty store")):
         with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
             file.execute("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -234,7 +234,7 @@ def test_a_store_of_a_newer_version_or_of_none_fails(tmp_path: Path) -> None:
 
 def test_a_store_of_another_grid_or_none_at_all_fails(tmp_path: Path) -> None:
     chosen = settings(tmp_path)
-    SqlStore.open(chosen.store.url).close()
+    SqlStore.open(chosen.store.url, clock=SystemClock()).close()
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE meta SET value = '77'")
     assert "grid version 77" in worst(look(chosen, "store"), "store")[1]
@@ -486,7 +486,7 @@ def database(postgres_server: PostgresServer) -> str:
 def test_a_database_is_told_with_its_clock(tmp_path: Path, database: str) -> None:
     chosen = settings(tmp_path, {"store": {"url": database}})
     assert "is empty; the first start makes the tables" in worst(look(chosen, "store"), "store")[1]
-    SqlStore.open(database).close()
+    SqlStore.open(database, clock=SystemClock()).close()
     found = look(chosen, "store")
     assert worst(found, "store")[0] is OK
     assert "PostgreSQL" in worst(found, "store")[1]

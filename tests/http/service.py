@@ -155,6 +155,12 @@ class Service:
             "authenticator": self.authenticator,
             "traffic": self.traffic,
             "refused": self.refused,
+            "false_alarms_per_year": 1.0,
+            "labels": {},
+            "local_only": False,
+            "roles": ("consume", "evaluate", "serve"),
+            "replicas": dict,
+            "is_stopping": lambda: False,
         }
         return create_api(Services(**(given | parts)), *folders)
 

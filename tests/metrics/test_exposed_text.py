@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from monitor.clock import SystemClock
 from monitor.events.model import Reason
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.metrics.exposition import Exposition
@@ -51,7 +52,7 @@ def exposed() -> str:
             RefitFamilies(lambda: maps.latest, MEASURES, lambda: maps.known, level=Level.ALL),
             pipeline_families(lambda: STATUS),
             backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-            http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),
+            http_families(traffic.requests, traffic.seconds, RefusedRequests(clock=SystemClock()).counts),
         ]
     ).render()
     lines = body.decode().splitlines(keepends=True)

@@ -9,7 +9,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import catalogue, to_markdown
 from monitor.alarms.webhooks import Target, Webhook
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.measures import MEASURES
 from monitor.metrics.alerts import AlertFamilies
@@ -77,7 +77,7 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
         RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known, level=Level.ALL),
         pipeline_families(lambda: status),
         backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-        http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),
+        http_families(traffic.requests, traffic.seconds, RefusedRequests(clock=SystemClock()).counts),
         role_families(["consume"]),
     ]
 

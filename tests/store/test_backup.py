@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import Conflict, DamagedStore, FencedOut, IncompatibleStore, InputError, NoStore, StoreError
 from monitor.store import history
 from monitor.store.backup import back_up
@@ -170,7 +170,7 @@ def test_a_backup_beside_a_busy_service_is_of_one_moment(new_url: str, clock: Ma
     done = threading.Event()
 
     def serve() -> None:
-        with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS) as store:
+        with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock()) as store:
             epochs = {partition: store.claim(partition) for partition in (0, 1)}
             offset = 0
             while not done.is_set():
@@ -200,7 +200,7 @@ def test_a_backup_beside_a_busy_service_is_of_one_moment(new_url: str, clock: Ma
         done.set()
         joined(thread)
     restore(tmp_path / "backup.db", new_url, clock, actor="cli:ada")
-    with SqlStore.open(new_url) as store:
+    with SqlStore.open(new_url, clock=SystemClock()) as store:
         for partition in (0, 1):
             state = load(store, partition)
             offset = state.offsets["predictions"]

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.errors import DamagedStore
 from monitor.store import evidence_history
 from monitor.store.evidence_history import POINT, STEP_MS, Points, Version, compact, thinned
@@ -25,7 +26,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStore]:
     if request.param == "postgresql":
         server = request.getfixturevalue("postgres_server")
         url = server.url(server.new_database())
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, clock=SystemClock()) as store:
         yield store
 
 
