@@ -81,7 +81,7 @@ def demo(
         console = Console()
 
         def run(port: int) -> int:
-            service = Service(demo_settings(directory, port))
+            service = Service(demo_settings(directory, port), clock=SystemClock())
             write = service.log.writer.write
             simulator = Simulator(write, _TOPIC, SystemClock(), pace=Pace(speed=speed), seed=seed)
             return run_service(service, _Screen(console, service, simulator, directory, seconds).run)

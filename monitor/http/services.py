@@ -1,13 +1,13 @@
 """The parts of the service that the routes use. ``monitor.app`` puts them together."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from monitor.access.model import Authenticator
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
@@ -100,21 +100,21 @@ class Services:
     metrics: Callable[[bool], tuple[bytes, str]]
     recalibrations: Recalibrations
     alerts: AlertStore
+    false_alarms_per_year: float
+    declared: Sequence[str]
+    labels: Mapping[str, Mapping[str, str]]
+    decoder: Callable[[], Decoder]
+    clock: Clock
+    limits: Limits
+    authenticator: Authenticator | None
+    traffic: Traffic
+    refused: RefusedRequests
+    local_only: bool
+    roles: Collection[str]
+    caps: Callable[[], CapUses]
+    replicas: Callable[[], Mapping[Replica, Sequence[str]]]
+    is_stopping: Callable[[], bool]
     evaluate: Callable[..., Report | ClassReport] = evaluate
-    false_alarms_per_year: float = 1.0
-    declared: Sequence[str] = ()
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    decoder: Callable[[], Decoder] = Decoder
-    clock: Clock = field(default_factory=SystemClock)
-    limits: Limits = field(default_factory=Limits)
-    authenticator: Authenticator | None = None
-    traffic: Traffic = field(default_factory=Traffic)
-    refused: RefusedRequests = field(default_factory=RefusedRequests)
-    local_only: bool = False
-    roles: Collection[str] = ("consume", "evaluate", "serve")
-    caps: Callable[[], CapUses] = dict
-    replicas: Callable[[], Mapping[Replica, Sequence[str]]] = dict
-    is_stopping: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         limits = self.limits

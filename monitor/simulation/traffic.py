@@ -179,11 +179,8 @@ class Traffic:
             messages.append(Message(self._topic, logged.value, key=logged.key, timestamp_ms=logged.logged_ms))
         return messages
 
-    def cohort(self, index: int, step: int) -> Cohort:
-        """The predictions of a model in a step, with their outcomes; used by tests."""
-        return self._draw(index, step)[0]
-
-    def _draw(self, index: int, step: int) -> tuple[Cohort, np.random.Generator]:
+    def draw(self, index: int, step: int) -> tuple[Cohort, np.random.Generator]:
+        """The predictions of a model in a step, with their outcomes, and the generator that goes on from there."""
         # A generator for each model and step, so that the draws of one model do not change another's.
         rng = np.random.default_rng([self._seed, index, step])
         start_ms = self._start_ms + step * STEP_MS
@@ -191,7 +188,7 @@ class Traffic:
         return draw_cohort(regime, start_ms, STEP_MS, self._rate, rng), rng
 
     def _messages(self, index: int, model: SimulatedModel) -> Iterator[_Logged]:
-        cohort, rng = self._draw(index, self._step)
+        cohort, rng = self.draw(index, self._step)
         repeat_ms = rng.integers(1, _REPEAT_MS, (2, len(cohort.time_ms)))
         # Lists, because reading an array element by element would cost more than everything else.
         rows = zip(*(column.tolist() for column in cohort), strict=True)

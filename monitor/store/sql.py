@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 import sqlalchemy as sa
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import DamagedStore, FencedOut, StoreError
 from monitor.events.model import DeadLetter, Reason, Stratum
 from monitor.events.strata import Cap
@@ -73,7 +73,7 @@ class SqlStore:
         *,
         dead_letter_limit: int = 100_000,
         patience_seconds: float = 10.0,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> Self:
         """Open a store, and create it if it is missing.
 
@@ -97,7 +97,7 @@ class SqlStore:
         IncompatibleStore
             The store is of another schema revision or grid.
         """
-        database = connect(url, patience_seconds, clock or SystemClock())
+        database = connect(url, patience_seconds, clock)
         try:
             migrate(database)
         except BaseException:

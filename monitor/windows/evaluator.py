@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import EvaluationFailed, InputError, SettingsError, StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
@@ -137,7 +137,7 @@ class Evaluator:
         refresh: Callable[[], None] = lambda: None,
         evidence: Callable[[Mapping[str, int]], Mapping[str, ModelEvidence]] = lambda _: {},
         snapshots: Snapshots | None = None,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         _check(windows, interval_seconds, draws, max_series)
         self._panes = panes
@@ -155,7 +155,7 @@ class Evaluator:
         self._max_series = max_series
         self._refresh = refresh
         self._evidence = evidence
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._coverage = CoverageByAge(panes, windows)
         self._snapshots = snapshots or Snapshots()
         self._own = Snapshot()

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import IncompatibleStore, StoreUnavailable
 from monitor.outage_log import Outage
 from monitor.store.evaluations import (
@@ -91,7 +91,7 @@ class SharedSnapshots(Snapshots):
         windows: Collection[str],
         *,
         save_more: SaveMore | None = None,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         super().__init__()
         self._store = store
@@ -108,9 +108,7 @@ class SharedSnapshots(Snapshots):
         self._unreadable: dict[str, str] = {}
         self._merging = threading.Lock()
         self._exchanging = threading.Lock()
-        self._outage = Outage(
-            _log, "evaluations are not exchanged", "evaluations are exchanged again", clock or SystemClock()
-        )
+        self._outage = Outage(_log, "evaluations are not exchanged", "evaluations are exchanged again", clock)
         self.was_read = False
         """Whether the store was read since this process started."""
 

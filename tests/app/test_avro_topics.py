@@ -139,7 +139,7 @@ def serialised(registry: SchemaRegistryServer, topic: str, events: Sequence[byte
 
 @contextmanager
 def running(chosen: Settings) -> Iterator[Service]:
-    service = Service(chosen)
+    service = Service(chosen, clock=SystemClock())
     service.start()
     try:
         yield service

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from monitor.alarms.alarms import Alarms
+from monitor.clock import SystemClock
 from monitor.store.alerts import AlertStore
 from monitor.store.sql import SqlStore
 from tests.alarms.findings import Script, finding
@@ -29,7 +30,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 
 def test_alerts_of_a_thousand_models(store_url: str) -> None:
     kind = store_url.partition(":")[0]
-    with SqlStore.open(store_url) as store:
+    with SqlStore.open(store_url, clock=SystemClock()) as store:
         script = Script(*(finding(9.0, model=model) for model in MODELS))
         alarms, minute = Alarms(store.database, script), 0
 

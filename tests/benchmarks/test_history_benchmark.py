@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.measures import choose_measures
 from monitor.reports.evaluation.report import Report
@@ -71,7 +71,7 @@ def test_the_history_of_a_fleet(store_url: str) -> None:
     print(f"\n{shape.to_ms.size} real points: {len(shape.to_bytes()) / shape.to_ms.size:.0f} bytes each")
     end_ms = START_MS + DAYS * DAY_MS
     names = [SeriesKey(f"model-{number:03}", "7", ALL) for number in range(SERIES)]
-    with SqlStore.open(store_url) as store:
+    with SqlStore.open(store_url, clock=SystemClock()) as store:
         for day in range(DAYS):
             # As the housekeeping leaves the days that are old, and as they were evaluated those that are not.
             age = DAYS - 1 - day

@@ -22,12 +22,14 @@ from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import DeadLetter, Reason
 from monitor.events.strata import Cap
+from monitor.measures import WINDOW_MEASURES
 from monitor.sources.base import Message
 from monitor.store.alerts import save
 from monitor.store.base import CapUse, ModelState
-from monitor.store.evaluations import EvaluationStore
+from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
+from monitor.windows.snapshot import encode_reports
 from tests.alarms.findings import finding
 from tests.cli.command import inside
 from tests.patience import joined
@@ -35,6 +37,7 @@ from tests.real.child import free_ports
 from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker
 from tests.real.postgres import PASSWORD as POSTGRES_PASSWORD
 from tests.real.postgres import PostgresServer
+from tests.snapshots import report
 from tests.store.samples import checkpoint
 
 OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
@@ -180,6 +183,25 @@ def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Pa
     assert missing == (WARN, "no live replica has the role serve: reports and pages are not answered")
 
 
+def test_windows_that_do_not_fit_into_metrics_are_counted_with_what_to_change(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, {"exposition": {"max_series": 100}})
+    with open_store(chosen, ManualClock(START_MS)) as store:
+        evaluations = EvaluationStore(store.database)
+        assert worst(look(chosen, "store"), "metrics") == (OK, "0 time series about windows at exposition.level values")
+        reports = encode_reports([report(window=window, measures=WINDOW_MEASURES.values()) for window in ("1h", "old")])
+        leases = evaluations.acquire("monitor-0", ["churn"])
+        evaluations.save("monitor-0", leases, [Evaluation("churn", START_MS, b"", reports)], {})
+        fits = worst(look(chosen, "store"), "metrics")
+        everything = settings(tmp_path, {"exposition": {"max_series": 50, "level": "intervals"}})
+        verdict, detail = worst(look(everything, "store"), "metrics")
+    assert fits == (OK, "30 time series about windows at exposition.level values")
+    assert verdict == WARN
+    assert detail.startswith(
+        "66 time series about windows at exposition.level intervals, of which exposition.max_series takes 50"
+    )
+    assert "raise it, or lower exposition.level" in detail
+
+
 def test_a_receiver_of_alerts_that_does_not_take_them_is_named(tmp_path: Path) -> None:
     chosen = settings(tmp_path, {"alerts": {"webhooks": {"oncall": {"url": "http://127.0.0.1:1/"}}}})
     with open_store(chosen, ManualClock(START_MS)) as store:
@@ -223,7 +245,7 @@ def test_wrong_settings_are_findings_too(tmp_path: Path) -> None:
 
 def test_a_store_of_a_newer_version_or_of_none_fails(tmp_path: Path) -> None:
     chosen = settings(tmp_path)
-    SqlStore.open(chosen.store.url).close()
+    SqlStore.open(chosen.store.url, clock=SystemClock()).close()
     for revision, said in (("9999", "this version knows up to"), ("0001", "start with an empty store")):
         with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
             file.execute("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -235,7 +257,7 @@ def test_a_store_of_a_newer_version_or_of_none_fails(tmp_path: Path) -> None:
 
 def test_a_store_of_another_grid_or_none_at_all_fails(tmp_path: Path) -> None:
     chosen = settings(tmp_path)
-    SqlStore.open(chosen.store.url).close()
+    SqlStore.open(chosen.store.url, clock=SystemClock()).close()
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE meta SET value = '77'")
     assert "grid version 77" in worst(look(chosen, "store"), "store")[1]
@@ -487,7 +509,7 @@ def database(postgres_server: PostgresServer) -> str:
 def test_a_database_is_told_with_its_clock(tmp_path: Path, database: str) -> None:
     chosen = settings(tmp_path, {"store": {"url": database}})
     assert "is empty; the first start makes the tables" in worst(look(chosen, "store"), "store")[1]
-    SqlStore.open(database).close()
+    SqlStore.open(database, clock=SystemClock()).close()
     found = look(chosen, "store")
     assert worst(found, "store")[0] is OK
     assert "PostgreSQL" in worst(found, "store")[1]

@@ -102,7 +102,7 @@ def evidence_from_the_start(settings: Settings, monkeypatch: pytest.MonkeyPatch)
         patched.setattr(stored_evidence, "read", lambda *_: [])
         panes = make_panes(settings)
         read_closings(store, panes)
-        (version,) = make_watcher(settings, panes, store).update({"churn": 1})["churn"].versions.values()
+        (version,) = make_watcher(settings, panes, store, SystemClock()).update({"churn": 1})["churn"].versions.values()
         return {name: level.log10_evidence for name, level in version.levels.items()}
 
 

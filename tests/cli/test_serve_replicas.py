@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
 from monitor.store.sql import SqlStore
 from monitor.windows.leases import BEAT_SECONDS
@@ -268,7 +269,7 @@ def assert_as_the_log(log: MixedLog, replicas: Replicas, expected: list[dict[str
     assert unjoined_as_one(counted) == unjoined_as_one(log.expected.counters)
     for served in serving:
         served.reports_as(expected)
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, clock=SystemClock()) as store:
         for model in MODELS:
             closings = store.read_closings(model, dict.fromkeys(range(PARTITIONS), -1))
             for number, panes in enumerate(log.expected.partitions):

@@ -9,7 +9,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import catalogue, to_markdown
 from monitor.alarms.webhooks import Target, Webhook
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.strata import Cap
 from monitor.http.request_log import RefusedRequests, Traffic
 from monitor.measures import MEASURES
@@ -18,9 +18,9 @@ from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import STATISTICS, measure_series
 from monitor.metrics.refits import RefitFamilies
-from monitor.metrics.series import Families
+from monitor.metrics.series import Families, Level
 from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
-from monitor.metrics.windows import DIAGNOSIS, WindowFamilies
+from monitor.metrics.windows import DIAGNOSIS
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
 from monitor.store.alerts import Alert, AlertState
@@ -41,6 +41,7 @@ from tests.snapshots import (
     report,
     result,
     snapshot,
+    window_families,
     with_evidence,
 )
 
@@ -74,11 +75,11 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     return [
         AlertFamilies(lambda: {("churn", "7", "map"): alert}, lambda: {"churn"}, [webhook]),
         EvidenceFamilies(lambda: evaluations.latest),
-        WindowFamilies(evaluations, MEASURES.values()),
-        RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known),
+        window_families(evaluations, MEASURES.values()),
+        RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known, level=Level.ALL),
         pipeline_families(lambda: status),
         backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-        http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),
+        http_families(traffic.requests, traffic.seconds, RefusedRequests(clock=SystemClock()).counts),
         role_families(["consume"]),
     ]
 

@@ -140,13 +140,6 @@ class PostgresProcess(PostgresServer):
         parent = psutil.Process(self._process.pid)
         return [parent, *parent.children(recursive=True)]
 
-    def run(self, program: str, *arguments: str | Path) -> None:
-        """Run one of PostgreSQL's programs, such as pg_dump, to its end."""
-        command = [self._binaries / program, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"{program} ended with {done.returncode}: {done.stderr}")
-
     def _initialise(self) -> None:
         password = self.directory / "password"
         password.write_text(PASSWORD)
@@ -176,6 +169,11 @@ def suspended(server: PostgresProcess) -> Iterator[None]:
     finally:
         for process in processes:
             process.resume()
+
+
+def program(name: str) -> Path:
+    """Where one of PostgreSQL's programs is, such as pg_dump."""
+    return _packages() / "pgserver" / "pginstall" / "bin" / name
 
 
 def _packages() -> Path:

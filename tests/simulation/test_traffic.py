@@ -141,7 +141,7 @@ def test_a_correction_comes_after_the_first_report_and_within_the_horizon() -> N
 
 
 def test_features_are_told_by_one_model_as_they_were_drawn(hour: list[Message]) -> None:
-    drawn = traffic().cohort(len(MODELS) - 1, 5)
+    drawn = traffic().draw(len(MODELS) - 1, 5)[0]
     told = {
         (event["model"], event["id"]): read_features(json.dumps(event["features"]).encode())
         for event in parsed(hour)
@@ -153,7 +153,7 @@ def test_features_are_told_by_one_model_as_they_were_drawn(hour: list[Message]) 
 
 
 def test_the_truth_of_a_step_is_what_was_sent(hour: list[Message]) -> None:
-    drawn = traffic().cohort(1, 5)
+    drawn = traffic().draw(1, 5)[0]
     sent = {
         event["id"]: event["p"]
         for event in parsed(hour)

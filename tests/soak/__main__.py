@@ -23,6 +23,7 @@ import sqlalchemy as sa
 import yaml
 from confluent_kafka import Producer
 
+from monitor.clock import SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.scores import grid
 from monitor.scores.grid_table import COLUMNS
@@ -165,7 +166,7 @@ class Soak:
         for topic in (PREDICTIONS, OUTCOMES):
             self.broker.create_topic(topic, PARTITIONS, retention_bytes=str(1 << 30), segment_bytes=str(1 << 27))
         self._write_settings()
-        self._store = SqlStore.open(f"sqlite:///{self.folder / 'state.db'}")
+        self._store = SqlStore.open(f"sqlite:///{self.folder / 'state.db'}", clock=SystemClock())
         self._began = self._read_at = self._shown_at = time.monotonic()
         self._works_since: float | None = None
         """When the service had first saved something."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import Message, Source, TopicPartition, Topics
 from monitor.sources.kafka import KafkaSource
@@ -35,7 +35,7 @@ def _connection(address: str, **options: Any) -> KafkaConnection:
 
 
 def _source(connection: KafkaConnection, topic: str = "t") -> KafkaSource:
-    return KafkaSource(connection, Topics({topic: None}), group_id="g")
+    return KafkaSource(connection, Topics({topic: None}), group_id="g", clock=SystemClock())
 
 
 def test_a_broker_that_is_down_is_unavailable_at_once() -> None:
@@ -70,7 +70,7 @@ def test_a_broker_that_comes_late(own_broker: KafkaProcess) -> None:
 
 
 def _comes_late(broker: KafkaProcess) -> None:
-    source = KafkaSource(_connection(broker.bootstrap), Topics({"late": None}), group_id="g")
+    source = KafkaSource(_connection(broker.bootstrap), Topics({"late": None}), group_id="g", clock=SystemClock())
     with pytest.raises(SourceUnavailable):
         source.poll(0.1, 10)
     with broker:
@@ -166,7 +166,7 @@ def test_encrypted_and_authenticated(kafka: KafkaUnderTest, protocol: Protocol, 
     connection = _connection(kafka.broker.address(protocol), security_protocol=protocol, **options)
     writer = KafkaWriter(connection)
     writer.write([Message(topic, b"a", partition=0)])
-    source = KafkaSource(connection, Topics({topic: None}), group_id=kafka.group_id)
+    source = KafkaSource(connection, Topics({topic: None}), group_id=kafka.group_id, clock=SystemClock())
     run_all(source)
     assert read(source, count(1)).values(topic, 0) == [b"a"]
     source.close()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from monitor.clock import SystemClock
 from monitor.errors import DamagedStore
 from monitor.store import evidence_history
 from monitor.store.evidence_history import POINT, STEP_MS, Points, Version, compact, thinned
@@ -21,7 +22,7 @@ SEVEN = ("ch\0urn", "7")
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[SqlStore]:
-    with SqlStore.open(store_url) as store:
+    with SqlStore.open(store_url, clock=SystemClock()) as store:
         yield store
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import DamagedStore, IncompatibleStore
 from monitor.events.model import SeriesKey
 from monitor.store import history
@@ -254,7 +254,7 @@ def test_replicas_save_and_merge_at_once(store_url: str, store: SqlStore) -> Non
 
     def replica(first: int) -> None:
         try:
-            with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS) as own:
+            with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock()) as own:
                 for at in range(first, points.to_ms.size - 4, 5):
                     append(own, points.take(slice(at, at + 5)))
                     if at % 40 < 5:
@@ -275,7 +275,7 @@ def test_replicas_save_and_merge_at_once(store_url: str, store: SqlStore) -> Non
 
 def test_ten_thousand_points_are_saved_and_read_quickly(tmp_path: Path) -> None:
     points = every(MINUTE_MS, NOON_MS, NOON_MS + 10_000 * MINUTE_MS)
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         started = time.process_time()
         append(store, points)
         assert read(store).to_ms.size == 10_000

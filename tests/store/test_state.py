@@ -2,6 +2,7 @@
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
 from monitor.events.strata import Cap
@@ -46,7 +47,7 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
     )
     store.save([checkpoint(epoch, 42, partition=3, models=models, strata=strata)])
 
-    with SqlStore.open(store_url) as other:
+    with SqlStore.open(store_url, clock=SystemClock()) as other:
         loaded = load(other, 3)
         assert closings_in(other, 3) == [pane_closing(300_000, 1).to_bytes()]
         assert closings_in(other, 3, odd.model) == [odd.to_bytes()]
@@ -224,7 +225,7 @@ def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
     first = store.claim(0)
     store.save([checkpoint(first, 1, journal=[batch(FIRST)], closings=[pane_closing(300_000)])])
     before = load(store)
-    with SqlStore.open(store_url) as other:
+    with SqlStore.open(store_url, clock=SystemClock()) as other:
         second = other.claim(0)
         assert second > first
         with pytest.raises(FencedOut, match=f"partition 0 was claimed under epoch {first}, its epoch now is {second}"):

@@ -53,7 +53,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.url = f"sqlite:///{folder}/state.db"
-        self.store = SqlStore.open(self.url)
+        self.store = SqlStore.open(self.url, clock=SystemClock())
         # Those of later attempts have not been added to a log that was read before.
         self.store.register(range(MAX_PARTITIONS))
         self._numbers = iter(range(MAX_PARTITIONS))
@@ -208,7 +208,7 @@ def test_an_owner_that_was_put_out_claims_again(bench: Bench) -> None:
         replica.go()
     (number,) = attempt.numbers
     assert replica.pipeline.status.partitions == {number}
-    SqlStore.open(bench.url).claim(number)  # whoever that was
+    SqlStore.open(bench.url, clock=SystemClock()).claim(number)  # whoever that was
     attempt.settle()
     assert replica.pipeline.status.partitions == {number}
     assert len(attempt.weather.claims) == 2
@@ -239,7 +239,7 @@ def test_a_claim_is_void_once_the_partition_is_assigned_to_another(bench: Bench)
     assert bench.store.claim(7) == 1
     with pytest.raises(FencedOut, match="partition 7 is not claimed: it is assigned to another process"):
         bench.store.claim(7, lambda: False)
-    with SqlStore.open(bench.url) as other:
+    with SqlStore.open(bench.url, clock=SystemClock()) as other:
 
         def another_claims() -> bool:
             return other.claim(7) > 0
@@ -295,8 +295,9 @@ def test_a_second_replica_joins_while_the_database_is_away(
                 group_id=topic,
                 session_timeout_seconds=6,
                 max_poll_interval_seconds=max_poll_seconds,
+                clock=SystemClock(),
             )
-            store = stack.enter_context(SqlStore.open(url, patience_seconds=2))
+            store = stack.enter_context(SqlStore.open(url, patience_seconds=2, clock=SystemClock()))
             settings = PipelineSettings(kinds={topic: None}, max_poll_records=500, checkpoint_seconds=0.2)
             return Pipeline(source, store, Decoder(), partitions=PARTITIONS, settings=settings, clock=SystemClock())
 
@@ -307,7 +308,7 @@ def test_a_second_replica_joins_while_the_database_is_away(
             stack.callback(pipeline.stop)
 
         first, second = map(replica, ("a", "b"), LONGEST_POLL_INTERVALS)
-        watching = stack.enter_context(SqlStore.open(url))
+        watching = stack.enter_context(SqlStore.open(url, clock=SystemClock()))
 
         def read_to(end: int) -> bool:
             return set(watching.saved_offsets().values()) == {end} and len(watching.saved_offsets()) == 4

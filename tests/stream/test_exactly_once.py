@@ -30,6 +30,7 @@ import sqlalchemy as sa
 from monitor.alarms.alarms import Alarms
 from monitor.alarms.serving import ServedVersion
 from monitor.alarms.watch import VersionWatch
+from monitor.clock import SystemClock
 from monitor.scores import GridTable
 from monitor.sequential.calibration import TOLERANCE
 from monitor.sequential.steps import Steps
@@ -131,7 +132,7 @@ class World:
         self.log, self.broker, self.database, self.url, self.folder = log, broker, database, url, folder
         self.suffix = folder.name
         self._formats = () if registry is None else (registry,)
-        self.store = SqlStore.open(url)
+        self.store = SqlStore.open(url, clock=SystemClock())
         self.unrevised = Unrevised(self.store, NAMES, NUMBERS)
         self.fleet = Fleet(folder, self._command, READY.encode())
         self.results: list[Mapping[str, Any]] = []
@@ -411,7 +412,7 @@ def assert_evidence_as_expected(world: World) -> None:
         model: explainer.findings(model, ModelEvidence(versions, states[model]))[0]
         for model, versions in expected.items()
     }
-    with SqlStore.open(f"sqlite:///{world.folder}/alone.db") as alone:
+    with SqlStore.open(f"sqlite:///{world.folder}/alone.db", clock=SystemClock()) as alone:
         with alone.database.writing() as connection:
             Alarms(alone.database, lambda _: findings).save(connection, NAMES)
         of_one_process = alerts_of(alone)

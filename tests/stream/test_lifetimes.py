@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_prediction
 from monitor.events.model import ALL, OTHER, Kind, ModelPolicy
@@ -38,7 +38,7 @@ SETTINGS = PartitionSettings(
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as made:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as made:
         yield made
 
 

@@ -20,14 +20,14 @@ import yaml
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import Message
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.sql import SqlStore
 from tests.patience import eventually
 from tests.real.child import tail
 from tests.real.kafka import KafkaProcess
-from tests.real.postgres import PostgresProcess
+from tests.real.postgres import PostgresProcess, program
 from tests.year.clock import VARIABLE, SharedClock
 from tests.year.fleet import HORIZON_MS, HOUR_MS, LATENESS_MS, Fleet
 
@@ -67,7 +67,7 @@ class FileLog:
     def __init__(self, folder: Path) -> None:
         self.partitions = 2
         self._folder = folder
-        self._log = EmbeddedLog(folder, partitions=self.partitions, retention_ms=None)
+        self._log = EmbeddedLog(folder, partitions=self.partitions, clock=SystemClock())
 
     def settings(self) -> dict[str, Any]:
         return {"kind": "embedded", "embedded": {"directory": str(self._folder), "partitions": self.partitions}}
@@ -322,10 +322,11 @@ class Service:
     def back_up(self) -> None:
         """Back up the store beside the running service."""
         if self._server is not None:
-            self._server.run("pg_dump", "--format=custom", f"--file={self.folder / 'backup.dump'}", self.store_url)
+            options = ("--format=custom", f"--file={self.folder / 'backup.dump'}")
+            subprocess.run([program("pg_dump"), *options, self.store_url], check=True)
         else:
-            (self.folder / "backup.zip").unlink(missing_ok=True)
-            self.run("backup", "backup.zip")
+            (self.folder / "backup.db").unlink(missing_ok=True)
+            self.run("backup", "backup.db")
 
     def restore(self) -> None:
         """Put back the last backup; the service must not run."""
@@ -334,9 +335,9 @@ class Service:
             self._store = None
         if self._server is not None:
             options = ("--clean", "--if-exists", f"--dbname={self.store_url}")
-            self._server.run("pg_restore", *options, self.folder / "backup.dump")
+            subprocess.run([program("pg_restore"), *options, self.folder / "backup.dump"], check=True)
         else:
-            self.run("restore", "backup.zip", "--replace", "state.db")
+            self.run("restore", "backup.db", "--replace", "state.db")
 
     # ------------------------------------------------------------------ its answers
 
