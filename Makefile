@@ -12,7 +12,7 @@ AUDIT := .cache/audit
 # Tests start hundreds of processes: what Python compiles is kept, though many images say that it is not to be.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo broker test test-long test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
+.PHONY: help demo broker test test-long test-spark check audit format bench soak soak-short year simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -78,10 +78,12 @@ test: $(DEV_STAMP) $(NODE_STAMP) ## every test but Spark's and long forms, again
 		$(addprefix --ignore=,$(ALONE) tests/spark) tests
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS -u NUMBA_NUM_THREADS $(BIN)/python -m pytest $(ALONE)
 
-test-long: $(DEV_STAMP) $(NODE_STAMP) ## long forms of tests: a million events, many rounds, simulations, pictures
+test-long: $(DEV_STAMP) $(NODE_STAMP) ## long forms of tests: a million events, many rounds, simulations, pictures, ten weeks of `make year`
 	$(BIN)/python -m pytest -m long -n 2 --dist loadfile tests
 	FUZZ_EXAMPLES=2500 LOGGING_OUTAGE_SECONDS=60 $(BIN)/python -m pytest -n 2 --dist loadfile \
 		tests/events/test_fuzz.py tests/logging/test_kafka.py
+	$(BIN)/python -m tests.year --days 70
+	$(BIN)/python -m tests.year --days 70 --real
 
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks tests/page
@@ -91,6 +93,10 @@ test-spark: $(DEV_STAMP) ## the tests of Spark
 
 soak: $(DEV_STAMP) ## 100 million events of 200 models through a real broker, with a kill every minute; an hour and more
 	$(BIN)/python -m tests.soak
+
+year: $(DEV_STAMP) ## a simulated year of 40 models, compared with an offline computation: on SQLite, then on Kafka and PostgreSQL with three replicas
+	$(BIN)/python -m tests.year
+	$(BIN)/python -m tests.year --real
 
 soak-short: $(DEV_STAMP) ## the same in ten minutes, with 15 million events
 	$(BIN)/python -m tests.soak --events 15000000 --minutes 10

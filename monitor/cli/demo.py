@@ -115,6 +115,8 @@ def demo_settings(directory: Path, port: int) -> Settings:
         },
         "windows": [{"length": "1h"}, {"length": "6h"}],
         "evaluation": {"interval": "2s"},
+        # For dashboards, which one may want to try on it.
+        "exposition": {"level": "all"},
         "api": {"port": port},
         # It listens on loopback only and holds no real data.
         "access": {"mode": "off"},

@@ -40,7 +40,7 @@ def test_the_broker_and_the_topics_come_late_and_the_broker_goes_and_comes_back(
             ),
         )
         assert served.get("/healthz")[0] == 200
-        assert served.get("/v1/models") == (200, {"models": [], "next_cursor": None, "partitions": []})
+        assert served.get("/v1/models") == (200, {"models": [], "caps": [], "next_cursor": None, "partitions": []})
         event = next(line for line in log.lines if line.event is not None)
         status, body = served.ask("/v1/events", typed(event))
         assert status == 503

@@ -52,8 +52,9 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Watched"]:
     """
     directory = tmp_path_factory.mktemp("watched")
     tree = demo_settings(directory, 0).model_dump(exclude_unset=True)
-    # Few resamples and frequent looks: what is measured is tested elsewhere.
-    settings = Settings.model_validate(tree | {"evaluation": {"interval": "500ms", "draws": 19}})
+    # Few resamples and frequent looks: what is measured is tested elsewhere. Caps are shown from a half on.
+    tree |= {"evaluation": {"interval": "500ms", "draws": 19}, "caps": {"versions": 2}}
+    settings = Settings.model_validate(tree)
     clock = SystemClock()
     replicas = [Service(settings.model_copy(update={"roles": roles}), clock=SystemClock()) for roles in ROLES.values()]
     service = replicas[0]
