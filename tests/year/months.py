@@ -260,7 +260,7 @@ class Months:
         steps = {one: of for one, of in steps.items() if of.end_ms.size}
         if not steps:
             return
-        watch = VersionWatch(name, version, 0.05, min(int(of.end_ms[0]) for of in steps.values()) - PANE_MS)
+        watch = VersionWatch(name, version, 0.05, min(int(of.end_ms[0]) for of in steps.values()) - 1)
         lines = lines_for(WEIGHTS)
         watch.update(steps, lines)
         levels = watch.levels(lines)
