@@ -219,15 +219,15 @@ def make_finding(
             since_ms = None if raised is None else raised.since_ms
             return Finding(version, miscalibrated=raised is not None, newest_ms=newest_ms, since_ms=since_ms)
         map_id, document = serving.champion(model, version).map_id, live(model, version)
-        champion = None if document is None else document["maps"]["champion"]
+        champion = None if document is None else document.maps.champion
         verdict = None
-        if map_id is None or (champion is not None and champion["id"] == map_id and champion["missing"] is not None):
+        if map_id is None or (champion is not None and champion.id == map_id and champion.missing is not None):
             report = snapshot.reports.get(ReportKey(SeriesKey(model, version, ALL), window.name))
             if report is not None and report.diagnosis is not None:
                 verdict = report.diagnosis.verdict
         # A document that was made before the last promotion is about another map.
-        elif champion is not None and champion["id"] == map_id and champion["verdict"] is not None:
-            verdict = Verdict(champion["verdict"]["verdict"])
+        elif champion is not None and champion.id == map_id and champion.verdict is not None:
+            verdict = champion.verdict.verdict
         if verdict is None:
             return None
         return Finding(version, miscalibrated=verdict in {Verdict.SHAPE, Verdict.BOTH}, newest_ms=newest_ms)

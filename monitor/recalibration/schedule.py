@@ -24,7 +24,7 @@ import structlog
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, InputError, StoreUnavailable, UnknownSeries
-from monitor.recalibration.comparison import held_out_until_ms
+from monitor.recalibration.comparison import Comparison
 from monitor.recalibration.plan import last_slot_ms
 from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import UNDER_WAY, Job, JobState
@@ -164,5 +164,6 @@ class Scheduler:
         if self._clock.now_ms() < cool_from_ms:
             self._cool_from_ms[last.model, finding.version] = cool_from_ms
             return False
-        comparison = self._store.job(last.id).comparison
-        return comparison is None or finding.newest_ms - held_out_until_ms(comparison) >= self._cool_down_ms
+        document = self._store.job(last.id).comparison
+        used_until_ms = None if document is None else Comparison.of(document).used_until_ms
+        return used_until_ms is None or finding.newest_ms - used_until_ms >= self._cool_down_ms

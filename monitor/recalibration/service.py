@@ -10,12 +10,13 @@ from typing import Any
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict
 from monitor.maps import check_options, choose_method
+from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.plan import RefitPlan, next_slot_ms
 from monitor.recalibration.serving import Serving
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
 
-Live = Callable[[str, str], Mapping[str, Any] | None]
+Live = Callable[[str, str], LiveComparison | None]
 
 
 class Recalibrations:
@@ -35,7 +36,7 @@ class Recalibrations:
     serving
         Cache of the maps that serve.
     live
-        (model, version) -> the live document, or None.
+        (model, version) -> its maps on live events, or None.
     wake
         Called when a refit was queued, so that a runner need not wait for its next poll.
     clock

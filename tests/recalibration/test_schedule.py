@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
 from tests.patience import joined
+from tests.recalibration.comparisons import comparison
 from tests.store.refits import LEASE_MS, stored_map
 
 HOUR_MS = 3_600_000
@@ -62,8 +62,7 @@ def end(
 ) -> Job:
     job = refits.claim_job("w", lease_ms=LEASE_MS)
     assert job is not None
-    until = datetime.fromtimestamp((until_ms or NOON_MS) / 1000, UTC).isoformat()
-    values: dict[str, Any] = {"state": state, "comparison": {"held_out": {"to": until}}, **told}
+    values: dict[str, Any] = {"state": state, "comparison": comparison(until_ms=until_ms or NOON_MS), **told}
     ended = replace(job, **values)
     artifact = None if state is JobState.FAILED else stored_map(job.id)
     return refits.finish_job(ended, "w", artifact, {}, promote=job.promote)
