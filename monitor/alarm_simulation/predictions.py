@@ -20,7 +20,7 @@ _HOURS_A_DAY: Final = 24
 _QUANTILES: Final = 1 << 16
 
 
-class Predictions(Protocol):
+class PredictionSource(Protocol):
     """Draws the predictions of a model; outcomes are drawn from them later."""
 
     @property
@@ -67,7 +67,7 @@ class DrawnPredictions:
     Attributes
     ----------
     quantiles, per_hour, description
-        As of :class:`Predictions`.
+        As of :class:`PredictionSource`.
     """
 
     quantiles: Ints
@@ -143,7 +143,7 @@ class HistoryPredictions:
     Attributes
     ----------
     quantiles, per_hour, description
-        As of :class:`Predictions`.
+        As of :class:`PredictionSource`.
     """
 
     quantiles: Ints

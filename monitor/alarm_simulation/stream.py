@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from monitor.alarm_simulation.predictions import (
     HOUR_MS,
-    Predictions,
+    PredictionSource,
     cell_logits,
     cell_middles,
     quantile_logits,
@@ -42,7 +42,7 @@ class Course(NamedTuple):
     """Whether a missing label counts as negative."""
 
 
-class Stream:
+class SimulatedStream:
     """Draws the steps of a model, in order of time.
 
     Parameters
@@ -57,7 +57,7 @@ class Stream:
         Equal seeds give equal steps.
     """
 
-    def __init__(self, predictions: Predictions, scenario: Scenario, course: Course, seed: int) -> None:
+    def __init__(self, predictions: PredictionSource, scenario: Scenario, course: Course, seed: int) -> None:
         self._predictions = predictions
         self._scenario = scenario
         self._course = course
@@ -133,7 +133,7 @@ class Stream:
         return np.zeros(start_ms.size)
 
 
-def _shift(predictions: Predictions, scenario: Scenario) -> Floats:
+def _shift(predictions: PredictionSource, scenario: Scenario) -> Floats:
     """By how much the true logits of each cell differ once everything has changed, shape (cells,)."""
     name, size, z = scenario.name, scenario.size, cell_logits()
     if name in {"slope", "ramp"}:

@@ -9,7 +9,7 @@ import typer
 
 from monitor.alarm_simulation.alarms import Setting
 from monitor.alarm_simulation.page import simulation_page
-from monitor.alarm_simulation.predictions import DrawnPredictions, Predictions
+from monitor.alarm_simulation.predictions import DrawnPredictions, PredictionSource
 from monitor.alarm_simulation.scenarios import KINDS, Scenario
 from monitor.alarm_simulation.simulate import (
     BUDGETS,
@@ -122,7 +122,7 @@ def simulate_alarms(
         lateness_ms=to_ms(declared.allowed_lateness),
         implied_negative=declared.implied_negative,
     )
-    predictions: Predictions
+    predictions: PredictionSource
     if model is None:
         if model_version is not None:
             raise InputError("--version is of a model: name it with --model")

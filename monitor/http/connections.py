@@ -13,7 +13,7 @@ import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from monitor.http.limits import Shares, client_network
-from monitor.http.request_log import Reason, RefusedRequests
+from monitor.http.request_log import RefusalReason, RefusedRequests
 
 MAX_CONNECTIONS: Final = 768
 """The default: with 256 files for logs, store and broker they are within the usual 1024 of a process."""
@@ -54,7 +54,7 @@ class Connections:
         network = client_network(host)
         if self._open.acquire(network):
             return network
-        self._refused.count(Reason.CONNECTIONS, network)
+        self._refused.count(RefusalReason.CONNECTIONS, network)
         return None
 
 

@@ -13,7 +13,7 @@ from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
 from monitor.http.limits import ConcurrencyLimit, Limits, Shares
 from monitor.http.newest_change import NewestChange
-from monitor.http.request_log import RefusedRequests, Traffic
+from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.http.snapshots import DifferentSnapshots, SnapshotView
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
@@ -105,7 +105,7 @@ class Services:
     clock: Clock = field(default_factory=SystemClock)
     limits: Limits = field(default_factory=Limits)
     authenticator: Authenticator | None = None
-    traffic: Traffic = field(default_factory=Traffic)
+    traffic: RequestTraffic = field(default_factory=RequestTraffic)
     refused: RefusedRequests = field(default_factory=RefusedRequests)
     local_only: bool = False
     roles: Collection[str] = ("consume", "evaluate", "serve")

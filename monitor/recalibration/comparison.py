@@ -28,7 +28,7 @@ class JsonObject(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.json.decode(msgspec.json.encode(self), type=dict[str, Any])
 
 
-class Span(JsonObject, frozen=True, kw_only=True):
+class EventSpan(JsonObject, frozen=True, kw_only=True):
     """Some events in order of time; ``start`` and ``end`` are None if they have no times."""
 
     n: int
@@ -37,7 +37,7 @@ class Span(JsonObject, frozen=True, kw_only=True):
     data_hash: str
 
 
-class FitSpan(Span, frozen=True, kw_only=True):
+class FitSpan(EventSpan, frozen=True, kw_only=True):
     """The events that a map was fitted on."""
 
     changed_at: str | None
@@ -47,7 +47,7 @@ class FitSpan(Span, frozen=True, kw_only=True):
     """Reason -> number of events of the sample that did not match the others."""
 
 
-class HeldOutSpan(Span, frozen=True, kw_only=True):
+class HeldOutSpan(EventSpan, frozen=True, kw_only=True):
     """The later events, which no fit saw."""
 
     weighted: bool

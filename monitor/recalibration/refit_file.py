@@ -16,7 +16,7 @@ from monitor.maps.artifact import to_bytes
 from monitor.maps.base import Method, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.progress import StageProgress, no_progress
-from monitor.recalibration.change import Change, last_change
+from monitor.recalibration.change import CalibrationChange, last_change
 from monitor.recalibration.compare import DRAWS, Candidate, FitOn, compare, map_details, on_earlier_events
 from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
 from monitor.recalibration.guard import events_until, log_loss_difference, log_losses, mean_difference
@@ -385,7 +385,7 @@ def _remarks(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> t
     return notes, cautions
 
 
-def _since(change: Change, rows: Rows) -> str:
+def _since(change: CalibrationChange, rows: Rows) -> str:
     if rows.timed:
         where = f"on {format_time(change.time_ms)[:16].replace('T', ' ')} UTC"
     else:

@@ -39,7 +39,7 @@ _LATEST_JOBS: Final = 20
 _log = structlog.get_logger(__name__)
 
 
-class Finding(NamedTuple):
+class ShapeVerdict(NamedTuple):
     """The verdict on what the current version of a model serves."""
 
     version: str
@@ -73,7 +73,7 @@ class Scheduler:
         service: Recalibrations,
         *,
         models: Callable[[], Collection[str]],
-        finding: Callable[[str], Finding | None],
+        finding: Callable[[str], ShapeVerdict | None],
         cool_down_ms: int,
         clock: Clock | None = None,
     ) -> None:
@@ -158,7 +158,7 @@ class Scheduler:
         if is_new:
             _log.info("refit by verdict", model=model, version=finding.version, refit=job.id)
 
-    def _is_cool(self, last: Job, finding: Finding) -> bool:
+    def _is_cool(self, last: Job, finding: ShapeVerdict) -> bool:
         """Whether enough time has passed, and enough new events arrived, since the last refit."""
         cool_from_ms = last.requested_ms + self._cool_down_ms
         if self._clock.now_ms() < cool_from_ms:

@@ -12,7 +12,7 @@ from monitor.errors import Conflict
 from monitor.maps import check_options, choose_method
 from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.plan import RefitPlan, next_slot_ms
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import ServingMaps
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
 
@@ -49,7 +49,7 @@ class Recalibrations:
         *,
         versions: Callable[[str, str | None], str],
         plan: Callable[[str], RefitPlan] = lambda _: RefitPlan(),
-        serving: Serving | None = None,
+        serving: ServingMaps | None = None,
         live: Live = lambda *_: None,
         wake: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
@@ -58,7 +58,7 @@ class Recalibrations:
         self.version_of = versions
         self.plan = plan
         self._clock = clock or SystemClock()
-        self.serving = serving or Serving(store, clock=self._clock)
+        self.serving = serving or ServingMaps(store, clock=self._clock)
         self.live = live
         self._wake = wake
 

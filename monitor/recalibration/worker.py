@@ -19,7 +19,7 @@ from monitor.progress import StageProgress, no_progress
 from monitor.recalibration.compare import DRAWS, compare, map_details
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.refit_figures import refit_figures
-from monitor.recalibration.worker_process import Message, RefitResult, RefitTask, read_task
+from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerMessage, read_task
 from monitor.store.recalibrations import Sample
 
 _CHOSEN: Final = 0.1
@@ -45,7 +45,7 @@ def main() -> None:
 
 def _send(step: str, share: float, result: RefitResult | None = None) -> None:
     # A library may have written half a line.
-    sys.stdout.buffer.write(b"\n" + msgspec.json.encode(Message(round(share, 4), step, result)) + b"\n")
+    sys.stdout.buffer.write(b"\n" + msgspec.json.encode(WorkerMessage(round(share, 4), step, result)) + b"\n")
     sys.stdout.buffer.flush()
 
 

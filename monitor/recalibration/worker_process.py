@@ -120,7 +120,7 @@ class RefitResult:
 
 
 @dataclass(frozen=True, eq=False)
-class Message:
+class WorkerMessage:
     """A line of a worker's standard output."""
 
     progress: float
@@ -129,7 +129,7 @@ class Message:
     result: RefitResult | None = None
 
 
-_decode: Final = msgspec.json.Decoder(Message).decode
+_decode: Final = msgspec.json.Decoder(WorkerMessage).decode
 
 
 class WorkerProcess:
@@ -144,7 +144,7 @@ class WorkerProcess:
     """
 
     def __init__(self, command: Sequence[str], task: RefitTask, sample: Sample) -> None:
-        self.latest = Message(0.0, "starting")
+        self.latest = WorkerMessage(0.0, "starting")
         """The last message of the worker."""
         self.error_output = ""
         """The end of its standard error, once it has ended."""

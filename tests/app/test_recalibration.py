@@ -31,8 +31,8 @@ from monitor.events.encode import encode_labelled
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.plan import RefitPlan
-from monitor.recalibration.schedule import Finding
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.schedule import ShapeVerdict
+from monitor.recalibration.serving import ServingMaps
 from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, Job, JobState
@@ -349,11 +349,11 @@ def panes(*series: SeriesKey) -> ClosedPanes:
     )
 
 
-def serving(*champions: Champion) -> Serving:
+def serving(*champions: Champion) -> ServingMaps:
     """What is asked of what serves here."""
     nothing = Champion("", "", None, 0, 0)
     return cast(
-        "Serving",
+        "ServingMaps",
         SimpleNamespace(
             served=lambda model: [each for each in champions if each.model == model],
             champion=lambda *named: next((each for each in champions if each[:2] == named), nothing),
@@ -366,7 +366,7 @@ def finder(
     champion: Champion | None = None,
     live: Mapping[str, Any] | None = None,
     levels: Mapping[str, EvidenceLevel] | None = None,
-) -> Callable[[str], Finding | None]:
+) -> Callable[[str], ShapeVerdict | None]:
     diagnosis = None if verdict is None else Diagnosis(verdict, "")
     report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=diagnosis)
     evidence = ModelEvidence({} if levels is None else {"7": VersionEvidence(START_MS, levels)})
@@ -386,7 +386,7 @@ def finder(
 def test_a_finding_is_of_the_shape_and_of_the_current_version(verdict: Verdict) -> None:
     find = finder(verdict)
     miscalibrated = verdict in {Verdict.SHAPE, Verdict.BOTH}
-    assert find("churn") == Finding("7", miscalibrated, START_MS - HOUR_MS - 1000)
+    assert find("churn") == ShapeVerdict("7", miscalibrated, START_MS - HOUR_MS - 1000)
     assert find("new") is None
     assert find("unknown") is None
 
@@ -397,7 +397,7 @@ def test_where_a_map_serves_a_finding_is_of_what_it_makes_of_live_events(verdict
     live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value, "sentence": ""}}
     for raw in (Verdict.SHAPE, Verdict.CALIBRATED, None):
         finding = finder(raw, champion, live)("churn")
-        assert finding == Finding("7", verdict in {Verdict.SHAPE, Verdict.BOTH}, START_MS - HOUR_MS - 1000)
+        assert finding == ShapeVerdict("7", verdict in {Verdict.SHAPE, Verdict.BOTH}, START_MS - HOUR_MS - 1000)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SHAPE, Verdict.CALIBRATED])
@@ -407,12 +407,12 @@ def test_where_there_is_evidence_on_what_is_served_it_decides_and_says_since_whe
     for champion in (None, Champion("churn", "7", "rc_1", 5, 1)):
         live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value, "sentence": ""}}
         silent = finder(verdict, champion, live, {"prevalence": level()})("churn")
-        assert silent == Finding("7", miscalibrated=False, newest_ms=newest_ms)
+        assert silent == ShapeVerdict("7", miscalibrated=False, newest_ms=newest_ms)
         alarmed = finder(verdict, champion, live, {"prevalence": level(raised)})("churn")
-        assert alarmed == Finding("7", miscalibrated=True, newest_ms=newest_ms, since_ms=START_MS - 7)
+        assert alarmed == ShapeVerdict("7", miscalibrated=True, newest_ms=newest_ms, since_ms=START_MS - 7)
         # That an offset would do is no reason to refit, and a map of features leaves no evidence on what it serves.
         resting = finder(verdict, champion, live, {"calibration": level(raised)})("churn")
-        assert resting == Finding("7", verdict is Verdict.SHAPE, newest_ms)
+        assert resting == ShapeVerdict("7", verdict is Verdict.SHAPE, newest_ms)
 
 
 def level(raised: Raised | None = None) -> EvidenceLevel:

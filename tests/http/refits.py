@@ -20,7 +20,7 @@ from monitor.maps.identity import Identity
 from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.service import Recalibrations
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import ServingMaps
 from monitor.reports.page import reliability
 from monitor.scores import ScoreTable
 from monitor.store.recalibration_store import RecalibrationStore
@@ -54,7 +54,7 @@ class Refits(Recalibrations):
             versions=version_of,
             plan=lambda _: RefitPlan("beta", {}, schedule="0 3 * * *", on_verdict=True),
             # What was just changed is seen by the next request, however slow the machine is.
-            serving=Serving(self.kept, clock=self.clock),
+            serving=ServingMaps(self.kept, clock=self.clock),
             live=lambda *_: self.measured,
             clock=self.clock,
         )

@@ -7,7 +7,7 @@ import msgspec
 from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
 from monitor.recalibration.comparison import Comparison
-from monitor.recalibration.worker_process import Message, RefitResult, read_task
+from monitor.recalibration.worker_process import RefitResult, WorkerMessage, read_task
 from tests.recalibration.comparisons import comparison
 
 
@@ -23,7 +23,7 @@ def main() -> None:
     if how == "unreadable":
         artifact = artifact[:-100]
     line = msgspec.json.encode(
-        Message(1.0, "done", RefitResult(artifact, Comparison.of(document), {"reliability": b"{}"}))
+        WorkerMessage(1.0, "done", RefitResult(artifact, Comparison.of(document), {"reliability": b"{}"}))
     )
     if how == "spoils":
         line = line[:-100]

@@ -19,7 +19,7 @@ from monitor.maps.artifact import Artifact, from_bytes, to_bytes
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.worker import refit
-from monitor.recalibration.worker_process import Message, RefitResult, RefitTask, write_task
+from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerMessage, write_task
 from monitor.store.recalibrations import Job, JobState, Sample
 from tests.recalibration.samples import sample
 
@@ -155,8 +155,8 @@ def task_file(folder: Path, given: Given) -> BinaryIO:
     return (folder / "task").open("rb")
 
 
-def messages(output: str) -> list[Message]:
-    return [msgspec.json.decode(line, type=Message) for line in output.splitlines() if line]
+def messages(output: str) -> list[WorkerMessage]:
+    return [msgspec.json.decode(line, type=WorkerMessage) for line in output.splitlines() if line]
 
 
 def result_of(ended: "subprocess.CompletedProcess[str]") -> RefitResult:

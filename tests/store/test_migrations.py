@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from monitor.app.checks import Surroundings, Verdict
+from monitor.app.checks import CheckStatus, Surroundings
 from monitor.app.checks.store import check_store
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock
@@ -58,7 +58,7 @@ def test_the_next_version_brings_a_store_forward(
     metadata = become_next_version(monkeypatch, tmp_path)
     chosen = Settings.model_validate({"store": {"url": store_url}})
     finding = next(check_store(Surroundings(chosen, environ={})))
-    assert (finding.verdict, "which the next start brings to next" in finding.detail) == (Verdict.OK, True)
+    assert (finding.verdict, "which the next start brings to next" in finding.detail) == (CheckStatus.OK, True)
     with (
         closing(connect(store_url, 10, ManualClock())) as database,
         pytest.raises(IncompatibleStore, match=r"this version needs next: .* this version .* migrates the store$"),

@@ -129,7 +129,7 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ReportComparison:
     """Two reports side by side.
 
     Attributes
@@ -176,7 +176,7 @@ def compare_tables(
     seed: int | None = None,
     progress: StageProgress = no_progress,
     tolerance: float = TOLERANCE,
-) -> Comparison:
+) -> ReportComparison:
     """Compare the calibration of two tables of predictions.
 
     Rows are paired where both tables are of the same events, see :func:`align`; then both are drawn together, so that
@@ -227,7 +227,7 @@ def compare_tables(
     shared = {name: measures[name] for name in a.measures if name in b.measures}
     differences = {name: interval_difference(a.measures[name], b.measures[name], paired=paired) for name in shared}
     if not shared:
-        return Comparison(a, b, aligned.pairing, aligned.note, differences)
+        return ReportComparison(a, b, aligned.pairing, aligned.note, differences)
     one, two = _events(aligned.first), _events(aligned.second)
     if not paired:
         of_scores = partial(compare_scores, draws=draws, seed=seed, progress=progress)
@@ -241,7 +241,7 @@ def compare_tables(
             if isinstance(measure, MeanLoss):
                 differences[name] = loss_difference(differences[name], one, two, measure.losses)
             differences[name] = differences[name].within(measure.largest(one.table), measure.largest(two.table))
-    return Comparison(a, b, aligned.pairing, aligned.note, differences)
+    return ReportComparison(a, b, aligned.pairing, aligned.note, differences)
 
 
 def compare_scores(
@@ -252,7 +252,7 @@ def compare_scores(
     draws: int = DRAWS,
     seed: int | None = None,
     progress: StageProgress = no_progress,
-) -> Comparison:
+) -> ReportComparison:
     """Compare two reports on different events, given the score tables that they were made of.
 
     Parameters are those of :func:`compare_tables`, which says how intervals are computed.
@@ -270,7 +270,7 @@ def compare_scores(
         for name, measure in shared.items():
             differences[name] = differences[name].within(measure.largest(one), measure.largest(two))
     note = "they are of different events"
-    return Comparison(a, b, "none", note, differences, () if caution is None else (caution,))
+    return ReportComparison(a, b, "none", note, differences, () if caution is None else (caution,))
 
 
 class Aligned(NamedTuple):
