@@ -12,7 +12,7 @@ AUDIT := .cache/audit
 # Tests start hundreds of processes: what Python compiles is kept, though many images say that it is not to be.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo broker test test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
+.PHONY: help demo broker test test-long test-spark check audit format bench soak soak-short simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -61,26 +61,33 @@ audit: $(STAMP) $(AUDIT)/bin/pip-audit ## known vulnerabilities of what is insta
 	PIPAPI_PYTHON_LOCATION=$(abspath $(BIN)/python) $(AUDIT)/bin/pip-audit --skip-editable --progress-spinner off $(AUDIT_FLAGS)
 
 # So many at a time, a file of tests each, of one thread each: as tests of servers wait, three would leave a sixth of two
-# processors idle. What takes longest comes first, so that all end together. Each process starts a broker and a
-# database of its own. What is named in ALONE is then tested with nothing beside it, and with as many threads as there
-# are. A new folder or file is among the others until it is named here. Spark's tests are a run of their own: each
+# processors idle. They share a broker, a registry and a database, and the kernels that are compiled before they start.
+# The files that take longest come first (tests/conftest.py), so that all end together. What is named in ALONE is then
+# tested with nothing beside it, and with as many threads as there are. Spark's tests are a run of their own: each
 # process would start a Spark, too.
 PROCESSES := 4
 ALONE := tests/deploy/test_alerts.py tests/http/test_server.py
-LONGEST := $(addprefix tests/,cli recalibration page sources app deploy stream logging store http simulations)
-OTHERS := $(filter-out $(LONGEST) tests/spark tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/)) $(wildcard tests/test_*.py))
 
-test: $(DEV_STAMP) $(NODE_STAMP) ## every test but Spark's, against real parts
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=1 \
-		$(BIN)/python -m pytest -m "not benchmark" -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
-		$(addprefix --ignore=,$(ALONE)) $(LONGEST) $(OTHERS)
-	$(BIN)/python -m pytest -m "not benchmark" $(ALONE)
+test test-long: export OMP_NUM_THREADS := 1
+test test-long: export OPENBLAS_NUM_THREADS := 1
+test test-long: export NUMBA_NUM_THREADS := 1
+
+test: $(DEV_STAMP) $(NODE_STAMP) ## every test but Spark's and long forms, against real parts
+	$(BIN)/python -m tests.real.preloaded
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile --no-loadscope-reorder \
+		$(addprefix --ignore=,$(ALONE) tests/spark) tests
+	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS -u NUMBA_NUM_THREADS $(BIN)/python -m pytest $(ALONE)
+
+test-long: $(DEV_STAMP) $(NODE_STAMP) ## long forms of tests: a million events, many rounds, simulations, pictures
+	$(BIN)/python -m pytest -m long -n 2 --dist loadfile tests
+	FUZZ_EXAMPLES=2500 LOGGING_OUTAGE_SECONDS=60 $(BIN)/python -m pytest -n 2 --dist loadfile \
+		tests/events/test_fuzz.py tests/logging/test_kafka.py
 
 bench: $(DEV_STAMP) ## the benchmarks, printed as ratios
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks tests/page
 
 test-spark: $(DEV_STAMP) ## the tests of Spark
-	$(BIN)/python -m pytest -m "not benchmark" -n 2 --dist loadfile tests/spark
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/spark
 
 soak: $(DEV_STAMP) ## 100 million events of 200 models through a real broker, with a kill every minute; an hour and more
 	$(BIN)/python -m tests.soak

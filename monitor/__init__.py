@@ -7,7 +7,7 @@ from monitor.version import VERSION
 
 if TYPE_CHECKING:
     from monitor.alarm_functions import simulate_alarms
-    from monitor.functions import apply, compare, evaluate, evaluate_by, recalibrate, refit
+    from monitor.functions import apply, compare, evaluate, evaluate_by, recalibrate
     from monitor.reports.evaluation.local import evaluate_local
     from monitor.scores import ScoreTable
 
@@ -22,7 +22,6 @@ __all__ = [
     "evaluate_by",
     "evaluate_local",
     "recalibrate",
-    "refit",
     "simulate_alarms",
 ]
 
@@ -34,7 +33,6 @@ _MODULES: Final = {
     "evaluate_by": "monitor.functions",
     "evaluate_local": "monitor.reports.evaluation.local",
     "recalibrate": "monitor.functions",
-    "refit": "monitor.functions",
     "simulate_alarms": "monitor.alarm_functions",
 }
 

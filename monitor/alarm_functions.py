@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monitor.alarm_simulation.alarms import Setting
-from monitor.alarm_simulation.page import simulation_page
-from monitor.alarm_simulation.predictions import DrawnPredictions
-from monitor.alarm_simulation.scenarios import KINDS, Scenario
-from monitor.alarm_simulation.simulate import (
+from monitor.durations import parse_duration, to_ms
+from monitor.errors import InputError
+from monitor.functions import Names, Shown, python_words, shown_progress
+from monitor.reports.view import View
+from monitor.results import Result
+from monitor.sequential.calibration import TOLERANCE
+from monitor.simulation.alarms import Setting
+from monitor.simulation.page import simulation_page
+from monitor.simulation.predictions import DrawnPredictions
+from monitor.simulation.scenarios import KINDS, Scenario
+from monitor.simulation.simulate import (
     BUDGETS,
     DAYS,
     PER_HOUR,
@@ -26,13 +32,7 @@ from monitor.alarm_simulation.simulate import (
     Simulation,
     simulate,
 )
-from monitor.alarm_simulation.view import simulation_view
-from monitor.durations import parse_duration, to_ms
-from monitor.errors import InputError
-from monitor.functions import Names, Shown, python_words, shown_progress
-from monitor.reports.view import View
-from monitor.results import Result
-from monitor.sequential.calibration import TOLERANCE
+from monitor.simulation.view import simulation_view
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ class AlarmSimulation(Result, Simulation):
 
     def plot(self) -> Figure:
         """Draw the delays, or the false alarms where predictions stay right in all scenarios."""
-        from monitor.alarm_simulation.figures import simulation_figure  # noqa: PLC0415 - matplotlib takes a second
+        from monitor.simulation.figures import simulation_figure  # noqa: PLC0415 - matplotlib takes a second
 
         return simulation_figure(self)
 

@@ -469,9 +469,6 @@ def recalibrate(
     return Recalibration.of(_in_python(trial), model=model or _model_of(data, table), columns=columns)
 
 
-refit = recalibrate
-
-
 def apply(
     recalibration: Recalibration | Artifact | RecalibrationMap | str | Path,
     p: Any,

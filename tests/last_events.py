@@ -1,7 +1,7 @@
 """The end of a log in which all that came before is settled."""
 
-from monitor.demo.models import MODELS
 from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.simulation.models import MODELS
 
 
 def last_events(at_ms: int) -> list[bytes]:

@@ -1,13 +1,16 @@
 """Real reports, snapshots and statuses in memory, for whatever reads them."""
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import Any
 
 from monitor.events.model import ALL
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.metrics.series import Level
+from monitor.metrics.windows import WindowFamilies
 from monitor.reports.evaluation.report import (
     Diagnosis,
     MeasureResult,
@@ -229,6 +232,25 @@ class Evaluations:
     def show(self, snapshot: Snapshot) -> None:
         self.latest = snapshot
         self.evaluations_total = snapshot.number
+
+
+def window_families(
+    evaluations: Any,
+    measures: Iterable[Measure],
+    *,
+    max_series: int = 1_000_000,
+    declared: Collection[str] = (),
+    level: Level = Level.ALL,
+) -> WindowFamilies:
+    """The series of all windows."""
+    return WindowFamilies(
+        evaluations,
+        measures,
+        exported=lambda: evaluations.latest,
+        max_series=max_series,
+        declared=declared,
+        level=level,
+    )
 
 
 @dataclass

@@ -118,7 +118,7 @@ def test_what_a_report_prints_is_short_and_says_what_matters(report: DataReport)
     assert len(repr(report)) < 1200
 
 
-@pytest.mark.parametrize("name", ["evaluate", "compare", "recalibrate", "refit", "apply"])
+@pytest.mark.parametrize("name", ["evaluate", "compare", "recalibrate", "apply"])
 def test_signatures_can_be_read(name: str) -> None:
     assert len(str(inspect.signature(getattr(monitor, name)))) < 900
 
@@ -235,7 +235,7 @@ def test_recalibration_of_a_table_and_of_its_file_are_the_same(
 
 
 def test_without_a_better_map_there_is_none_to_save(tmp_path: Path) -> None:
-    found = monitor.refit(scores(400), prediction="calm", outcome="label", draws=0, methods="beta")
+    found = monitor.recalibrate(scores(400), prediction="calm", outcome="label", draws=0, methods="beta")
     assert found.map is None
     with pytest.raises(NotEnoughData, match="there is no map to be saved or applied"):
         found.save(tmp_path / "map.arrow")

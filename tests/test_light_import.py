@@ -37,7 +37,7 @@ HEAVY: Final = (
 )
 ROOMS: Final = (
     "access",
-    "alarm_simulation",
+    "simulation",
     "app",
     "cli",
     "events",

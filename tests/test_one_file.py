@@ -95,11 +95,10 @@ from monitor.events.codec import Decoder
 from monitor.events.model import RecordBatch
 from monitor.measures import MEASURES, WINDOW_MEASURES
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.windows import WindowFamilies
 from monitor.sources.log_format import LogRecord
 from tests.events.messages import new_strata
 from tests.http.service import Service
-from tests.snapshots import Evaluations, report, snapshot
+from tests.snapshots import Evaluations, report, snapshot, window_families
 
 assert monitor.__file__.startswith(sys.argv[1]), monitor.__file__
 rng = np.random.default_rng(1)
@@ -120,7 +119,7 @@ assert "`calibration_mean_residual`" in to_markdown(MEASURES.values())
 measures = list(WINDOW_MEASURES.values())
 evaluations = Evaluations()
 evaluations.show(snapshot([report(measures=measures)]))
-assert "calibration_mean_residual{" in Exposition([WindowFamilies(evaluations, measures)]).render()[0].decode()
+assert "calibration_mean_residual{" in Exposition([window_families(evaluations, measures)]).render()[0].decode()
 
 lines = [b"csv;churn,7f3a,1700000000000,0.83,1", b"csv;churn"]
 records = [LogRecord(offset, 1_700_000_000_000, None, line, ()) for offset, line in enumerate(lines)]

@@ -208,7 +208,7 @@ def _measured(measure: Measure) -> timeseries.Panel:
         f"{measure.help.rstrip('.')}. The band is its 95% interval. The dashed line is what 95% of perfectly "
         "calibrated models stay below with the same predictions: chance alone brings a value so far, and what counts "
         "is a band that lies above it. Band and dashed line need `exposition.level: "
-        "intervals` in the settings, which is not the default beyond 50 models.",
+        "intervals` in the settings, or `all`; the default has neither.",
         Query(largest(series, _WINDOW), measure.title),
         Query(largest(f"{series}_upper", _WINDOW), _UPPER),
         Query(largest(f"{series}_lower", _WINDOW), _LOWER),

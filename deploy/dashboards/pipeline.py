@@ -149,6 +149,16 @@ def _reading() -> Iterator[AnyPanel]:
         stacked=True,
     )
     yield lines(
+        "Caps on names",
+        "Share of a cap's places that names take, in the fullest partition, of caps that are at least half used. "
+        "At 100% further models are refused, and further versions and segment values count as `other`.",
+        Query(
+            f"max by (cap, model, segment_key) (calibration_cap_used_ratio{{{_CHOSEN}}})",
+            "{{cap}} {{model}} {{segment_key}}",
+        ),
+        unit="percentunit",
+    )
+    yield lines(
         "Partitions read",
         "Partitions that each replica reads. They move when replicas come and go; together they are all there are.",
         Query(f"max by (instance) (calibration_assigned_partitions{{{_CHOSEN}}})", "{{instance}}"),

@@ -27,8 +27,8 @@ def reliability_diagram(selector: str) -> xychart.Panel:
         "Share of positive outcomes over the mean prediction, in ten bins of equal width; the larger a point, the more "
         "predictions its bin holds. Right is the diagonal: above it predictions are too low, below it too high. The "
         "dotted lines are 95% intervals (Wilson): a diagonal within them can be chance. Of several classes, how often "
-        "the top label came true. Empty unless the settings say `exposition.level: all`, which is not the default "
-        "beyond 50 models: the page of the model has the diagram at any level.",
+        "the top label came true. Empty unless the settings say `exposition.level: all`, which is not the default: "
+        "the page of the model has the diagram at any level.",
         Query(said, kind="table"),
         Query(share("calibration_bin_positives", "calibration_bin_labelled", selector, "(bin)"), kind="table"),
         Query(said, kind="table"),

@@ -10,10 +10,6 @@ from matplotlib.figure import Figure
 from docs.generators import counter_examples
 from docs.generators.counter_examples import simulated
 from docs.generators.recalibration_example import example
-from monitor.alarm_simulation.figures import delays_figure
-from monitor.alarm_simulation.predictions import DrawnPredictions
-from monitor.alarm_simulation.scenarios import Scenario
-from monitor.alarm_simulation.simulate import Fleet, Plan, simulate
 from monitor.classes import gce_family
 from monitor.reports.figures.gce_comparison import gce_figure
 from monitor.reports.figures.output import to_png, to_svg
@@ -21,6 +17,10 @@ from monitor.reports.figures.reliability import reliability_diagram
 from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.reports.figures.witness import witness_figure
 from monitor.scores import ScoreTable
+from monitor.simulation.figures import delays_figure
+from monitor.simulation.predictions import DrawnPredictions
+from monitor.simulation.scenarios import Scenario
+from monitor.simulation.simulate import Fleet, Plan, simulate
 
 
 def exaggerating() -> ScoreTable:

@@ -20,9 +20,8 @@ measured by are exported: `evaluation.measures` in the settings names them. Maps
 as well.
 
 *level* says from which value of `exposition.level` on a series is exported: those of the level `values` always are,
-those of `intervals` at that level and at `all`, those of `all` there alone. By default everything is exported for up to
-50 models, and `values` for more; back to everything once there are 40 or fewer. What the alerts and the dashboards of
-all models and of the service read is of the level `values`. `calibration_exposition_level` says which is in force.
+those of `intervals` at that level and at `all`, those of `all` there alone. `values` is the default: what the alerts
+and the dashboards of all models and of the service read.
 
 Each model is exported by one replica, windows, refits and maps alike, over the events of all partitions: sum and
 maximum over replicas are the same. Series of the pipeline are of the partitions that a replica reads, and are summed.
@@ -77,7 +76,7 @@ def to_markdown(measures: Iterable[Measure]) -> str:
         parts += [f"## {title}\n", "| series | kind | labels | unit | level | meaning |\n|---|---|---|---|---|---|"]
         parts += [
             f"| `{series.name}` | {series.kind} | {', '.join(f'`{label}`' for label in series.labels)} "
-            f"| {series.unit} | {series.level.label} | {series.meaning} |"
+            f"| {series.unit} | {series.level.name.lower()} | {series.meaning} |"
             for series in listed
         ]
         parts.append("")

@@ -13,9 +13,6 @@ from monitor.windows.snapshot import KINDS, NO_EVIDENCE, EvidenceLevel, Explanat
 _SETS: Final = frozenset({"calibration", "prevalence"})
 """Detectors whose bets on earlier panes can be repeated."""
 
-ExplainMap = Callable[[str, str, int, int], tuple[str, int, dict[str, Any]]]
-"""See :meth:`monitor.alarms.serving.ServedMaps.explain`."""
-
 _Key = tuple[str, str, Kind]
 
 

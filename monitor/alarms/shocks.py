@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import NotEnoughData
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.shock import common_shock
@@ -51,14 +51,14 @@ class Shocks:
         panes: ClosedPanes,
         widths_ms: Sequence[int],
         tolerance: Callable[[str], float],
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         self._panes = panes
         self._widths_ms = sorted(widths_ms)
         self._tolerance = tolerance
         self._known: dict[SeriesKey, _Known] = {}
         self._uncovered: set[SeriesKey] = set()
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._seconds = _MAX_SECONDS
         """Left for estimates."""
         self._refilled = self._clock.monotonic()

@@ -5,12 +5,13 @@ from typing import Final
 
 import numpy as np
 
-from monitor.alarm_simulation.predictions import HOUR_MS, HistoryPredictions
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import ALL, SeriesKey
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
+from monitor.simulation.generator import HOUR_MS
+from monitor.simulation.predictions import HistoryPredictions
 from monitor.store.address import connect_existing
 from monitor.store.closing import Cells, Closing
 from monitor.store.migrate import check_current

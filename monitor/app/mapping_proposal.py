@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import yaml
@@ -22,13 +22,13 @@ from monitor.clock import Clock
 from monitor.errors import InputError
 from monitor.events.codec import Decoder
 from monitor.events.declared_fields import declared_fields
+from monitor.events.examine import value_within
 from monitor.events.fields import Rejected
-from monitor.events.formats.base import Format, Messages
-from monitor.events.mapping import Document, FieldMapping
+from monitor.events.formats.base import Format
+from monitor.events.mapping import Document, FieldMapping, Values
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.observations import observe
 from monitor.events.proposal import Choice, Proposal, propose
-from monitor.events.schema_format import MappedRow
 from monitor.events.schemas import Framed, Prefixed, Schema
 from monitor.events.strata import Strata
 from monitor.sources.schema_registry import SchemaRegistry
@@ -135,7 +135,7 @@ def detect_format(
     if registry is None:
         raise InputError(f"the messages of {name} name a schema in a registry: set source.registry.url in monitor.yaml")
     try:
-        kind = _schema(_newest(values), registry)[0].kind
+        kind = _newest_schema(values, registry)[0].kind
     except Rejected as rejected:
         raise InputError(f"{name}: {rejected.detail}") from None
     return ReadTopic.model_validate({"name": name, "format": _FORMATS[kind]})
@@ -159,14 +159,22 @@ def _format_of(record: Record) -> str | None:
 # ---------------------------------------------------------------------- reading
 
 
-def _newest(records: Sequence[Record]) -> Record:
-    return max(records, key=lambda record: record.timestamp)
+def _newest_schema(records: Sequence[Record], registry: SchemaRegistry) -> tuple[Schema, bytes]:
+    """The schema of the newest message whose schema is known, and that message without its prefix.
 
-
-def _schema(record: Record, registry: SchemaRegistry) -> tuple[Schema, bytes]:
-    """The schema that a message names, and the message without its prefix. Raises Rejected if there is none."""
-    prefix, payload = Framed(registry).split(record, record.value or b"")
-    return Framed(registry).schema(prefix), payload
+    Raises
+    ------
+    Rejected
+        There is none; why not of the newest message.
+    """
+    refused: list[Rejected] = []
+    for record in sorted(records, key=lambda record: record.timestamp, reverse=True):
+        try:
+            prefix, payload = Framed(registry).split(record, record.value or b"")
+            return Framed(registry).schema(prefix), payload
+        except Rejected as rejected:
+            refused.append(rejected)
+    raise refused[0]
 
 
 def _own_events(
@@ -182,19 +190,6 @@ def _own_events(
     return _TOPIC_KEYS[kinds.pop()] if len(kinds) == 1 else "events"
 
 
-class _WholeMessage(FieldMapping):
-    """Reads each message as it is."""
-
-    @property
-    def is_single(self) -> bool:
-        """False: what it reads are no events, and are had as rows alone."""
-        return False
-
-    def read_events(self, document: Document, record: Record) -> list[Document]:  # noqa: ARG002 - the body alone
-        """The message."""
-        return [document]
-
-
 def _decode(
     topic: ReadTopic, records: Sequence[Record], registry: SchemaRegistry | None, max_bytes: int
 ) -> list[tuple[Document, Record]]:
@@ -205,14 +200,19 @@ def _decode(
     InputError
         There are none.
     """
-    form = make_format(topic, _WholeMessage(), registry)
-    messages = Messages.of(records, max_bytes)
-    rows = () if form.read_rows is None else cast("Sequence[MappedRow]", form.read_rows(messages)[0])
-    of_rows = [(row.document, record) for row, record in zip(rows, records, strict=True)]
-    decoded = [(document, record) for document, record in of_rows if not isinstance(document, Rejected)]
+    decode = make_format(topic, FieldMapping(), registry).document
+    decoded: list[tuple[Document, Record]] = []
+    refused: Rejected | None = None
+    for record in records:
+        try:
+            value_within(record, max_bytes)
+            if decode is not None:
+                decoded.append((decode(record), record))
+        except Rejected as rejected:
+            refused = refused or rejected
     if not decoded:
-        refused = next(document.detail for document, _ in of_rows if isinstance(document, Rejected))
-        raise InputError(f"none of the {len(records)} messages of {topic.name} can be decoded: {refused}")
+        why = "" if refused is None else f": {refused.detail}"
+        raise InputError(f"none of the {len(records)} messages of {topic.name} can be decoded{why}")
     return decoded
 
 
@@ -224,7 +224,7 @@ def _declared(
         return declared_fields(read_schema(topic))
     if registry is None or topic.format not in _FORMATS.values():
         return {}
-    return declared_fields(*_schema(_newest([record for _, record in decoded]), registry))
+    return declared_fields(*_newest_schema([record for _, record in decoded], registry))
 
 
 # ---------------------------------------------------------------------- writing
@@ -273,10 +273,10 @@ def _recognise(decoded: Sequence[tuple[Document, Record]]) -> tuple[str, int] | 
 
 def _fits(mapping: FieldMapping, document: Document, record: Record) -> bool | None:
     """Whether a mapping finds predictions in a message; None if the message is not meant to hold any."""
-    try:
-        events = mapping.read_events(document, record)
-    except Rejected:
+    rows = mapping.read(Values([document]), [record])
+    if rows.refused:
         return False
+    events = [rows.event(row) for row in range(len(rows.messages))]
     return all({"id", "p"} <= event.keys() for event in events) if events else None
 
 

@@ -300,7 +300,7 @@ def make_evaluator(
     )
 
 
-def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Watcher:
+def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore, clock: Clock) -> Watcher:
     """The evidence on all versions, and what it amounts to."""
     tolerance = settings.models.tolerance
     widths_ms = sorted(make_kept_ms(settings))
@@ -314,7 +314,7 @@ def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore) -> Wat
         weight=lambda model: settings.models.of(model).alert_weight,
         within_horizon=lambda model: settings.models.of(model).dependence == "within_horizon",
         explain=Explainer(Attribution(panes, maps.serve), tolerance, maps.explain).findings,
-        add_shocks=Shocks(panes, widths_ms, tolerance).add,
+        add_shocks=Shocks(panes, widths_ms, tolerance, clock=clock).add,
         maps=maps,
     )
 

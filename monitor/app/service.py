@@ -47,9 +47,9 @@ from monitor.app.recalibration import RecalibrationThreads, make_known, make_pla
 from monitor.app.settings import Settings
 from monitor.app.settings.values import hide_password
 from monitor.app.telemetry import make_telemetry
-from monitor.app.upkeep import BACKLOG_SECONDS, CLEANUP_SECONDS, Backlog, Periodic, make_cleanup
+from monitor.app.upkeep import BACKLOG_SECONDS, CAPS_SECONDS, CLEANUP_SECONDS, Backlog, CapWatch, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import MonitorError, SettingsError, StoreUnavailable
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
@@ -62,7 +62,7 @@ from monitor.metrics.alerts import AlertFamilies
 from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
-from monitor.metrics.series import Level, LevelSwitch
+from monitor.metrics.series import Level
 from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
@@ -109,8 +109,8 @@ class Service:
         It cannot start. Nothing runs.
     """
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self._clock = clock
         self._ended = threading.Event()
         self._warm = threading.Event()
         self._stopping = threading.Event()
@@ -126,7 +126,7 @@ class Service:
             windows = make_windows(settings)
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
-            self.watcher = make_watcher(settings, panes, self.store)
+            self.watcher = make_watcher(settings, panes, self.store, self._clock)
             plan = make_plan(settings.models)
             self.alarms = Alarms(
                 self.store.database, self.watcher.findings, rolls_back=lambda model: plan(model).automatic
@@ -162,10 +162,9 @@ class Service:
                 evaluates="evaluate" in settings.roles,
                 clock=self._clock,
             )
-            backlog = Backlog(settings, self.store, self._clock)
+            backlog, caps = Backlog(settings, self.store, self._clock), CapWatch(self.store)
             traffic, refused = RequestTraffic(), RefusedRequests(self._clock)
-            level = settings.exposition.level
-            levels = LevelSwitch(None if level == "auto" else Level[level.upper()])
+            level = Level[settings.exposition.level.upper()]
             exposition = Exposition(
                 [
                     role_families(settings.roles),
@@ -176,21 +175,21 @@ class Service:
                         self.evaluator.measures.values(),
                         exported=self.snapshots.exported,
                         max_series=settings.exposition.max_series,
-                        bins=settings.exposition.bins,
-                        levels=levels,
+                        declared=settings.models.declared,
+                        level=level,
                     ),
                     RefitFamilies(
                         lambda: self.recalibration.live.latest,
                         self.recalibration.measures.values(),
                         make_known(panes, self.leases.held),
-                        levels=levels,
+                        level=level,
                     ),
                     EvidenceFamilies(self.snapshots.exported),
                     AlertFamilies(lambda: self.alarms.current, self.leases.held, webhooks),
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
-            self._telemetry = make_telemetry(os.environ, exposition.render)
+            self._telemetry = make_telemetry(os.environ)
             api, certificate = settings.api, None
             if api.tls_certfile is not None and api.tls_keyfile is not None:
                 certificate = Certificate(api.tls_certfile, api.tls_keyfile)
@@ -217,6 +216,7 @@ class Service:
                         authenticator=make_authenticator(settings, self.store, self._clock),
                         local_only=settings.access.mode == "off",
                         roles=settings.roles,
+                        caps=lambda: caps.latest,
                         replicas=evaluations.replicas,
                         traffic=traffic,
                         refused=refused,
@@ -242,6 +242,8 @@ class Service:
         ]
         if "consume" in settings.roles:
             self._upkeep.append(Periodic("backlog", BACKLOG_SECONDS, backlog.measure))
+        if "serve" in settings.roles:
+            self._upkeep.append(Periodic("caps", CAPS_SECONDS, caps.read, at_once=True))
         if self._reads_closings:
             self._upkeep.append(Periodic("snapshots", EXCHANGE_SECONDS, self._exchange, at_once=True))
         self._pipeline_thread = threading.Thread(target=self._run_pipeline, name="pipeline", daemon=True)

@@ -14,6 +14,7 @@ from monitor.durations import to_ms
 from monitor.errors import SourceError, StoreError
 from monitor.outage_log import Outage
 from monitor.sources.base import TopicPartition
+from monitor.store.base import CapUses
 from monitor.store.database import Database
 from monitor.store.housekeeping import sweep
 from monitor.store.sql import SqlStore
@@ -21,6 +22,7 @@ from monitor.stream.status import Unread
 
 BACKLOG_SECONDS: Final = 15.0
 CLEANUP_SECONDS: Final = 60.0
+CAPS_SECONDS: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
@@ -102,16 +104,37 @@ class Backlog:
             self.unread = unread
 
 
+class CapWatch:
+    """Read how full the caps on names are, over all partitions.
+
+    Attributes
+    ----------
+    latest
+        As last read.
+    """
+
+    def __init__(self, store: SqlStore) -> None:
+        self._store = store
+        self.latest: CapUses = {}
+
+    def read(self) -> None:
+        """Read it from the store."""
+        try:
+            self.latest = self._store.caps()
+        except StoreError as error:
+            _log.debug("the caps cannot be read", detail=str(error))
+
+
 def make_cleanup(settings: Settings, database: Database, clock: Clock) -> Callable[[], None]:
     """A task that removes from the store what is past its retention."""
     retention = settings.dead_letters.retention
     letter_retention_ms = None if retention is None else to_ms(retention)
-    forget_ms = max(make_kept_ms(settings).values())
+    kept_ms = make_kept_ms(settings)
     outage = Outage(_log, "the store could not be swept", "the store is swept again", clock)
 
     def clean_up() -> None:
         try:
-            swept = sweep(database, letter_retention_ms, to_ms(settings.history.retention), forget_ms)
+            swept = sweep(database, letter_retention_ms, to_ms(settings.history.retention), kept_ms)
         except StoreError as error:
             outage.failed(error)
             return

@@ -1,4 +1,4 @@
-"""`monitor backup`: the store, as one file."""
+"""`monitor backup`: the store in SQLite, as one file."""
 
 import json
 from pathlib import Path
@@ -13,37 +13,39 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
 from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
-from monitor.store.backup import Manifest, back_up
+from monitor.store.backup import Contents, back_up
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command(
     epilog="Examples: `monitor backup /backups/ --config monitor.yaml`, which names the file by the time; "
-    "`monitor backup store-before-upgrade.zip`."
+    "`monitor backup store-before-upgrade.db`."
 )
 def backup(
     *,
     target: Annotated[
         str, typer.Argument(metavar="TARGET", help="A new file, or a folder, in which it is named by the time.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest of the backup.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print rows, offsets, size and digest of the backup.")
+    ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Back up the store to one file, also beside a running service.
+    """Back up a store in SQLite to one file, also beside a running service; pg_dump backs up one in PostgreSQL.
 
     Everything that is in the store is in it: state and offsets, dead letters, refits and maps, the audit trail, digests
-    of API keys. `monitor restore` puts it back, into SQLite or PostgreSQL. The folder needs room for it twice over.
+    of API keys. `monitor restore` puts it back.
     """
     settings = read_settings(config)
     configure_logs("warning", "auto")
     clock = SystemClock()
     file = _backup_file(target, clock)
-    manifest = back_up(settings.store.url, file, clock)
+    contents = back_up(settings.store.url, file, clock)
     if as_json:
-        typer.echo(json.dumps({"file": str(file), **msgspec.to_builtins(manifest)}))
+        typer.echo(json.dumps({"file": str(file), **msgspec.to_builtins(contents)}))
         return
-    typer.echo(f"wrote {file} ({size_text(file.stat().st_size)}): {describe_backup(manifest)}")
+    typer.echo(f"wrote {file}: {describe_backup(contents)}")
 
 
 def _backup_file(target: str, clock: Clock) -> Path:
@@ -51,7 +53,7 @@ def _backup_file(target: str, clock: Clock) -> Path:
     path = Path(target)
     if path.is_dir():
         moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
-        return path / f"calibration-monitor-{moment}Z.zip"
+        return path / f"calibration-monitor-{moment}Z.db"
     if target.endswith("/"):
         if path.exists():
             raise InputError(f"the backup's folder {target} is a file: move {path} away, and make the folder")
@@ -62,12 +64,12 @@ def _backup_file(target: str, clock: Clock) -> Path:
     return path
 
 
-def describe_backup(manifest: Manifest) -> str:
-    """Describe the contents of a backup in one line."""
-    partitions = len({offset.partition for offset in manifest.offsets})
+def describe_backup(contents: Contents) -> str:
+    """Describe a backup in one line."""
+    partitions = len({offset.partition for offset in contents.offsets})
     counted = {"dead_letters": "dead letters", "recalibration_maps": "maps", "audit": "audit entries"}
-    counts = ", ".join(f"{manifest.tables[table]:,} {words}" for table, words in counted.items())
+    counts = ", ".join(f"{contents.tables[table]:,} {words}" for table, words in counted.items())
     return (
-        f"the store as of {manifest.created}, {size_text(manifest.size)} of {partitions:,} partitions, {counts};"
-        f" schema {manifest.schema_revision}, grid {manifest.grid_version}, SHA-256 {manifest.sha256[:16]}..."
+        f"{size_text(contents.size)} of {partitions:,} partitions, {counts}; schema {contents.schema_revision},"
+        f" grid {contents.grid_version}, SHA-256 {contents.sha256[:16]}..."
     )

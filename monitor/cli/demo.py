@@ -23,7 +23,6 @@ from monitor.cli.options import SeedOption
 from monitor.cli.running import leave, run_service
 from monitor.cli.service import USUAL_URL
 from monitor.clock import SystemClock
-from monitor.demo import DEMO_SEED, HORIZON_MS, LATENESS_MS, MODELS, Pace, Simulator
 from monitor.durations import format_duration
 from monitor.errors import InputError, SettingsError
 from monitor.events.model import ALL
@@ -32,6 +31,9 @@ from monitor.reports.evaluation.report import Report
 from monitor.reports.formatting import time_text, value_text
 from monitor.reports.report_view import reports_table
 from monitor.reports.view import Word
+from monitor.simulation.models import MODELS
+from monitor.simulation.simulator import DEMO_SEED, Pace, Simulator
+from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS
 from monitor.stream import event_results
 from monitor.stream.status import PipelineStatus
 from monitor.windows.evidence_state import state_of
@@ -79,7 +81,7 @@ def demo(
         console = Console()
 
         def run(port: int) -> int:
-            service = Service(demo_settings(directory, port))
+            service = Service(demo_settings(directory, port), clock=SystemClock())
             write = service.log.writer.write
             simulator = Simulator(write, _TOPIC, SystemClock(), pace=Pace(speed=speed), seed=seed)
             return run_service(service, _Screen(console, service, simulator, directory, seconds).run)

@@ -1,4 +1,4 @@
-"""`monitor restore`: a backup in the place of the store."""
+"""`monitor restore`: a backup in the place of the store in SQLite."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from monitor.cli.backup import describe_backup
 from monitor.cli.options import ConfigOption, command_actor, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, SettingsError, SourceError
-from monitor.store.backup import Manifest
+from monitor.store.backup import Contents
 from monitor.store.restore import Restored, check_backup, restore
 
 app = typer.Typer(add_completion=False)
@@ -21,8 +21,8 @@ app = typer.Typer(add_completion=False)
 
 @app.command(
     "restore",
-    epilog="Examples: `monitor restore /backups/calibration-monitor-2026-11-21T12-00-00Z.zip --config monitor.yaml`; "
-    "`monitor restore store.zip --verify`; `monitor restore store.zip --replace state.db`.",
+    epilog="Examples: `monitor restore /backups/calibration-monitor-2026-11-21T12-00-00Z.db --config monitor.yaml`; "
+    "`monitor restore backup.db --verify`; `monitor restore backup.db --replace state.db`.",
 )
 def restore_command(
     *,
@@ -32,16 +32,15 @@ def restore_command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Replace a store that holds something, or is damaged. To confirm it, name its file (as state.db) or "
-            "its database.",
+            help="Replace a store that holds something, or is damaged. To confirm it, name its file, as state.db.",
         ),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """Restore a backup into the configured store: all of it, or nothing. Stop the service first.
+    """Restore a backup of a store in SQLite: all of it, or nothing. Stop the service first.
 
-    The store may be in another kind of database than the one that was backed up. Events since the backup are read again
-    from the log when the service starts; the command reports whether the log still holds them.
+    Events since the backup are read again from the log when the service starts; the command reports whether the log
+    still holds them. pg_restore restores a store in PostgreSQL.
     """
     settings = read_settings(config)
     configure_logs("warning", "auto")
@@ -51,12 +50,12 @@ def restore_command(
         return
     _check_stopped(settings)
     restored = restore(source, settings.store.url, clock, replace=replace, actor=command_actor())
-    typer.echo(f"restored {describe_backup(restored.manifest)}")
+    typer.echo(f"restored the store: {describe_backup(restored.contents)}")
     if restored.kept is not None:
         typer.echo(f"the store was damaged; its file is kept as {restored.kept}: remove it once nothing is missing")
-    if restored.manifest.schema_revision != restored.schema_revision:
+    if restored.contents.schema_revision != restored.schema_revision:
         typer.echo(f"its tables were migrated to schema {restored.schema_revision}")
-    for line in (*_next_steps(restored.manifest, settings, clock), *_key_warnings(restored)):
+    for line in (*_next_steps(restored.contents, settings, clock), *_key_warnings(restored)):
         typer.echo(line)
 
 
@@ -65,7 +64,7 @@ def _key_warnings(restored: Restored) -> list[str]:
     if restored.revoked_again:
         keys = "1 API key stays" if restored.revoked_again == 1 else f"{restored.revoked_again:,} API keys stay"
         return [f"{keys} revoked: the store that was replaced had done so since the backup"]
-    if restored.manifest.tables["api_keys"] and "api_keys" not in restored.replaced:
+    if restored.contents.tables["api_keys"] and "api_keys" not in restored.replaced:
         warning = "the store's API keys are as they were at the backup: revoke again those that were revoked since"
         return [f"{warning}; `monitor keys list` shows them"]
     return []
@@ -77,14 +76,14 @@ def _check_stopped(settings: Settings) -> None:
         raise Conflict(f"a service runs: it reads the embedded log in {directory}; stop it first")
 
 
-def _next_steps(manifest: Manifest, settings: Settings, clock: Clock) -> list[str]:
+def _next_steps(contents: Contents, settings: Settings, clock: Clock) -> list[str]:
     """Describe what the service will read when it is started."""
     try:
         bounds = LogBounds(settings, clock).read()
     except (SourceError, SettingsError) as error:
         reason = str(error).removesuffix("; trying again")
         return [f"whether the log still holds what came after the backup is unknown: {reason}"]
-    progress = continuation([(row.topic, row.partition, row.offset) for row in manifest.offsets], bounds)
+    progress = continuation([(row.topic, row.partition, row.offset) for row in contents.offsets], bounds)
     lines = progress.gaps()
     if lines:
         lines.append(

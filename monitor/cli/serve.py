@@ -6,6 +6,7 @@ from monitor.app.logs import configure_logs, log_uncaught_errors, secrets_of
 from monitor.app.service import Service
 from monitor.cli.options import ConfigOption, read_settings
 from monitor.cli.running import leave, run_service
+from monitor.clock import SystemClock
 
 app = typer.Typer(add_completion=False)
 
@@ -24,5 +25,5 @@ def serve(*, config: ConfigOption = None) -> None:
         settings.log.level, settings.log.format, instance=settings.log.instance, secrets=secrets_of(settings)
     )
     log_uncaught_errors()
-    service = Service(settings)
+    service = Service(settings, clock=SystemClock())
     leave(run_service(service, service.wait))

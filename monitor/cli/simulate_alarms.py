@@ -7,11 +7,19 @@ from typing import Annotated, Final
 
 import typer
 
-from monitor.alarm_simulation.alarms import Setting
-from monitor.alarm_simulation.page import simulation_page
-from monitor.alarm_simulation.predictions import DrawnPredictions, PredictionSource
-from monitor.alarm_simulation.scenarios import KINDS, Scenario
-from monitor.alarm_simulation.simulate import (
+from monitor.app.history import read_history
+from monitor.app.parts import make_kept_ms
+from monitor.cli.options import ConfigOption, check_target, read_settings, write_target
+from monitor.clock import SystemClock
+from monitor.durations import parse_duration, to_ms
+from monitor.errors import InputError
+from monitor.reports.progress import stages_progress
+from monitor.reports.view import print_view, report_console
+from monitor.simulation.alarms import Setting
+from monitor.simulation.page import simulation_page
+from monitor.simulation.predictions import DrawnPredictions, PredictionSource
+from monitor.simulation.scenarios import KINDS, Scenario
+from monitor.simulation.simulate import (
     BUDGETS,
     DAYS,
     PER_HOUR,
@@ -23,15 +31,7 @@ from monitor.alarm_simulation.simulate import (
     Plan,
     simulate,
 )
-from monitor.alarm_simulation.view import simulation_view
-from monitor.app.history import read_history
-from monitor.app.parts import make_kept_ms
-from monitor.cli.options import ConfigOption, check_target, read_settings, write_target
-from monitor.clock import SystemClock
-from monitor.durations import parse_duration, to_ms
-from monitor.errors import InputError
-from monitor.reports.progress import stages_progress
-from monitor.reports.view import print_view, report_console
+from monitor.simulation.view import simulation_view
 
 app = typer.Typer(add_completion=False)
 

@@ -70,6 +70,8 @@ class Decoded:
         How many records without a value were ignored.
     refused_models
         The first event of each refused model, with the reason.
+    folds
+        int32, aligned with the columns: fold id of each event; None where no name is ``other`` for lack of a place.
     """
 
     columns: EventColumns
@@ -77,6 +79,7 @@ class Decoded:
     features: Sequence[Features | None]
     tombstones: int = 0
     refused_models: Sequence[DeadLetter] = ()
+    folds: NDArray[np.int32] | None = None
 
     @property
     def refused(self) -> int:
@@ -180,6 +183,7 @@ class Decoder:
                 _dead_letter(batch, records[rows[at]], Reason.REFUSED_MODEL, strata.refusal(model))
                 for model, at in sorted(refused.items(), key=lambda item: item[1])
             ],
+            folds=np.array([name.fold for name in interned], np.int32) if len(strata.folds) > 1 else None,
         )
 
     def _decode_each(self, batch: RecordBatch) -> tuple[Sequence[Record], list[Event | None], list[_Claim]]:

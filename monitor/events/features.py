@@ -24,7 +24,7 @@ def read_features(raw: Any) -> NDArray[np.float32] | None:
     Parameters
     ----------
     raw
-        Bytes of one JSON value, in any object with a buffer.
+        Bytes of one JSON value, in any object with a buffer; or a list of numbers.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def read_features(raw: Any) -> NDArray[np.float32] | None:
         ``INVALID_FEATURES``: neither form, too many, or a number that is not finite as a float32.
     """
     try:
-        value = _forms.decode(raw)
+        value = raw if isinstance(raw, list) else _forms.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _rejected(f"must be a list of numbers or base64 of little-endian float32 ({error})", raw) from None
     if not value:
@@ -62,7 +62,7 @@ def read_feature_column(raws: Sequence[Any]) -> list[NDArray[np.float32] | None]
     The arrays are slices of one: copy those that are kept longer than the batch.
     """
     try:
-        values = [_forms.decode(raw) or [] for raw in raws]
+        values = [raw if isinstance(raw, list) else _forms.decode(raw) or [] for raw in raws]
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     forms = set(map(type, values))
@@ -100,4 +100,6 @@ def _from_numbers(numbers: Any, count: int) -> NDArray[np.float32]:
 
 
 def _rejected(rule: str, raw: Any) -> Rejected:
-    return Rejected(Reason.INVALID_FEATURES, f"features {rule}, got {shown(memoryview(raw))}")
+    return Rejected(
+        Reason.INVALID_FEATURES, f"features {rule}, got {shown(str(raw) if isinstance(raw, list) else memoryview(raw))}"
+    )

@@ -9,24 +9,28 @@ A source is written as
 
 A path that goes on into a text reads the text: as JSON, or else as CSV, a list with a value for each line, and a list
 of values for a line of several. Data capture writes answers so.
+
+All messages of a batch are mapped together, one step of one path after the other, whichever format they came in.
 """
 
 import csv
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple
+from functools import partial
+from itertools import chain, repeat
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from monitor.events.arrow_events import KEYS
 from monitor.events.fields import MAX_ID_CHARACTERS, Rejected
 from monitor.events.model import Reason, Record
 
 Document = Mapping[str, Any]
-"""A decoded message: keys to plain values, lists and mappings, dates and decimals."""
+"""A decoded message, or an event in it: keys to plain values, lists and mappings, dates and decimals."""
 
 Unit = Literal["seconds", "milliseconds", "microseconds", "nanoseconds"]
 
@@ -39,17 +43,87 @@ UNITS: Final[dict[Unit, tuple[int, int]]] = {
 """Milliseconds are ticks times the first, divided by the second."""
 _STEP: Final = re.compile(r"(?:^|(?<=[^.])\.)([^.\[\]$=][^.\[\]]*)|\[([^\[\]]*)\]")
 _HEADER: Final = "$header."
+_TEXTS: Final = frozenset({str, type(None)})
+_SINGLE: Final = ("model", "id", "ts", "type", "y", "version")
+"""Keys of an event that have one source."""
+
+Path = tuple[str | int, ...]
+"""Steps from a message to a value in it: keys, and places in lists."""
+
+
+class Column(Protocol):
+    """A value of each message of a batch; the outermost are the messages themselves."""
+
+    def inside(self, step: str | int) -> "Column":
+        """The part of each value under this key, or at this place; None where a value has none."""
+        ...
+
+    def values(self) -> list[Any]:
+        """The values as a document has them."""
+        ...
+
+
+class Values:
+    """A column of plain values.
+
+    Parameters
+    ----------
+    values
+        Those of a document.
+    """
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values = values
+
+    def inside(self, step: str | int) -> Column:
+        """The part of each value; of a text, that of what is written in it."""
+        # Nearly all are exactly a dict or a list, as all decoders make them.
+        if isinstance(step, int):
+            return Values(
+                [
+                    value[step] if type(value) is list and step < len(value) else _inside_other(value, step)
+                    for value in self._values
+                ]
+            )
+        return Values(
+            [value.get(step) if type(value) is dict else _inside_other(value, step) for value in self._values]
+        )
+
+    def values(self) -> list[Any]:
+        """The values."""
+        return self._values
+
+
+def _inside_other(value: Any, step: str | int) -> Any:
+    if isinstance(value, str):
+        value = read_text(value)
+    if isinstance(value, dict):
+        return value.get(str(step))
+    return value[step] if isinstance(value, list) and isinstance(step, int) and step < len(value) else None
+
+
+class _Table:
+    """Columns by their path from the messages; a path that several sources share is followed once."""
+
+    def __init__(self, messages: Column) -> None:
+        self._columns: dict[Path, Column] = {(): messages}
+
+    def column(self, path: Path) -> Column:
+        column = self._columns.get(path)
+        if column is None:
+            column = self._columns[path] = self.column(path[:-1]).inside(path[-1])
+        return column
 
 
 class Source(NamedTuple):
     """Where a value is found."""
 
-    read: Callable[[Document, Record], Any]
-    """The value in a message, None where it has none; of a source with ``[]`` the list of the rows' items."""
-    steps_in_row: Sequence[str | int] | None = None
+    path: Path = ()
+    """From the message to the value; of a source with ``[]``, to its list."""
+    in_row: Path | None = None
     """The path from an item of that list to the row's value; None for a source without ``[]``."""
-    steps: Sequence[str | int] | None = None
-    """The path from the message to the value; None for a source that is none, or has ``[]``."""
+    of_record: Callable[[Record], Any] | None = None
+    """The value of a source that is no path."""
 
 
 def compile_source(text: str) -> Source:
@@ -61,13 +135,13 @@ def compile_source(text: str) -> Source:
         The text is no source. Says what it must be.
     """
     if text.startswith("="):
-        return Source(lambda *_: text[1:])
+        return Source(of_record=lambda _: text[1:])
     if text == "$key":
-        return Source(lambda _, record: _text(record.key))
+        return Source(of_record=lambda record: _text(record.key))
     if text == "$timestamp":
-        return Source(lambda _, record: record.timestamp if record.timestamp >= 0 else None)
+        return Source(of_record=lambda record: record.timestamp if record.timestamp >= 0 else None)
     if text.startswith(_HEADER) and text != _HEADER:
-        return _header_source(text.removeprefix(_HEADER))
+        return Source(of_record=partial(_header, text.removeprefix(_HEADER)))
     steps: list[str | int] = []
     at = 0
     while match := _STEP.match(text, at):
@@ -80,51 +154,32 @@ def compile_source(text: str) -> Source:
             f"$timestamp, $header.NAME, or =text; got {text!r}"
         )
     if "" not in steps:
-        return Source(lambda document, _: _follow(document, steps), steps=steps)
+        return Source(tuple(steps))
     batch = steps.index("")
-    return Source(lambda document, _: _items(document, steps[:batch]), steps[batch + 1 :])
+    return Source(tuple(steps[:batch]), tuple(steps[batch + 1 :]))
 
 
-def _header_source(name: str) -> Source:
-    def read(_: Document, record: Record) -> str | None:
-        for key, value in record.headers:  # a generator would take three times as long
-            if key == name:
-                return _text(value)
-        return None
-
-    return Source(read)
+def _header(name: str, record: Record) -> str | None:
+    for key, value in record.headers:  # a generator would take three times as long
+        if key == name:
+            return _text(value)
+    return None
 
 
-def _items(document: Document, steps: Sequence[str | int]) -> list[Any] | None:
+def _items(items: Any, shape: Any) -> list[Any] | None:
     """The items of a list. A flat list of a tensor (open inference protocol, ``shape``) is cut into its rows."""
-    items = _follow(document, steps)
     if isinstance(items, str):
-        read = _read_text(items)
+        read = read_text(items)
         return read if isinstance(read, list) else [read]
     if not isinstance(items, list):
         return None
-    tensor = _follow(document, steps[:-1])
-    shape = tensor.get("shape") if isinstance(tensor, dict) else None
     if not isinstance(shape, list) or not shape or not isinstance(shape[0], int) or not 0 < shape[0] < len(items):
         return items
     width, rest = divmod(len(items), shape[0])
     return items if rest else [items[at : at + width] for at in range(0, len(items), width)]
 
 
-def _follow(value: Any, steps: Sequence[str | int]) -> Any:
-    for step in steps:
-        if isinstance(value, str):
-            value = _read_text(value)
-        if isinstance(value, dict):  # as all decoders make them; Mapping would take ten times as long
-            value = value.get(str(step) if isinstance(step, int) else step)
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            value = value[step]
-        else:
-            return None
-    return value
-
-
-def _read_text(text: str) -> Any:
+def read_text(text: str) -> Any:
     """The value that a text holds as JSON, or its lines as CSV."""
     try:
         return msgspec.json.decode(text)
@@ -142,6 +197,32 @@ def _cell(text: str) -> float | str:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The events in messages, by columns.
+
+    Attributes
+    ----------
+    messages
+        Which message each is in, shape (n,), ascending.
+    numbers
+        Which row of its message each is, shape (n,); None where a message is one event.
+    columns
+        Each key of an event -> value in each row, shape (n,); None where there is none.
+    refused
+        Messages without rows, and why.
+    """
+
+    messages: Sequence[int]
+    numbers: Sequence[int] | None
+    columns: Mapping[str, Sequence[Any]]
+    refused: Mapping[int, Rejected]
+
+    def event(self, row: int) -> Document:
+        """The event in a row."""
+        return {key: column[row] for key, column in self.columns.items() if column[row] is not None}
 
 
 @dataclass(frozen=True)
@@ -177,11 +258,16 @@ class FieldMapping:
     positive: Collection[str] = ()
     negative: Collection[str] = ()
     where: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, Source] = field(init=False, repr=False)
+    """Text of each source -> source. A key of an event that is not mapped is a source, too: a path of one step."""
+    _keys: Mapping[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        texts = [*self.keys.values(), *self.p, *self.features, *self.segments.values()]
-        object.__setattr__(self, "_sources", {text: compile_source(text) for text in texts})
-        object.__setattr__(self, "_conditions", [(compile_source(text), of) for text, of in self.where.items()])
+        keys = {key: key for key in _SINGLE} | dict(self.keys)
+        texts = [*keys.values(), *(self.p or ("p",)), *(self.features or ("features",)), *self.where]
+        texts += self.segments.values() or ("segments",)
+        object.__setattr__(self, "_keys", keys)
+        object.__setattr__(self, "sources", {text: compile_source(text) for text in texts})
 
     def __str__(self) -> str:
         """The sources in one line, for a message."""
@@ -191,7 +277,7 @@ class FieldMapping:
     @property
     def is_batch(self) -> bool:
         """Whether a message holds several events."""
-        return any(source.steps_in_row is not None for source in self.sources.values())
+        return any(source.in_row is not None for source in self.sources.values())
 
     @property
     def is_single(self) -> bool:
@@ -199,76 +285,73 @@ class FieldMapping:
         return not self.is_batch and not self.where
 
     @property
-    def names(self) -> Collection[str]:
-        """The fields of messages that are read."""
-        return {*KEYS, *(str(source.steps[0]) for source in self.sources.values() if source.steps)}
+    def paths(self) -> list[Path]:
+        """The paths into messages that are followed."""
+        paths = [source.path for source in self.sources.values() if source.of_record is None]
+        in_row = [source.path for source in self.sources.values() if source.in_row is not None]
+        return [*paths, *map(_shape, in_row)]
 
-    @property
-    def sources(self) -> Mapping[str, Source]:
-        """Text of a source -> source."""
-        return self._sources  # type: ignore[attr-defined, no-any-return] # set above: the class is frozen
-
-    def read_events(self, document: Document, record: Record) -> list[Document]:
-        """The events in a message, in the order of its rows.
+    def read(self, messages: Column, records: Sequence[Record]) -> Rows:
+        """The events in messages, in the order of the messages and of the rows in each.
 
         An id that is the same in all rows is completed by the number of the row, from 0 on: ``7f3a-0``, ``7f3a-1``.
 
-        Raises
-        ------
-        Rejected
-            The message has none of the lists of a batch, or they differ in length.
+        Parameters
+        ----------
+        messages
+            Decoded.
+        records
+            The same, as they were in the log.
         """
-        conditions: list[tuple[Source, str]] = self._conditions  # type: ignore[attr-defined]
-        if any(_as_text(source.read(document, record)) != text for source, text in conditions):
-            return []
-        values = {text: source.read(document, record) for text, source in self.sources.items()}
-        in_row = {text: steps for text, source in self.sources.items() if (steps := source.steps_in_row) is not None}
-        if not in_row:
-            return [self._event(document, values)]
-        lengths = {text: len(values[text]) for text in in_row if values[text] is not None}
-        if not lengths:
-            raise Rejected(Reason.MISSING_KEY, f"the message has none of the lists {', '.join(in_row)}")
-        if len({*lengths.values()}) > 1:
-            listed = ", ".join(f"{text} has {length}" for text, length in lengths.items())
-            raise Rejected(Reason.WRONG_TYPE, f"the lists of a batch must be of one length, got: {listed}")
-        events: list[Document] = []
-        for row in range(next(iter(lengths.values()))):
-            of_row = {text: _follow(values[text][row], in_row[text]) for text in lengths}
-            event = self._event(document, values | of_row)
-            if self.keys.get("id") not in in_row and "id" in event:
-                event["id"] = _numbered(event["id"], row)
-            events.append(event)
-        return events
+        table = _Table(messages)
+        values = {
+            text: table.column(source.path).values() if source.of_record is None else [*map(source.of_record, records)]
+            for text, source in self.sources.items()
+        }
+        kept: Sequence[int] = range(len(records))
+        for text, wanted in self.where.items():
+            kept = [at for at in kept if _as_text(values[text][at]) == wanted]
+        numbers: Sequence[int] | None = None
+        refused: Mapping[int, Rejected] = {}
+        if self.is_batch:
+            in_row = {text: source for text, source in self.sources.items() if source.in_row is not None}
+            for text, source in in_row.items():
+                shapes = table.column(_shape(source.path)).values()
+                values[text] = [*map(_items, values[text], shapes)]
+            kept, numbers, refused = _number_rows({text: values[text] for text in in_row}, kept)
+            places = list(zip(kept, numbers, strict=True))
+            for text, source in in_row.items():
+                items = [None if (of := values[text][at]) is None else of[number] for at, number in places]
+                values[text] = _Table(Values(items)).column(source.in_row or ()).values()
+            values |= {text: [values[text][at] for at in kept] for text in values.keys() - in_row.keys()}
+        elif len(kept) < len(records):
+            values = {text: [column[at] for at in kept] for text, column in values.items()}
+        columns = self._columns(values)
+        if numbers is not None and self.sources[self._keys["id"]].in_row is None:
+            columns["id"] = [*map(_numbered, columns["id"], numbers)]
+        return Rows(kept, numbers, columns, refused)
 
-    def _event(self, document: Document, values: Mapping[str, Any]) -> dict[str, Any]:
-        event = {key: document[key] for key in KEYS if key in document}
-        event.update((key, values[source]) for key, source in self.keys.items())
-        for name, sources in (("p", self.p), ("features", self.features)):
-            if sources:
-                listed = [values[source] for source in sources]
-                event[name] = listed if len(listed) > 1 else listed[0]
-        if isinstance(event.get("p"), list) and len(event["p"]) == 1:
-            (event["p"],) = event["p"]  # a row of a tensor of one column
+    def _columns(self, values: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+        """The keys of events, from the values of the sources."""
+        columns = {key: values[text] for key, text in self._keys.items()}
+        for name, texts in (("p", self.p), ("features", self.features)):
+            if len(texts) > 1:
+                columns[name] = [*map(list, zip(*(values[text] for text in texts), strict=True))]
+            else:
+                columns[name] = values[texts[0] if texts else name]
+        if list in map(type, columns["p"]):  # rows of a tensor of one column
+            columns["p"] = [p[0] if isinstance(p, list) and len(p) == 1 else p for p in columns["p"]]
         if self.segments:
-            by_name = {name: values[source] for name, source in self.segments.items()}
-            event["segments"] = {name: value for name, value in by_name.items() if value is not None}
-        event["ts"] = self._time(event.get("ts"), self.keys.get("ts"))
+            columns["segments"] = _named(tuple(self.segments), [values[text] for text in self.segments.values()])
+        else:
+            columns["segments"] = values["segments"]
+        if self.ts_unit != "milliseconds" and self._keys["ts"] != "$timestamp":
+            columns["ts"] = _times(columns["ts"], *UNITS[self.ts_unit])
         if self.positive or self.negative:
-            event["y"] = self.read_outcome(event.get("y"))
-        return {key: value for key, value in event.items() if value is not None}
+            columns["y"] = [*map(self._read_outcome, columns["y"])]
+        return columns
 
-    def _time(self, value: Any, source: str | None) -> Any:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or source == "$timestamp" or self.ts_unit == "milliseconds":
-            return value
-        times, divisor = UNITS[self.ts_unit]
-        ticks = value * times
-        if isinstance(ticks, int):
-            return ticks // divisor
-        # Rounded: 1700000000.123 seconds is a little less than that. What no calendar has is refused later.
-        return round(ticks / divisor) if math.isfinite(ticks) else value
-
-    def read_outcome(self, value: Any) -> Any:
+    def _read_outcome(self, value: Any) -> Any:
         """What a value of ``y`` means: 1, 0, or itself where it is neither."""
         if value is None or isinstance(value, datetime):
             return value
@@ -278,13 +361,70 @@ class FieldMapping:
         return 0 if text in self.negative or not self.negative else value
 
 
+def _shape(path: Path) -> Path:
+    """The path to the shape of the tensor whose data are under a path."""
+    return (*path[:-1], "shape")
+
+
+def _number_rows(
+    lists: Mapping[str, Sequence[list[Any] | None]], messages: Iterable[int]
+) -> tuple[list[int], list[int], dict[int, Rejected]]:
+    """The message of each row, and its number there; and the messages whose lists make no rows."""
+    of_row: list[int] = []
+    numbers: list[int] = []
+    refused: dict[int, Rejected] = {}
+    for at in messages:
+        lengths = {text: len(items) for text, column in lists.items() if (items := column[at]) is not None}
+        if len({*lengths.values()}) == 1:
+            length = next(iter(lengths.values()))
+            of_row += repeat(at, length)
+            numbers += range(length)
+        elif lengths:
+            listed = ", ".join(f"{text} has {length}" for text, length in lengths.items())
+            refused[at] = Rejected(Reason.WRONG_TYPE, f"the lists of a batch must be of one length, got: {listed}")
+        else:
+            refused[at] = Rejected(Reason.MISSING_KEY, f"the message has none of the lists {', '.join(lists)}")
+    return of_row, numbers, refused
+
+
+def _named(names: Sequence[str], columns: Sequence[list[Any]]) -> list[dict[str, Any]]:
+    """The values in each row by name, without those that are None."""
+
+    def named(row: Sequence[Any]) -> dict[str, Any]:
+        return {name: value for name, value in zip(names, row, strict=True) if value is not None}
+
+    rows = list(zip(*columns, strict=True))
+    if _TEXTS.issuperset(map(type, chain.from_iterable(columns))):
+        by_row = {row: named(row) for row in set(rows)}  # few combinations, and a text equals no other value
+        return [by_row[row] for row in rows]
+    return [*map(named, rows)]
+
+
+def _times(values: list[Any], times: int, divisor: int) -> list[Any]:
+    """Milliseconds of ticks; what is no number is returned."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return value
+        ticks = value * times
+        if isinstance(ticks, int):
+            return ticks // divisor
+        # Rounded: 1700000000.123 seconds is a little less than that. What no calendar has is refused later.
+        return round(ticks / divisor) if math.isfinite(ticks) else value
+
+    if float in map(type, values):
+        with suppress(TypeError, ValueError, OverflowError):  # not all are numbers, or finite
+            return [round(value * times / divisor) if type(value) is float else read(value) for value in values]
+    return [*map(read, values)]
+
+
 def _as_text(value: Any) -> str:
     """A value as JSON writes it, a text without its quotes."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _numbered(identifier: Any, row: int) -> Any:
-    if isinstance(identifier, bool | list | dict):
+    if identifier is None or isinstance(identifier, bool | list | dict):
         return identifier  # no id: refused later
     text = str(identifier)
     # A text that is too long is refused later, and not copied for each row until then.

@@ -1,50 +1,48 @@
-"""Formats whose messages are read with a schema: decoded by columns where possible, else one by one."""
+"""Formats whose messages are not events of JSON: decoded together, mapped by columns, and checked as rows."""
 
 import base64
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
-from datetime import date, datetime
-from decimal import Decimal
-from itertools import compress
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, Protocol, cast
 
 import msgspec
 
 from monitor.errors import SchemaUnavailable, SettingsError
-from monitor.events.arrow_events import KEYS, columns_of, read_events
 from monitor.events.cloudevents import Mode, mode_of
 from monitor.events.examine import examine_json, value_within
 from monitor.events.fields import Rejected, shown
 from monitor.events.formats.base import Format, Messages, Rules
-from monitor.events.mapped_columns import map_columns
-from monitor.events.mapping import Document, FieldMapping
+from monitor.events.formats.plain_json import UNREADABLE, decode_each, utf8_values
+from monitor.events.mapping import Column, Document, FieldMapping, Path, Rows, Values
 from monitor.events.model import Headers, Kind, Reason, Record
 from monitor.events.schemas import Framed, Payloads, Schema, Unframed
-from monitor.events.wire import Event
+from monitor.events.wire import ABSENT, KEYS, Event, Row
 
 _MAX_SCHEMAS: Final = 10_000
 _MAX_SHOWN: Final = 300
 
 
-class Columns(NamedTuple):
-    """Payloads that were decoded together."""
+class Part(NamedTuple):
+    """Messages that were decoded together."""
 
     rows: Sequence[int]
     """Which of the payloads they are, ascending."""
-    values: Mapping[str, Any]
-    """Field -> Arrow array of as many rows."""
+    messages: Column
 
 
 class Codec(Protocol):
     """Decodes payloads of one schema."""
 
-    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:
-        """The fields of these names, by columns. Payloads that are in none are to be decoded one by one."""
+    def decode(self, payloads: Sequence[bytes]) -> Iterable[Part]:
+        """The messages. Payloads that are in no part were not written with this schema."""
         ...
 
     def document(self, payload: bytes) -> Document:
-        """One payload, decoded.
+        """One message.
 
         Raises
         ------
@@ -54,28 +52,95 @@ class Codec(Protocol):
         ...
 
 
+def decode_documents(document: Callable[[bytes], Document], payloads: Sequence[bytes], rows: Sequence[int]) -> Part:
+    """Decode the payloads of these rows one by one; left out are those whose decoder raises."""
+    documents = decode_each(document, [payloads[row] for row in rows])
+    good = [at for at, one in enumerate(documents) if one is not None]
+    return Part([rows[at] for at in good], Values([documents[at] for at in good]))
+
+
 class DocumentCodec:
-    """Decodes messages one by one, without a schema.
+    """Decodes messages without a schema.
+
+    Only what the mapping reads is decoded, into structures made for it; messages of another shape become mappings.
 
     Parameters
     ----------
-    decode
-        Decodes one message; raises an error of msgspec if it cannot be decoded to a mapping.
+    module
+        ``msgspec.json`` or ``msgspec.msgpack``.
+    mapping
+        Says which parts of messages are read.
     """
 
-    def __init__(self, decode: Callable[[bytes], Document]) -> None:
-        self._decode = decode
+    def __init__(self, module: Any, mapping: FieldMapping | None) -> None:
+        self._is_text = module is msgspec.json
+        self._decode = module.Decoder(dict[str, Any]).decode
+        self._parts = _parts_of((mapping or FieldMapping()).paths)
+        self._decode_parts = module.Decoder(_structure(self._parts)).decode
 
-    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:  # noqa: ARG002
-        """None: documents only."""
-        return ()
+    def decode(self, payloads: Sequence[bytes]) -> Iterable[Part]:
+        """All that can be decoded."""
+        structures = decode_each(self._decode_parts, utf8_values(payloads) if self._is_text else payloads)
+        rows: Sequence[int] = range(len(payloads))
+        if not all(structures):
+            yield decode_documents(self._decode, payloads, [row for row in rows if structures[row] is None])
+            rows = [row for row in rows if structures[row] is not None]
+            structures = [structures[row] for row in rows]
+        yield Part(rows, _Structures(structures, self._parts))
 
     def document(self, payload: bytes) -> Document:
         """One message, decoded."""
         try:
-            return self._decode(payload)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+            return cast("Document", self._decode(payload))
+        except UNREADABLE as error:
             raise ValueError(str(error)) from None
+
+
+_Parts = dict[str, Any]
+"""The keys that are read: those of the mapping under a key, or None where all of its value is read."""
+
+
+def _parts_of(paths: Iterable[Path]) -> _Parts:
+    """The parts that paths lead to; of a list, and of what a shorter path leads to, all is read."""
+    keys = [[str(first), *map(str, takewhile(lambda step: isinstance(step, str), rest))] for first, *rest in paths]
+    parts: _Parts = {}
+    for *above, last in sorted(keys, key=len):
+        inner: _Parts | None = parts
+        for key in above:
+            inner = None if inner is None else inner.setdefault(key, {})
+        if inner is not None:
+            inner[last] = None
+    return parts
+
+
+def _structure(parts: _Parts) -> Any:
+    """The type of a mapping whose parts are read: its fields are ``_0``, ``_1``, ..."""
+    fields = [
+        (f"_{at}", Any if inner is None else _structure(inner) | None, None) for at, inner in enumerate(parts.values())
+    ]
+    names = {f"_{at}": key for at, key in enumerate(parts)}
+    return msgspec.defstruct("Structure", fields, rename=names, gc=False)
+
+
+class _Structures:
+    """A column of structures; None where there is none."""
+
+    def __init__(self, structures: list[Any], parts: _Parts) -> None:
+        self._structures, self._parts = structures, parts
+
+    def inside(self, step: str | int) -> Column:
+        """A part that is read."""
+        read = attrgetter(f"_{list(self._parts).index(str(step))}")
+        inner = self._parts[str(step)]
+        if all(self._structures):
+            values = [*map(read, self._structures)]
+        else:
+            values = [None if one is None else read(one) for one in self._structures]
+        return Values(values) if inner is None else _Structures(values, inner)
+
+    def values(self) -> list[Any]:
+        """Not needed: paths lead to what is in structures."""
+        raise NotImplementedError
 
 
 class MappedRow(NamedTuple):
@@ -88,8 +153,8 @@ class MappedRow(NamedTuple):
     headers: Headers
     number: int | None
     """Which row of a batch; None for a message that is one event."""
-    document: Document | Rejected
-    """The event, or why the message cannot be mapped."""
+    event: Callable[[], Document]
+    """The event. Raises Rejected if the message has none."""
 
 
 class SchemaFormat:
@@ -123,7 +188,6 @@ class SchemaFormat:
         self._schemas = schemas
         self._compile = compile_schema
         self._mapping = mapping
-        self._names = KEYS if mapping is None else mapping.names
         self._codecs: dict[bytes, Codec | str] = {}
         """Codec of each schema, or why it has none: compiling it again for each message would take too long."""
         if isinstance(schemas, Unframed):
@@ -135,8 +199,8 @@ class SchemaFormat:
     @property
     def format(self) -> Format:
         """What the decoder needs."""
-        is_single = self._mapping is None or self._mapping.is_single
-        return Format(self.decode, self.examine, read_rows=None if is_single else self.read_rows)
+        read_rows = None if self._mapping is None or self._mapping.is_single else self.read_rows
+        return Format(self.decode, self.examine, read_rows=read_rows, document=self.document)
 
     def decode(self, messages: Messages) -> list[Event | None]:
         """The event of each message; None where it has to be examined.
@@ -147,9 +211,13 @@ class SchemaFormat:
             A schema cannot be had now.
         """
         events: list[Event | None] = [None] * len(messages.values)
-        for codec, payloads in self._group(messages):
-            for row, event in zip(payloads.rows, self._decode_group(codec, payloads, messages), strict=True):
-                events[row] = event
+        for at, read in self._read(messages):
+            decoded = _events(read.columns)
+            if len(decoded) == len(events):
+                events = decoded
+            else:
+                for row, event in zip(at, decoded, strict=True):
+                    events[row] = event
         if messages.have_headers and self._mapping is None:
             for row, record in enumerate(messages.records):
                 if mode_of(record.headers) is Mode.BINARY:
@@ -169,19 +237,14 @@ class SchemaFormat:
         value = value_within(record, rules.max_bytes)
         if not value:
             raise Rejected(Reason.EMPTY, "the message is empty")
-        if self._mapping is None:
-            return examine_json(self._encode(self._document(record, value)), record, rules, default_kind)
-        if not isinstance(record, MappedRow):
-            (document,) = self._mapping.read_events(self._document(record, value), record)
-            record = MappedRow(*_fields(record), None, document)
+        row = record if isinstance(record, MappedRow) else self._whole(record)
+        if self._mapping is not None:
+            row = row._replace(headers=())  # the mapping says all, also where the message is a CloudEvent
         try:
-            if isinstance(record.document, Rejected):
-                raise record.document
-            # Without headers: of an event that is mapped the mapping says all, also where the message is a CloudEvent.
-            return examine_json(self._encode(record.document), record._replace(headers=()), rules, default_kind)
+            return examine_json(self._encode(row.event()), row, rules, default_kind)
         except Rejected as rejected:
-            detail = rejected.detail if record.number is None else f"row {record.number}: {rejected.detail}"
-            if rejected.reason is Reason.MISSING_KEY:
+            detail = rejected.detail if row.number is None else f"row {row.number}: {rejected.detail}"
+            if rejected.reason is Reason.MISSING_KEY and self._mapping is not None:
                 detail = f"{detail}; the mapping takes {self._mapping}"
             raise Rejected(rejected.reason, detail) from None
 
@@ -193,62 +256,66 @@ class SchemaFormat:
         SchemaUnavailable
             A schema cannot be had now.
         """
-        documents: dict[int, Document] = {}
-        for codec, payloads in self._group(messages):
-            for row, payload in zip(payloads.rows, payloads.values, strict=True):
-                with suppress(ValueError):
-                    documents[row] = codec.document(payload)
         rows: list[MappedRow] = []
-        for at, (record, value) in enumerate(zip(messages.records, messages.values, strict=True)):
-            events: Sequence[Document | Rejected]
-            try:
-                document = documents[at] if value and at in documents else self._document(record, value)
-                events = self._mapping.read_events(document, record) if self._mapping else ()
-                is_batch = self._mapping is not None and self._mapping.is_batch
-            except Rejected as rejected:
-                events, is_batch = [rejected], False
-            of_message = _fields(record)
-            numbers = range(len(events)) if is_batch else [None] * len(events)
-            rows += [MappedRow(*of_message, *pair) for pair in zip(numbers, events, strict=True)]
-        mapped = {at: row.document for at, row in enumerate(rows) if not isinstance(row.document, Rejected)}
-        events_of_rows: list[Event | None] = [None] * len(rows)
-        for at, event in zip(mapped, _events_of(list(mapped.values())), strict=True):
-            events_of_rows[at] = event
-        return rows, events_of_rows
+        events: list[Event | None] = []
+        places: list[tuple[int, int]] = []
+        left = set(range(len(messages.records)))
+        for at, read in self._read(messages):
+            left.difference_update(row for place, row in enumerate(at) if place not in read.refused)
+            numbers: Sequence[int | None] = read.numbers or [None] * len(read.messages)
+            for row, (place, number) in enumerate(zip(read.messages, numbers, strict=True)):
+                places.append((at[place], len(rows)))
+                rows.append(MappedRow(*_fields(messages.records[at[place]]), number, partial(read.event, row)))
+            events += _events(read.columns)
+        for row in left:
+            places.append((row, len(rows)))
+            rows.append(self._whole(messages.records[row]))
+            events.append(None)
+        order = [row for _, row in sorted(places)]
+        return [rows[row] for row in order], [events[row] for row in order]
 
-    def _decode_group(self, codec: Codec, payloads: Payloads, messages: Messages) -> list[Event | None]:
-        """The events of messages of one schema, each of one event: by columns, and the rest one by one."""
-        mapping, values = self._mapping, payloads.values
-        records = messages.records
-        if len(values) < len(records):
-            records = [records[row] for row in payloads.rows]
-        events: list[Event | None] = [None] * len(values)
-        left: Collection[int] = range(len(values))
-        for columns in codec.columns(values, self._names):
-            rows, named = columns
-            if mapping is not None:
-                of_rows = records if len(rows) == len(records) else [records[at] for at in rows]
-                mapped = map_columns(mapping, named, of_rows)
-                if mapped is None:
-                    continue
-                good, named = mapped
-                rows = rows if good.all() else [*compress(rows, good)]
-            read = read_events(named, len(rows)) if rows else []
-            if len(read) == len(values):
-                return read
-            left = set(left).difference(rows)
-            for at, event in zip(rows, read, strict=True):
-                events[at] = event
-        documents: dict[int, Document] = {}
-        for at in left:
-            with suppress(ValueError):
-                document = codec.document(values[at])
-                if mapping is not None:
-                    (document,) = mapping.read_events(document, records[at])
-                documents[at] = document
-        for at, event in zip(documents, _events_of(list(documents.values())), strict=True):
-            events[at] = event
-        return events
+    def document(self, record: Record) -> Document:
+        """A message, decoded.
+
+        Raises
+        ------
+        Rejected
+            It cannot be.
+        SchemaUnavailable
+            Its schema cannot be had now.
+        """
+        prefix, payload = self._schemas.split(record, record.value or b"")
+        try:
+            return self._codec(prefix).document(payload)
+        except ValueError as error:
+            raise self._undecodable(error) from None
+
+    def _read(self, messages: Messages) -> Iterator[tuple[Sequence[int], Rows]]:
+        """The rows of messages that were decoded together, and which messages these are."""
+        for codec, payloads in self._group(messages):
+            for part in codec.decode(payloads.values):
+                at, records = part.rows, messages.records
+                if len(at) < len(records):
+                    at = [payloads.rows[row] for row in at]
+                    records = [records[row] for row in at]
+                if self._mapping is None:
+                    columns = {key: part.messages.inside(key).values() for key in KEYS}
+                    yield at, Rows(range(len(at)), None, columns, {})
+                else:
+                    yield at, self._mapping.read(part.messages, records)
+
+    def _whole(self, record: Record) -> MappedRow:
+        """A message that is one event, or none."""
+
+        def event() -> Document:
+            if self._mapping is None:
+                return self.document(record)
+            rows = self._mapping.read(Values([self.document(record)]), [record])
+            for rejected in rows.refused.values():
+                raise rejected
+            return rows.event(0)
+
+        return MappedRow(*_fields(record), None, event)
 
     def _group(self, messages: Messages) -> list[tuple[Codec, Payloads]]:
         """The messages by their schema, those left out that have no valid one."""
@@ -264,14 +331,6 @@ class SchemaFormat:
         if unavailable is not None:
             raise unavailable
         return groups
-
-    def _document(self, record: Record, value: bytes) -> Document:
-        """A message, decoded; raises Rejected if it cannot be."""
-        prefix, payload = self._schemas.split(record, value)
-        try:
-            return self._codec(prefix).document(payload)
-        except ValueError as error:
-            raise self._undecodable(error) from None
 
     def _encode(self, document: Document) -> bytes:
         try:
@@ -302,9 +361,21 @@ def _fields(record: Record) -> tuple[int, int, bytes | None, bytes | None, Heade
     return record.offset, record.timestamp, record.key, record.value, record.headers
 
 
-def _events_of(documents: Sequence[Document]) -> list[Event | None]:
-    columns = columns_of(documents) if documents else None
-    return [None] * len(documents) if columns is None else read_events(columns, len(documents))
+def _events(columns: Mapping[str, Sequence[Any]]) -> list[Event | None]:
+    """The event of each row; None where it has to be examined."""
+    times = columns["ts"]
+    if datetime in map(type, times):
+        columns = {**columns, "ts": [ts.isoformat() if isinstance(ts, datetime) else ts for ts in times]}
+    rows = zip(*(columns[key] for key in KEYS), strict=True)
+    events = decode_each(partial(msgspec.convert, type=Row), rows)
+    for event in events:
+        if event is not None:
+            event.segments = msgspec.json.encode(event.segments) if event.segments else ABSENT
+            if not event.features:
+                event.features = ABSENT
+            elif isinstance(event.features, bytes):
+                event.features = msgspec.json.encode(event.features)
+    return events
 
 
 def encode_document(document: Document) -> bytes:
@@ -314,21 +385,29 @@ def encode_document(document: Document) -> bytes:
 
     Raises
     ------
+    Rejected
+        A key holds bytes, which are no text and no number: written as text they would be another id than that text.
     ValueError
         A key is no text, or it is nested too deeply.
     """
+    event = {key: document[key] for key in KEYS if key in document}
+    for key, value in event.items():
+        if isinstance(value, bytes) and key != "features":
+            raise Rejected(
+                Reason.WRONG_TYPE,
+                f"{key} must be a text or a number, got {len(value)} bytes; write a text (in Avro, a UUID may be "
+                "fixed(16) with the logicalType uuid)",
+            )
+    if isinstance(packed := event.get("features"), bytes):
+        event["features"] = base64.b64encode(packed).decode()
     try:
-        return json.dumps({key: document[key] for key in KEYS if key in document}, default=_plain).encode()
+        return json.dumps(event, default=_as_text).encode()
     except (ArithmeticError, RecursionError, TypeError) as error:
         raise ValueError(str(error)) from None
 
 
-def _plain(value: Any) -> Any:
+def _as_text(value: Any) -> str:
     """A value that JSON lacks, as events write it."""
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    if isinstance(value, datetime | date):
+    if isinstance(value, datetime):
         return value.isoformat()
-    return str(value)
+    raise TypeError(f"a value is {type(value).__name__}, which is no JSON")

@@ -33,6 +33,17 @@ class Caps:
     strata: int = 20_000
 
 
+class Cap(NamedTuple):
+    """One cap of a partition, and what it is on."""
+
+    setting: str
+    """Name of its setting under ``caps``, and of its attribute of :class:`Caps`."""
+    model: str = ""
+    """The model whose names it counts; empty for the cap on models."""
+    segment_key: str = ""
+    """The segment key whose values it counts; empty for the other caps."""
+
+
 def undeclared(model: str) -> str:
     """Why events of a model without a policy are refused."""
     return (
@@ -85,6 +96,7 @@ class Strata:
         self._class_sets: dict[tuple[SeriesKey, ...], int] = {}
         self._class_fan_out: list[tuple[int, int]] = []
         self._class_series: list[int] = []
+        self._folds: dict[tuple[Cap, ...], int] = {(): 0}
 
     @property
     def models(self) -> list[str]:
@@ -106,6 +118,11 @@ class Strata:
         return self._by_id
 
     @property
+    def folds(self) -> list[tuple[Cap, ...]]:
+        """The caps that made names of a prediction ``other``, by fold id; the first is empty."""
+        return list(self._folds)
+
+    @property
     def series(self) -> list[SeriesKey]:
         """The series, by series id."""
         return list(self._series)
@@ -125,23 +142,36 @@ class Strata:
 
         Segment keys that the model's policy does not declare are ignored; names beyond a cap become ``other``.
         """
+        return self.place(model, version, segments)[0]
+
+    def place(self, model: str, version: str, segments: Mapping[str, str]) -> tuple[int, int]:
+        """Id of the stratum of a prediction, as from :meth:`stratum`, and id of its fold."""
         model_id = self.model(model)
         if model_id == REFUSED:
-            return REFUSED
+            return REFUSED, 0
+        caps = []
         versions = self._versions[model_id]
-        if version not in versions and len(versions) >= self._caps.versions:
+        if version != OTHER and version not in versions and len(versions) >= self._caps.versions:
             version = OTHER
+            caps.append(Cap("versions", model))
         pairs = []
         for key in sorted(set(self.policies[model_id].segments)):
             value = segments.get(key)
             if value is None:
                 continue
             values = self._segment_values[model_id].setdefault(key, set())
-            pairs.append((key, value if value in values or len(values) < self._caps.segment_values else OTHER))
+            if value != OTHER and value not in values and len(values) >= self._caps.segment_values:
+                value = OTHER
+                caps.append(Cap("segment_values", model, key))
+            pairs.append((key, value))
         stratum = Stratum(model, version, tuple(pairs))
         if stratum not in self._strata and self._strata_of[model_id] >= self._caps.strata:
-            stratum = stratum._replace(segments=tuple((key, OTHER) for key, _ in pairs))
-        return self._add_stratum(model_id, stratum)
+            whole = stratum._replace(segments=tuple((key, OTHER) for key, _ in pairs))
+            if whole != stratum:
+                caps.append(Cap("strata", model))
+            stratum = whole
+        fold = self._folds.setdefault(tuple(caps), len(self._folds))
+        return self._add_stratum(model_id, stratum), fold
 
     def restore(self, models: Iterable[str], strata: Mapping[int, Stratum]) -> None:
         """Restore saved models, and strata by id, regardless of the current caps and policies.
@@ -167,24 +197,35 @@ class Strata:
             self._set_stratum(stratum_id, self._models[stratum.model], stratum)
         self._free = sorted(set(range(size)) - strata.keys(), reverse=True)
 
+    def limit(self, cap: Cap) -> int:
+        """How many names a cap lets live."""
+        limit: int = getattr(self._caps, cap.setting)
+        return limit
+
+    def used(self) -> dict[Cap, int]:
+        """How many names live under each cap."""
+        used = {Cap("models"): self._undeclared}
+        for (model, model_id), versions in zip(self._models.items(), self._versions, strict=True):
+            used[Cap("versions", model)] = len(versions)
+            used[Cap("strata", model)] = self._strata_of[model_id]
+            for key, values in self._segment_values[model_id].items():
+                used[Cap("segment_values", model, key)] = len(values)
+        return used
+
     def gives_places_back(self, gone: Collection[int]) -> bool:
         """Whether a cap that is at least half used would have places again without these strata."""
         stay = [stratum for at, stratum in enumerate(self._by_id) if stratum is not _FREE and at not in gone]
-        versions = {(stratum.model, stratum.version) for stratum in stay}
-        values = {(stratum.model, *pair) for stratum in stay for pair in stratum.segments}
-        left = Counter(stratum.model for stratum in stay)
-        for model, model_id in self._models.items():
-            used, strata = self._versions[model_id], self._strata_of[model_id]
-            if 2 * len(used) >= self._caps.versions and any((model, version) not in versions for version in used):
-                return True
-            if 2 * strata >= max(self._caps.strata, 4 * left[model]):
-                return True
-            for key, of_key in self._segment_values[model_id].items():
-                if 2 * len(of_key) >= self._caps.segment_values and any(
-                    (model, key, value) not in values for value in of_key
-                ):
-                    return True
-        return False
+        versions = {(stratum.model, stratum.version) for stratum in stay if stratum.version != OTHER}
+        values = {(stratum.model, *pair) for stratum in stay for pair in stratum.segments if pair[1] != OTHER}
+        left = Counter(Cap("strata", stratum.model) for stratum in stay)
+        left.update(Cap("versions", model) for model, _ in versions)
+        left.update(Cap("segment_values", model, key) for model, key, _ in values)
+        # Combinations come and go with their parts: half of them have to be gone.
+        return any(
+            left[cap] <= names / 2 if cap.setting == "strata" else left[cap] < names
+            for cap, names in self.used().items()
+            if cap.model and 2 * names >= self.limit(cap)
+        )
 
     def models_of_strata(self) -> NDArray[np.int32]:
         """Model id of each stratum, int32, shape (strata,); REFUSED at an id that none has."""
@@ -274,6 +315,8 @@ class Name(NamedTuple):
     stratum: int
     seed: int
     """Seed of the hash of the model's ids."""
+    fold: int = 0
+    """Id of the caps that made names ``other``: see :attr:`Strata.folds`."""
 
 
 # A plain integer: comparing with an enumeration's member takes much longer.
@@ -346,5 +389,5 @@ class Names(dict[Spelling, Name]):
             return Name(strata.model(model), REFUSED, seed_of(model))
         model = read_model(msgspec.json.encode(spelling[0]))
         version = read_version(msgspec.json.encode(spelling[1]))
-        stratum = strata.stratum(model, version, read_segments(spelling[2]))
-        return Name(strata.model(model), stratum, seed_of(model))
+        stratum, fold = strata.place(model, version, read_segments(spelling[2]))
+        return Name(strata.model(model), stratum, seed_of(model), fold)

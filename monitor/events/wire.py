@@ -13,6 +13,8 @@ NonEmpty = Annotated[str, Meta(min_length=1)]
 Unit = Annotated[float, Meta(ge=0, le=1)]
 
 ABSENT: Final = Raw(b"")
+KEYS: Final = ("model", "id", "ts", "type", "p", "y", "version", "segments", "features")
+"""The keys of an event, in the order of :class:`Event`."""
 
 
 class Event(Struct, gc=False):
@@ -33,6 +35,13 @@ class Event(Struct, gc=False):
     features: Raw = ABSENT
     specversion: None = None
     """Present in CloudEvents, which are not decoded as plain events."""
+
+
+class Row(Event, array_like=True, gc=False):
+    """An event whose values were found in a message of any format, as narrow as :class:`Event`."""
+
+    segments: dict[str, str | bool | Int64 | None] | None = None  # type: ignore[assignment] # replaced by its JSON
+    features: list[float] | bytes | None = None  # type: ignore[assignment]
 
 
 class CloudEvent(Struct, gc=False):

@@ -12,6 +12,7 @@ from typing import Any, Final
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from monitor.clock import SystemClock
 from monitor.http.limits import Shares, client_network
 from monitor.http.request_log import RefusalReason, RefusedRequests
 
@@ -34,7 +35,7 @@ class Connections:
     """
 
     def __init__(self, max_connections: int = MAX_CONNECTIONS, refused: RefusedRequests | None = None) -> None:
-        self._refused = refused or RefusedRequests()
+        self._refused = refused or RefusedRequests(clock=SystemClock())
         self._open = Shares(max_connections)
         self.release = self._open.release
         """Count the end of a connection of a network."""

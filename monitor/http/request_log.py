@@ -18,7 +18,7 @@ import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.outage_log import OncePerMinute
 from monitor.tracing import span
 
@@ -99,9 +99,9 @@ class RefusedRequests:
         Measures the minute.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._lock = threading.Lock()
-        self._lines = OncePerMinute(clock or SystemClock())
+        self._lines = OncePerMinute(clock)
         self.counts: dict[str, int] = dict.fromkeys(RefusalReason, 0)
         """Reason -> refused requests since the start."""
 

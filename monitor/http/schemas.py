@@ -410,6 +410,21 @@ class HoldBody(Body):
     detail: str = field("outcome log silent since 2026-11-20T09:12:00.000Z", "the reason in words")
 
 
+class CapBody(Body):
+    """A cap on names that is at least half used, or has made names `other` that windows still reach."""
+
+    setting: str = field("caps.versions", "the setting to change")
+    segment_key: str | None = field(None, "the segment key whose values it counts; null for the other caps")
+    used: int = field(20, "names that live in the fullest partition")
+    limit: int = field(20, "names that may live in a partition")
+    folded: int = field(1234, "accepted predictions of which a name became `other`, while windows reach them")
+    warning: str | None = field(
+        "1,234 predictions count as `other`: 20 of at most 20 versions live in a partition; raise caps.versions, or "
+        "send fewer",
+        "what happens, and what to do; null while it is less than 90% full and nothing became `other`",
+    )
+
+
 class ModelBody(Body):
     """A model."""
 
@@ -433,6 +448,7 @@ class ModelBody(Body):
         HoldBody.example(), "what holds settled_to back; null where it is only the horizon and the allowed lateness"
     )
     policy: PolicyBody | None = field(PolicyBody.example())
+    caps: list[CapBody] = field([CapBody.example()], "caps on its names that are at least half used")
     report: str = field("/v1/models/churn/report", "path of its report")
 
 
@@ -440,6 +456,7 @@ class ModelsBody(Body):
     """Models by name."""
 
     models: list[ModelBody] = field([ModelBody.example()])
+    caps: list[CapBody] = field([], "the cap on undeclared models, where it is at least half used")
     next_cursor: str | None = field(None, NEXT_CURSOR)
     partitions: list[int] = field(
         [0, 1, 2, 3], "partitions of the log that this process reads; reports are of the events in all partitions"

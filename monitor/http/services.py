@@ -1,13 +1,13 @@
 """The parts of the service that the routes use. ``monitor.app`` puts them together."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from monitor.access.model import Authenticator
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.events.codec import Decoder
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
@@ -21,6 +21,7 @@ from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
 from monitor.sources.base import Topics, Writer
 from monitor.store.alerts import AlertStore
+from monitor.store.base import CapUses
 from monitor.store.evaluations import Replica
 from monitor.stream.status import PipelineStatus
 from monitor.windows.evaluator import Evaluator
@@ -66,6 +67,8 @@ class Services:
         Count requests, and those refused.
     roles
         What this replica does. Without ``serve`` only the probes and /metrics answer.
+    caps
+        Returns the caps on names that matter, over all partitions.
     replicas
         Returns the live replicas, and the models that each of them evaluates.
     is_stopping
@@ -97,20 +100,21 @@ class Services:
     metrics: Callable[[bool], tuple[bytes, str]]
     recalibrations: Recalibrations
     alerts: AlertStore
+    false_alarms_per_year: float
+    declared: Sequence[str]
+    labels: Mapping[str, Mapping[str, str]]
+    decoder: Callable[[], Decoder]
+    clock: Clock
+    limits: Limits
+    authenticator: Authenticator | None
+    traffic: RequestTraffic
+    refused: RefusedRequests
+    local_only: bool
+    roles: Collection[str]
+    caps: Callable[[], CapUses]
+    replicas: Callable[[], Mapping[Replica, Sequence[str]]]
+    is_stopping: Callable[[], bool]
     evaluate: Callable[..., Report | ClassReport] = evaluate
-    false_alarms_per_year: float = 1.0
-    declared: Sequence[str] = ()
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    decoder: Callable[[], Decoder] = Decoder
-    clock: Clock = field(default_factory=SystemClock)
-    limits: Limits = field(default_factory=Limits)
-    authenticator: Authenticator | None = None
-    traffic: RequestTraffic = field(default_factory=RequestTraffic)
-    refused: RefusedRequests = field(default_factory=RefusedRequests)
-    local_only: bool = False
-    roles: Collection[str] = ("consume", "evaluate", "serve")
-    replicas: Callable[[], Mapping[Replica, Sequence[str]]] = dict
-    is_stopping: Callable[[], bool] = lambda: False
 
     def __post_init__(self) -> None:
         limits = self.limits

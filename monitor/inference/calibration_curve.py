@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import chdtrc, expit, gammaincinv, logit, xlogy
 
 from monitor.arrays import Floats, Ints
+from monitor.inference.newton import Curved, log_sigmoid, minimise
 from monitor.scores import ScoreTable
 
 _KNOTS: Final = (0.05, 0.35, 0.65, 0.95)
@@ -19,8 +20,8 @@ _PRIOR: Final = 0.1
 """Precision of each coefficient about that of the calibrated model, in units of one standardised coefficient. It keeps
 the curve finite if all outcomes are equal, and has no weight beside a few events."""
 
-_STEPS: Final = 50
-_TOLERANCE: Final = 1e-8
+_NEGLIGIBLE: Final = 1e-8
+"""Size of a bend that is rounding."""
 
 _FREEDOM: Final = 4
 """Largest number of the curve's coefficients."""
@@ -136,7 +137,7 @@ def _spline(z: Floats, counts: Floats) -> tuple[Floats, Floats]:
             # Orthogonal to the line, so that the prior is on the bend alone.
             bend -= float(share @ bend) + float(share @ (bend * line)) * line
             size = float(np.sqrt(share @ bend**2))
-            if size > _TOLERANCE:
+            if size > _NEGLIGIBLE:
                 columns.append(bend / size)
     calibrated = np.zeros(len(columns))
     calibrated[:2] = centre, spread
@@ -144,29 +145,19 @@ def _spline(z: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 def _fit(basis: Floats, prior_mean: Floats, positives: Floats, counts: Floats) -> Floats:
-    """Logistic regression with a Gaussian prior, by Newton's method with halved steps; basis (m, k) -> (k,)."""
+    """Logistic regression with a Gaussian prior; basis (m, k) -> (k,)."""
 
-    def loss(coefficients: Floats) -> float:
-        eta = basis @ coefficients
-        distance = coefficients - prior_mean
-        return float((counts * np.logaddexp(0.0, eta) - positives * eta).sum() + 0.5 * _PRIOR * distance @ distance)
+    def loss(coefficients: Floats) -> Curved:
+        eta, away = basis @ coefficients, coefficients - prior_mean
+        rate = expit(eta)
+        return Curved(
+            value=float(-(counts @ log_sigmoid(-eta)) - positives @ eta + 0.5 * _PRIOR * away @ away),
+            gradient=basis.T @ (counts * rate - positives) + _PRIOR * away,
+            hessian=(basis.T * (counts * rate * (1.0 - rate))) @ basis + _PRIOR * np.eye(prior_mean.size),
+        )
 
-    coefficients = prior_mean.copy()
-    reached = loss(coefficients)
-    for _ in range(_STEPS):
-        rate = expit(basis @ coefficients)
-        slope = basis.T @ (positives - counts * rate) - _PRIOR * (coefficients - prior_mean)
-        information = basis.T @ ((counts * rate * (1.0 - rate))[:, None] * basis) + _PRIOR * np.eye(prior_mean.size)
-        step = np.linalg.solve(information, slope)
-        following = loss(coefficients + step)
-        while following > reached + _TOLERANCE * abs(reached) and np.abs(step).max() > _TOLERANCE:
-            step = step / 2.0
-            following = loss(coefficients + step)
-        coefficients = coefficients + step
-        reached = following
-        if np.abs(step).max() <= _TOLERANCE:
-            break
-    return coefficients
+    free = np.full(prior_mean.size, np.inf)
+    return minimise(loss, prior_mean, -free, free)
 
 
 def _significant_part(ratio: Floats, critical: float) -> Floats:

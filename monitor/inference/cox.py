@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 from scipy.special import chdtrc, expit, ndtri, xlogy
 
 from monitor.arrays import Floats
@@ -15,7 +16,6 @@ from monitor.scores import ScoreTable, grid
 LOGIT_BOUND: Final = grid.LOGIT_BOUND
 """Logits are cut off here, as on the grid, because those of 0 and 1 are infinite."""
 
-_STEPS: Final = 100
 _PRECISION: Final = 1e-12
 _END_PRECISION: Final = 1e-6
 """Precision of the ends of an interval."""
@@ -129,7 +129,7 @@ def fit_cox(table: ScoreTable) -> Cox:
     # imperfect models: robust adjusted likelihood functions", 2003).
     excess = slope_error**2 / data.inverse_information(c + a * data.z, 2)[1, 1] if table.weighted else 1.0
     slope_lower, slope_upper = (
-        _profile_end(data, hits, a + side * _NORMAL_975 * slope_error, c, at_both - excess * _NORMAL_975**2 / 2.0)
+        _profile_end(data, hits, a + side * _NORMAL_975 * slope_error, at_both - excess * _NORMAL_975**2 / 2.0)
         for side in (-1.0, 1.0)
     )
     if table.weighted:
@@ -161,7 +161,7 @@ def logits(p: Floats) -> Floats:
         return np.asarray(np.clip(np.log(p) - np.log1p(-p), -LOGIT_BOUND, LOGIT_BOUND))
 
 
-def solve_offset(z: Floats, counts: Floats, hits: float, *, start: float = 0.0) -> float:
+def solve_offset(z: Floats, counts: Floats, hits: float) -> float:
     """The offset b at which sigmoid(z + b) adds up to the number of positives.
 
     Parameters
@@ -172,29 +172,13 @@ def solve_offset(z: Floats, counts: Floats, hits: float, *, start: float = 0.0) 
         float64, shape (m,): events at each logit.
     hits
         The sum over events of sigmoid(z + b), above 0 and below the number of events.
-    start
-        Start of the search.
     """
-    total = float(counts.sum())
-    # The offsets if all logits were equal to the largest, or to the smallest.
-    wanted = math.log(hits) - math.log(total - hits)
+    # The offsets if all logits were equal to the largest, or to the smallest; farther, because of rounding.
+    wanted = math.log(hits) - math.log(float(counts.sum()) - hits)
     low, high = sorted((wanted - float(z[-1]), wanted - float(z[0])))
-    b = min(max(start, low), high)
-    for _ in range(_STEPS):
-        q = expit(z + b)
-        excess = float(counts @ q) - hits
-        if excess > 0.0:
-            high = b
-        else:
-            low = b
-        slope = float(counts @ (q * (1.0 - q)))
-        # Newton's step if it stays between the ends, else bisection.
-        step = b - excess / slope if slope > 0.0 else math.inf
-        after = step if low <= step <= high else (low + high) / 2.0
-        if abs(after - b) <= _PRECISION * (1.0 + abs(b)):
-            return after
-        b = after
-    return b
+    return float(
+        scipy.optimize.brentq(lambda b: float(counts @ expit(z + b)) - hits, low - 1.0, high + 1.0, xtol=_PRECISION)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,23 +259,21 @@ def _fit_slope(data: _Data, offset: float) -> tuple[float, float]:
     return center - slope * middle, slope
 
 
-def _profile_end(data: _Data, hits: float, start: float, intercept: float, level: float) -> float:
+def _profile_end(data: _Data, hits: float, start: float, level: float) -> float:
     """Slope next to ``start`` at which the profile likelihood falls to ``level``.
 
     The profile is concave, so Newton's steps cross this slope at most once, and then converge.
     """
-    counts = data.table.counts
-    a, c = start, intercept
-    for _ in range(_STEPS):
-        c = solve_offset(a * data.z, counts, hits, start=c)
-        eta = c + a * data.z
+
+    def above(a: float) -> tuple[float, float]:
+        eta = a * data.z
+        eta += solve_offset(eta, data.table.counts, hits)
         # The derivative by the intercept is 0 at its optimum.
         slope = float(data.z @ (data.table.positives * expit(-eta) - data.table.negatives * expit(eta)))
-        step = (level - data.likelihood(eta)) / slope
-        a += step
-        if abs(step) <= _END_PRECISION * (1.0 + abs(a)):
-            break
-    return a
+        return data.likelihood(eta) - level, slope
+
+    solution = scipy.optimize.root_scalar(above, x0=start, fprime=True, xtol=_END_PRECISION, rtol=_END_PRECISION)
+    return float(solution.root)
 
 
 def _moments(z: Floats, weight: Floats) -> Floats:

@@ -306,40 +306,14 @@ def unskewed(point: float, skewness: float) -> float:
     return 3.0 / skewness * (float(np.cbrt(1.0 + skewness * (point - skewness / 6.0))) - 1.0)
 
 
-def deviation_probability(table: ScoreTable, distance: float) -> float:
-    r"""Bound of the probability that a semi-norm N of the residuals lies this far from its mean, or farther.
+def deviation_radius(table: ScoreTable, level: float = 0.05) -> float:
+    r"""How far a semi-norm N of the residuals lies from its mean with a probability of at most ``level``, in (0, 1].
 
     .. math:: P(|N(v_n) - E N(v_n)| \ge t) \le 2 \exp(-n t^2 / 2)
 
     for independent events, whatever their law and number. It holds for every N that is at most the total variation:
-    kCE, smCE, RintCE, ECE and their relatives.
-
-    Parameters
-    ----------
-    table
-        m rows. For weights, n is the number of equal weights with the same variance, their sum squared over the sum of
-        squares.
-    distance
-        t, at least 0.
-
-    Raises
-    ------
-    NotEnoughData
-        The table is empty.
-    InputError
-        ``distance`` is below 0.
-
-    Notes
-    -----
-    One event moves N by at most 2/n: McDiarmid, "On the method of bounded differences", 1989, Lemma 1.2.
-    """
-    if not distance >= 0.0:
-        raise InputError(f"distance must be at least 0, got {distance}")
-    return min(1.0, 2.0 * math.exp(-_effective_events(table) * distance**2 / 2.0))
-
-
-def deviation_radius(table: ScoreTable, level: float = 0.05) -> float:
-    """The t at which :func:`deviation_probability` is ``level``, in (0, 1].
+    kCE, smCE, RintCE, ECE and their relatives. For weights, n is the number of equal weights with the same variance,
+    their sum squared over the sum of squares.
 
     Raises
     ------
@@ -347,6 +321,10 @@ def deviation_radius(table: ScoreTable, level: float = 0.05) -> float:
         The table is empty.
     InputError
         ``level`` is out of range.
+
+    Notes
+    -----
+    One event moves N by at most 2/n: McDiarmid, "On the method of bounded differences", 1989, Lemma 1.2.
     """
     if not 0.0 < level <= 1.0:
         raise InputError(f"level must be above 0 and at most 1, got {level}")

@@ -1,4 +1,11 @@
-"""Newton's method for convex functions in a box, and logistic regression by it: the fits of Cox and of most maps."""
+"""Newton's method for convex functions in a box, and logistic regression by it: the fits of Cox and of most maps.
+
+Why not scipy's, measured with 1.17 on two cores: within bounds, of its methods trust-constr alone uses curvature. It
+takes 40 times as long, and ends above the least loss in 49 of the 60 hard fits of the tests; TNC does in 5 of them.
+L-BFGS-B is as exact, but on 100,000 events it takes 14 times as long (173 ms for 12), and its linear algebra wakes
+threads: beside other work a Cox fit of 1,500 cells took 233 ms for 0.6. Without bounds, trust-exact takes 1.3 times as
+long, and where logits are far out it stops at a slope of 1e-9 of the events, as rounding hides what its steps gain.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

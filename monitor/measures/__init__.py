@@ -16,7 +16,7 @@ from monitor.measures.binned_errors import binned_ece_width, ece, ece_quantile, 
 from monitor.measures.dce_lower import DistanceBracket, dce_lower, distance_bracket
 from monitor.measures.ecce import ecce
 from monitor.measures.intce import intce, intce_partition, rintce, surrogate_intce
-from monitor.measures.kce import KceJackknife, kce, kce_by_frequencies, kce_by_random_bins, kce_jackknife, kce_logit
+from monitor.measures.kce import kce, kce_logit
 from monitor.measures.proper_scores import Decomposition, brier, corp_curve, corp_decomposition, log_loss
 from monitor.measures.smce import smce, smce_witness
 from monitor.measures.spiegelhalter import spiegelhalter, spiegelhalter_z
@@ -27,9 +27,9 @@ __all__ = ["MAIN_MEASURES", "MEASURES", "REPORT_MEASURES", "WINDOW_MEASURES", "c
 __all__ += ["Limit", "MeanLoss", "Measure", "SemiNorm"]
 __all__ += ["binned_ece_width", "brier", "dce_lower", "ecce", "ece", "ece_quantile", "intce", "kce", "kce_logit"]
 __all__ += ["log_loss", "mce", "rintce", "rmsce", "smce", "spiegelhalter", "surrogate_intce", "tce", "tce_t"]
-__all__ += ["Decomposition", "DistanceBracket", "KceJackknife", "TceBins"]
-__all__ += ["corp_curve", "corp_decomposition", "distance_bracket", "intce_partition", "kce_by_frequencies"]
-__all__ += ["kce_by_random_bins", "kce_jackknife", "smce_witness", "spiegelhalter_z", "tce_bins"]
+__all__ += ["Decomposition", "DistanceBracket", "TceBins"]
+__all__ += ["corp_curve", "corp_decomposition", "distance_bracket", "intce_partition"]
+__all__ += ["smce_witness", "spiegelhalter_z", "tce_bins"]
 
 
 def scan_measures(*folders: Path) -> Mapping[str, Measure]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from monitor.measures.base import Measure
 from monitor.metrics.measures import MAP_LABELS, map_series
-from monitor.metrics.series import VERSION_LABELS, Family, Labels, LevelSwitch, Rows, Series, read_families
+from monitor.metrics.series import VERSION_LABELS, Family, Labels, Level, Rows, Series, read_families
 from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.live import COMPARED, LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
@@ -164,7 +164,7 @@ class RefitFamilies:
         series vanish all the same.
     max_series
         Cap on time series about maps. Beyond it, versions are left out and counted, the last by name first.
-    levels
+    level
         How much is exported of each map's measures: as of windows.
     """
 
@@ -174,13 +174,12 @@ class RefitFamilies:
         measures: Iterable[Measure],
         held: Callable[[], Collection[tuple[str, str]]],
         *,
+        level: Level,
         max_series: int = MAX_SERIES,
-        levels: LevelSwitch | None = None,
     ) -> None:
-        self._levels = levels or LevelSwitch()
         self._max_series = max_series
         self._state = state
-        self._measures = map_series(measures)
+        self._measures = [series for series in map_series(measures) if series.level <= level]
         self._held = held
 
     def __call__(self) -> Iterator[Family]:
@@ -191,7 +190,7 @@ class RefitFamilies:
         documents = [(version, document) for version, document in sorted(state.documents.items()) if version in held]
         kept = self._within_cap(documents)
         yield from read_families(MAPS, kept)
-        yield from read_families(self._measures, kept, self._levels.current)
+        yield from read_families(self._measures, kept)
         yield from read_families(EVALUATION, [((), _Evaluation(state, len(documents) - len(kept)))])
         # Before the first evaluation refits are unknown, and a counter that began at 0 would look like a reset.
         models = sorted({model for model, _ in held}) if state.updated_ms else []

@@ -19,13 +19,6 @@ VERSION_LABELS: Final = ("model", "version")
 
 _UNITS: Final = frozenset({"ratio", "seconds", "bytes"})
 
-MANY_MODELS: Final = 50
-"""With more models than this, only values are exported unless the settings say otherwise."""
-
-FEW_MODELS: Final = 40
-"""At this number everything is exported again. It lies below MANY_MODELS, so that a model that comes and goes does not
-make thousands of time series come and go with it."""
-
 
 class Level(IntEnum):
     """What is exported of each window. Each level contains the one before."""
@@ -36,35 +29,6 @@ class Level(IntEnum):
     """Also intervals, levels under calibration, p-values and error bounds of all measures, and of maps."""
     ALL = 2
     """Also the bins of reliability diagrams."""
-
-    @property
-    def label(self) -> str:
-        """As in the settings: ``values``."""
-        return self.name.lower()
-
-
-class LevelSwitch:
-    """Chooses the level: the declared one, or by the number of models, with hysteresis.
-
-    Parameters
-    ----------
-    declared
-        The level that the settings name; None lets the number of models decide.
-    """
-
-    def __init__(self, declared: Level | None = None) -> None:
-        self._declared = declared
-        self.current = Level.ALL if declared is None else declared
-        """The level in force."""
-
-    def choose(self, models: int) -> Level:
-        """Choose the level for this number of models."""
-        if self._declared is None:
-            if models > MANY_MODELS:
-                self.current = Level.VALUES
-            elif models <= FEW_MODELS:
-                self.current = Level.ALL
-        return self.current
 
 
 @dataclass(frozen=True)
@@ -131,17 +95,14 @@ Families = Callable[[], Iterable[Family | WrittenFamily]]
 """Collects some of the families; called at each scrape."""
 
 
-def read_families(
-    group: Iterable[Series[T]], subjects: Sequence[tuple[Labels, T]], level: Level = Level.ALL
-) -> Iterator[Family]:
+def read_families(group: Iterable[Series[T]], subjects: Sequence[tuple[Labels, T]]) -> Iterator[Family]:
     """Read a group of series from the same subjects, each with the values of its first labels."""
     for series in group:
-        if series.level <= level:
-            rows: Rows = []
-            for labels, subject in subjects:
-                value = series.read(subject)
-                if isinstance(value, list):
-                    rows += [(labels + further, number) for further, number in value]
-                elif value is not None:
-                    rows.append((labels, value))
-            yield Family(series, rows)
+        rows: Rows = []
+        for labels, subject in subjects:
+            value = series.read(subject)
+            if isinstance(value, list):
+                rows += [(labels + further, number) for further, number in value]
+            elif value is not None:
+                rows.append((labels, value))
+        yield Family(series, rows)

@@ -10,6 +10,7 @@ from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 
 _PARTITION_LABELS: Final = ("topic", "partition")
+_CAP_LABELS: Final = ("cap", "model", "segment_key")
 
 # Events of refused models are valid; calibration_events_total counts them.
 _REASONS: Final = [reason for reason in Reason if reason is not Reason.REFUSED_MODEL]
@@ -54,6 +55,21 @@ PIPELINE: Final[tuple[Series[PipelineStatus], ...]] = (
             (_EVENTS | {key: n for key, n in status.counters.items() if key[1] != event_results.EARLY}).items()
         ),
         ("type", "result"),
+    ),
+    Series(
+        "calibration_cap_used_ratio",
+        "Share of a cap's places that names take, in the fullest partition held: of undeclared models (`cap` models, "
+        "`model` empty), or of a model's versions, segment_values of a key, or strata. Only from a half on, or where "
+        "names became `other`: so a fleet whose caps suffice has none of these series.",
+        lambda status: [(tuple(cap), use.used / use.limit) for cap, use in status.caps.items()],
+        _CAP_LABELS,
+    ),
+    Series(
+        "calibration_folded_predictions_total",
+        "Accepted predictions of which a name became `other` because the cap was full, over the partitions held. It is "
+        "forgotten, and absent, once windows no longer reach the newest of them.",
+        lambda status: [(tuple(cap), use.folded) for cap, use in status.caps.items() if use.folded],
+        _CAP_LABELS,
     ),
     Series(
         "calibration_departed_predictions_total",

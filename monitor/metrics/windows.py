@@ -1,9 +1,11 @@
 """The series of the latest snapshot: windows, their diagnosis, and the evaluation itself."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
+
+import structlog
 
 from monitor.events.model import ALL
 from monitor.measures.base import Measure
@@ -14,7 +16,6 @@ from monitor.metrics.series import (
     Family,
     Labels,
     Level,
-    LevelSwitch,
     Rows,
     Series,
     Value,
@@ -27,8 +28,7 @@ from monitor.reports.evaluation.report import Diagnosis, ReliabilityBin, Report,
 from monitor.windows.maturity import AgeCohort
 from monitor.windows.snapshot import Snapshot
 
-MAX_SERIES: Final = 150_000
-"""Default cap on time series about windows: what a thousand windows with all measures and bins need, and more."""
+_log = structlog.get_logger(__name__)
 
 
 def _window(name: str, meaning: str, read: Callable[[Report], Value], level: Level = Level.VALUES) -> Series[Report]:
@@ -258,11 +258,10 @@ class Evaluations(Protocol):
 
 
 class _Scrape(NamedTuple):
-    """The evaluator, the snapshot that is exported, and how much of it is."""
+    """The evaluator, the snapshot that is exported, and how many series of it are."""
 
     evaluations: Evaluations
     snapshot: Snapshot
-    level: Level
     exported: int
     dropped_total: int
 
@@ -342,14 +341,14 @@ EVALUATION: Final[tuple[Series[_Scrape], ...]] = (
         "Time series about windows that the cap left out, counted once an evaluation. Segments are left out first.",
         lambda scrape: scrape.dropped_total,
     ),
-    Series(
-        "calibration_exposition_level",
-        "1 for the level of this answer, 0 for the others: how much it says of each window, see the setting "
-        "exposition.level.",
-        lambda scrape: [((level.label,), level is scrape.level) for level in Level],
-        ("level",),
-    ),
 )
+
+
+def report_series(measures: Iterable[Measure], level: Level) -> tuple[Series[Report], ...]:
+    """The series about a window that are exported at a level."""
+    series = (*measure_series(measures), *CANONICAL, *DIAGNOSIS, *WINDOWS, *RELIABILITY)
+    return tuple(one for one in series if one.level <= level)
+
 
 Coverage = Mapping[tuple[str, str], Sequence[AgeCohort]]
 """(model, version) -> its predictions by age."""
@@ -363,15 +362,15 @@ class WindowFamilies:
     evaluations
         Holds the latest snapshot.
     exported
-        Returns the part of it that this process exports; all of it if left out.
+        Returns the part of it that this process exports.
     measures
         The measures whose series are exported.
     max_series
-        Cap on time series about windows. A report is exported whole or not at all; the whole models come first and
-        their segments after them, so that a flood of segments cannot push a model out.
-    bins
-        Whether the windows' reliability diagrams are exported, at the level that has them.
-    levels
+        Cap on time series about windows. A report is exported whole or not at all; declared models come first, and
+        whole models before segments, so that a flood of names pushes out no model that the settings name.
+    declared
+        The models that the settings name.
+    level
         How much is exported of each window.
     """
 
@@ -380,60 +379,56 @@ class WindowFamilies:
         evaluations: Evaluations,
         measures: Iterable[Measure],
         *,
-        exported: Callable[[], Snapshot] | None = None,
-        max_series: int = MAX_SERIES,
-        bins: bool = True,
-        levels: LevelSwitch | None = None,
+        exported: Callable[[], Snapshot],
+        max_series: int,
+        declared: Collection[str],
+        level: Level,
     ) -> None:
         self._evaluations = evaluations
-        self._exported = exported or (lambda: evaluations.latest)
-        self._series = (*measure_series(measures), *CANONICAL, *DIAGNOSIS, *WINDOWS, *(RELIABILITY if bins else ()))
-        self._levels = levels or LevelSwitch()
+        self._exported = exported
+        self._series = report_series(measures, level)
         self._max_series = max_series
+        self._declared = declared
         self._whole, self._capped = _ModelTexts(self._families), _ModelTexts(self._families)
         self._lock = Lock()
-        self._dropped_total = 0
+        self._dropped = self._dropped_total = 0
         self._dropped_in = -1
 
     def __call__(self) -> Iterator[Family | WrittenFamily]:
         """Read the latest snapshot."""
-        # Every replica chooses the level by all models, wherever they are exported.
-        level = self._levels.choose(len(self._evaluations.latest.models))
         snapshot = self._exported()
         reports = list(snapshot.reports.values())
-        texts = self._whole.write(reports, snapshot.coverage, level)
+        texts = self._whole.write(reports, snapshot.coverage)
         total = exported = sum(text.rows for text in texts)
         if total > self._max_series:
-            kept = self._within_cap(reports, snapshot.coverage, level)
-            texts = self._capped.write(kept, snapshot.coverage, level)
+            kept = self._within_cap(reports, snapshot.coverage)
+            texts = self._capped.write(kept, snapshot.coverage)
             exported = sum(text.rows for text in texts)
-        for at, series in enumerate(self._exported_series(level)):
-            yield WrittenFamily(series, [text.by_series[at] for text in texts])
+        series: tuple[Series[Any], ...] = (*self._series, *COVERAGE)
+        for at, one in enumerate(series):
+            yield WrittenFamily(one, [text.by_series[at] for text in texts])
         yield from read_families([WATERMARK], [((name,), of.watermark_ms) for name, of in snapshot.models.items()])
         yield from read_families([SETTLED], [((name,), of.edge_ms) for name, of in snapshot.models.items()])
         dropped_total = self._count_dropped(snapshot.number, total - exported)
-        scrape = _Scrape(self._evaluations, snapshot, level, exported, dropped_total)
+        scrape = _Scrape(self._evaluations, snapshot, exported, dropped_total)
         yield from read_families(EVALUATION, [((), scrape)])
 
-    def _exported_series(self, level: Level) -> list[Series[Any]]:
-        return [*(series for series in self._series if series.level <= level), *COVERAGE]
-
-    def _families(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[Family]:
+    def _families(self, reports: Sequence[Report], coverage: Coverage) -> list[Family]:
         """The families about reports, and the coverage of versions that have a report of all their predictions."""
         subjects = [((report.model, report.version, report.segment, report.window), report) for report in reports]
         whole = {(report.model, report.version) for report in reports if report.segment == ALL}
         versions: list[tuple[Labels, Sequence[AgeCohort]]] = [
             (version, cohorts) for version, cohorts in sorted(coverage.items()) if version in whole
         ]
-        return [*read_families(self._series, subjects, level), *read_families(COVERAGE, versions)]
+        return [*read_families(self._series, subjects), *read_families(COVERAGE, versions)]
 
-    def _within_cap(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[Report]:
-        """The reports that fit, those of whole models first; the first of a version brings its coverage with it."""
+    def _within_cap(self, reports: Sequence[Report], coverage: Coverage) -> list[Report]:
+        """The reports that fit, in the order of the cap; the first of a version brings its coverage with it."""
         left, kept = dict(coverage), []
         used = 0
-        # The sort is stable: inside each half the snapshot's own order stays, so the choice does not flicker.
-        for report in sorted(reports, key=lambda report: report.segment != ALL):
-            used += _count_rows(self._families([report], left, level))
+        # The sort is stable: among equals the snapshot's own order stays, so the choice does not flicker.
+        for report in sorted(reports, key=lambda report: (report.model not in self._declared, report.segment != ALL)):
+            used += _count_rows(self._families([report], left))
             if used > self._max_series:
                 break
             kept.append(report)
@@ -442,10 +437,17 @@ class WindowFamilies:
         return kept
 
     def _count_dropped(self, number: int, dropped: int) -> int:
-        """Total of dropped series: each snapshot counts once, however often it is scraped."""
+        """Total of dropped series, to which each snapshot adds once; logs when series begin to be left out."""
         with self._lock:
             if number > self._dropped_in:
-                self._dropped_in = number
+                if dropped and not self._dropped:
+                    _log.warning(
+                        "windows are left out of /metrics, those of segments first: raise exposition.max_series, or "
+                        "lower exposition.level, evaluation.measures or the number of windows",
+                        series=dropped,
+                        max_series=self._max_series,
+                    )
+                self._dropped_in, self._dropped = number, dropped
                 self._dropped_total += dropped
             return self._dropped_total
 
@@ -455,7 +457,6 @@ class _ModelText(NamedTuple):
 
     reports: Sequence[Report]
     coverage: Coverage
-    level: Level
     by_series: Sequence[str]
     """The lines of each exported series."""
     rows: int
@@ -469,38 +470,38 @@ class _ModelTexts:
     Parameters
     ----------
     families
-        Reads the families of reports and coverage, at a level.
+        Reads the families of reports and coverage.
     """
 
-    def __init__(self, families: Callable[[Sequence[Report], Coverage, Level], Sequence[Family]]) -> None:
+    def __init__(self, families: Callable[[Sequence[Report], Coverage], Sequence[Family]]) -> None:
         self._families = families
         self._texts: dict[str, _ModelText] = {}
 
-    def write(self, reports: Sequence[Report], coverage: Coverage, level: Level) -> list[_ModelText]:
+    def write(self, reports: Sequence[Report], coverage: Coverage) -> list[_ModelText]:
         """The texts of the reports' models, in their order; texts of other models are dropped."""
         coverages: dict[str, dict[tuple[str, str], Sequence[AgeCohort]]] = {}
         for version, cohorts in coverage.items():
             coverages.setdefault(version[0], {})[version] = cohorts
         by_model = groupby(sorted(reports, key=_model), key=_model)
         # A dictionary of its own: another scrape may be reading the old one.
-        texts = {model: self._written(model, list(part), coverages.get(model, {}), level) for model, part in by_model}
+        texts = {model: self._written(model, list(part), coverages.get(model, {})) for model, part in by_model}
         self._texts = texts
         return list(texts.values())
 
-    def _written(self, model: str, reports: Sequence[Report], coverage: Coverage, level: Level) -> _ModelText:
+    def _written(self, model: str, reports: Sequence[Report], coverage: Coverage) -> _ModelText:
         before = self._texts.get(model)
         if (
             before is not None
-            and (before.level, before.coverage) == (level, coverage)
+            and before.coverage == coverage
             and len(before.reports) == len(reports)
             # Reports never change, and what has not changed is the same object: to compare values takes longer.
             and all(one is other for one, other in zip(before.reports, reports, strict=True))
         ):
             return before
-        families = self._families(reports, coverage, level)
+        families = self._families(reports, coverage)
         writer = SampleWriter()
         by_series = ["".join(writer.write(family.series, family.rows)) for family in families]
-        return _ModelText(reports, coverage, level, by_series, _count_rows(families))
+        return _ModelText(reports, coverage, by_series, _count_rows(families))
 
 
 def _model(report: Report) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import CorruptMap, InputError, StoreUnavailable, UnknownRecalibration
 from monitor.events.times import format_time
 from monitor.maps import RecalibrationMap, apply_map
@@ -119,13 +119,13 @@ class LiveMonitor:
         *,
         evaluate_of: Callable[[str], Evaluate],
         draws: int = DRAWS,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._read_sample = read_sample
         self._evaluate_of = evaluate_of
         self._draws = draws
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._stopping = threading.Event()
         self._state = LiveState()
         self._bases: dict[Version, Any] = {}

@@ -20,7 +20,7 @@ from typing import Final
 
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.durations import format_duration
 from monitor.errors import (
     Conflict,
@@ -92,7 +92,7 @@ class Runner:
         tolerance: Callable[[str], float] = lambda _: TOLERANCE,
         promoted: Callable[[], None] = lambda: None,
         command: Sequence[str] = WORKER,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._read_sample = read_sample
@@ -101,7 +101,7 @@ class Runner:
         self._tolerance = tolerance
         self._promoted = promoted
         self._command = command
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._stopping = threading.Event()
         self._queued = threading.Event()
         self._threads = [

@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import Conflict, InputError, StoreUnavailable, UnknownSeries
 from monitor.recalibration.comparison import Comparison
 from monitor.recalibration.plan import last_slot_ms
@@ -75,14 +75,14 @@ class Scheduler:
         models: Callable[[], Collection[str]],
         finding: Callable[[str], ShapeVerdict | None],
         cool_down_ms: int,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         self._service = service
         self._store = service.store
         self._models = models
         self._finding = finding
         self._cool_down_ms = cool_down_ms
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._logged: dict[tuple[str, str], str] = {}
         """(model, trigger) -> last logged problem, so that it is logged once."""
         self._cool_from_ms: dict[tuple[str, str], int] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import Conflict
 from monitor.maps import check_options, choose_method
 from monitor.recalibration.comparison import LiveComparison
@@ -52,12 +52,12 @@ class Recalibrations:
         serving: ServingMaps | None = None,
         live: Live = lambda *_: None,
         wake: Callable[[], None] = lambda: None,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         self.store = store
         self.version_of = versions
         self.plan = plan
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self.serving = serving or ServingMaps(store, clock=self._clock)
         self.live = live
         self._wake = wake

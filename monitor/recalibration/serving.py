@@ -8,7 +8,7 @@ from typing import Any, Final
 import structlog
 from numpy.typing import ArrayLike
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import StoreUnavailable
 from monitor.maps import RecalibrationMap, apply_serving_map
 from monitor.maps.artifact import from_bytes
@@ -55,7 +55,7 @@ class ServingMaps:
         The clock.
     """
 
-    def __init__(self, store: RecalibrationStore, *, clock: Clock | None = None) -> None:
+    def __init__(self, store: RecalibrationStore, *, clock: Clock) -> None:
         self._store = store
         self._reading = threading.Lock()
         """Held while the champions are read, so that a later read is not overwritten by an earlier one."""
@@ -67,7 +67,7 @@ class ServingMaps:
             _log,
             "champions cannot be read; the last known ones stay in use",
             "champions can be read again",
-            clock or SystemClock(),
+            clock,
         )
         self._lock = threading.Lock()
         """Guards the loaded maps; never held during a query of the store."""

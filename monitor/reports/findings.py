@@ -26,14 +26,15 @@ from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.assess import FILE_MINIMUM, WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import ReportComparison, compare_tables
-from monitor.reports.evaluation.counting import CountedRows, GroupCounts, count_rows, report_counts
-from monitor.reports.evaluation.evaluate import evaluate_classes
-from monitor.reports.evaluation.files import FileReport, model_of, outcomes_or_nan, report_table
+from monitor.reports.evaluation.counting import CountedRows, GroupCounts, count_rows
+from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_classes
+from monitor.reports.evaluation.files import FileReport, model_of, outcomes_or_nan, report_scores, report_table
 from monitor.reports.evaluation.groups import (
     PERIODS,
     Grouping,
     GroupReports,
-    report_counted_groups,
+    groups_of_counts,
+    groups_of_rows,
     report_groups,
 )
 from monitor.reports.evaluation.inputs import relative_weights
@@ -371,9 +372,10 @@ def measure_groups(options: ReportOptions, progress: StageProgress | None = None
     _refuse_class_measures(options)
     with stages_progress() if progress is None else nullcontext(progress) as shown:
         if not reading.is_large:
-            reports = report_groups(rows, grouping, progress=shown, **evaluation)
+            reports = report_groups(grouping.by, groups_of_rows(rows, grouping), progress=shown, **evaluation)
             return GroupFindings(options.model, reports, rows.notes, rows.cautions, on_grid=False)
-        reports = report_counted_groups(counts, rows, grouping, progress=shown, **evaluation)
+        groups = groups_of_counts(counts, rows, grouping)
+        reports = report_groups(grouping.by, groups, progress=shown, **evaluation)
     notes, cautions = reading.lines()
     return GroupFindings(options.model, reports, (*notes, _grid_note(counts.rows)), tuple(cautions), on_grid=True)
 
@@ -403,7 +405,13 @@ def _grid_note(rows: int) -> str:
 def _measure_counts(options: ReportOptions, rows: CountedRows, progress: StageProgress) -> Findings:
     """Measure counted rows, with what pictures of them show."""
     _refuse_class_measures(options)
-    report = report_counts(rows, measures=options.binary_measures or None, progress=progress, **options.evaluation)
+    report = report_scores(
+        ScoredRows.of_cells(rows.whole, rows.span_ms),
+        ((name, ScoredRows.of_cells(cells, rows.span_ms)) for name, cells in rows.segments),
+        measures=options.binary_measures or None,
+        progress=progress,
+        **options.evaluation,
+    )
     worst = [segment.report.segment for segment in report.segments if segment.q_value is not None][:MAX_GROUPS]
     groups = dict(rows.segments)
     pictures = PictureData(

@@ -5,7 +5,7 @@ from monitor.sequential.budget import share_budget
 from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.change_point import ChangePoint, find_change
 from monitor.sequential.detector import Bets, Detector
-from monitor.sequential.evidence import Alarm, EverValid, Evidence
+from monitor.sequential.evidence import Alarm, Evidence
 from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.recalibrated import recalibrate_steps
@@ -16,5 +16,5 @@ from monitor.sequential.steps import Steps
 from monitor.sequential.watch import AlarmEvent, Watch
 
 __all__ = ["Alarm", "AlarmEvent", "Bets", "BlockBets", "CalibrationBets", "ChangePoint", "CommonShock", "Detector"]
-__all__ += ["EverValid", "Evidence", "PrevalenceBets", "Recovery", "ServingMapBets", "Steps", "Watch", "bet_on_events"]
+__all__ += ["Evidence", "PrevalenceBets", "Recovery", "ServingMapBets", "Steps", "Watch", "bet_on_events"]
 __all__ += ["common_shock", "find_change", "name_series", "recalibrate_steps", "share_budget"]

@@ -20,7 +20,7 @@ import numpy as np
 from monitor.arrays import Floats, Ints
 from monitor.errors import InputError
 from monitor.sequential.detector import Bets, State
-from monitor.sequential.process_loops import NEVER, accumulate, grow_once
+from monitor.sequential.process_loops import NEVER, accumulate
 
 YEAR_MS: Final = 31_557_600_000
 """A Julian year: the period that false alarms are counted for."""
@@ -170,34 +170,6 @@ class Evidence:
             np.array(state["mean"], np.float64),
             np.array(state["to_ms"], np.int64),
         )
-        return result
-
-
-class EverValid:
-    """Evidence that ever reaches 1 / alpha with a probability of at most alpha under the null hypothesis.
-
-    For a question that is answered once, however long it takes; alarms that start again belong to :class:`Evidence`.
-    """
-
-    def __init__(self, alternatives: int) -> None:
-        self._value = np.zeros(alternatives)
-        self._steps = 0
-
-    def update(self, log_bets: Floats) -> Floats:
-        """Add the next log bets, shape (steps, alternatives); return the evidence after each step."""
-        result = grow_once(self._value, self._steps, log_bets)
-        self._steps += log_bets.shape[0]
-        return result
-
-    def state(self) -> State:
-        """Return what :meth:`from_state` continues from."""
-        return {"value": self._value.copy(), "steps": self._steps}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> "EverValid":
-        """Continue from a state."""
-        result = cls(0)
-        result._value, result._steps = np.array(state["value"], np.float64), int(state["steps"])
         return result
 
 

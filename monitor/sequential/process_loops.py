@@ -158,14 +158,3 @@ def first_recovery(loss: Floats, log_bet: Floats, alternatives: Ints, margin: fl
         if least >= margin:
             return row
     return -1
-
-
-@njit()
-def grow_once(value: Floats, steps: int, log_bet: Floats) -> Floats:
-    """Let evidence grow with weights that add up to less than 1 over all time; return its mean after each step."""
-    result = np.empty(log_bet.shape[0])
-    for step in range(log_bet.shape[0]):
-        t = float(steps + step)
-        # Section 4 has .47, which adds up to .61 only.
-        result[step] = grow(value, 0.76 / ((t + 2.0) * math.log(t + 3.0) ** 2), log_bet[step])
-    return result

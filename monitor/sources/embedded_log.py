@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import LogRange, Message, TopicPartition
 from monitor.sources.kafka_loops import choose_partitions
@@ -92,14 +92,14 @@ class EmbeddedLog:
         retention_bytes: int | None = None,
         retention_ms: int | None = None,
         segment_bytes: int = 64 << 20,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         if partitions < 1:
             raise SettingsError(f"partitions must be at least 1, got {partitions}")
         if segment_bytes < 1:
             raise SettingsError(f"segment_bytes must be at least 1, got {segment_bytes}")
         self.directory = directory
-        self.clock = clock or SystemClock()
+        self.clock = clock
         self._retention_bytes = retention_bytes
         self._retention_ms = retention_ms
         # Whole segments are removed, so they must be much smaller than the bound.

@@ -11,7 +11,7 @@ from kafka import errors as kafka_errors
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.net.compat import KafkaNetClient
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import InstanceReplaced, SourceMisconfigured, SourceUnavailable
 from monitor.events.model import RecordBatch
 from monitor.sources.base import LogRange, LogStart, Polled, TopicPartition, Topics
@@ -160,13 +160,13 @@ class KafkaSource:
         log_start: LogStart | None = None,
         session_timeout_seconds: float = 45.0,
         max_poll_interval_seconds: float = 300.0,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         self.purged_offsets_skipped = 0
         self._connection = connection
         self._topics = tuple(topics.kinds)
         self._log_start = log_start or LogStart()
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._options: dict[str, Any] = {
             **connection.options(),
             "group_id": group_id,

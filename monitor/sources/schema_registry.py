@@ -29,7 +29,7 @@ import httpx
 import msgspec
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import SchemaUnavailable, SettingsError
 from monitor.events.schemas import Reference, Schema, SchemaId
 from monitor.outage_log import Outage, Retry
@@ -154,14 +154,14 @@ class SchemaRegistry:
         *,
         folder: Path | None = None,
         unknown_seconds: float = 10.0,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         self._url = connection.url
         self._http = connection.client()
         # The ids of another registry name other schemas.
         self._folder = None if folder is None else folder / hashlib.sha256(connection.url.encode()).hexdigest()[:16]
         self._unknown_seconds = unknown_seconds
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._retry = Retry(
             self._clock,
             Outage(_log, "the schema registry gives no schemas", "the schema registry gives schemas", self._clock),

@@ -1,1 +1,1 @@
-"""State in SQLite or PostgreSQL: checkpoints, dead letters, refits, keys, backups."""
+"""State in SQLite or PostgreSQL: checkpoints, dead letters, refits, keys; backups of SQLite."""

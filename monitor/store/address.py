@@ -28,7 +28,7 @@ LOG_LIMIT_BYTES: Final = 2 * _WAL_PAGES * _PAGE_BYTES
 _BINARY: Final = 1
 """psycopg's number of the binary format."""
 
-_SECRET_KEYS: Final = ("password", "sslpassword")
+SECRET_KEYS: Final = ("password", "sslpassword")
 
 _creating = threading.Lock()
 """Held while a file is created: closing it releases the locks of SQLite connections of other threads."""
@@ -249,9 +249,9 @@ def _connect_postgresql(url: sa.URL, patience_seconds: float, clock: Clock) -> D
 
     sa.event.listen(engine, "do_connect", lambda _dialect, _record, _, options: CheckedConnection.connect(**options))
     sa.event.listen(engine, "connect", _read_binary)
-    values = [url.password, *(url.query.get(key) for key in _SECRET_KEYS)]
+    values = [url.password, *(url.query.get(key) for key in SECRET_KEYS)]
     secrets = tuple(str(value) for value in values if value)
-    hidden = url.set(drivername=POSTGRESQL, query={k: v for k, v in url.query.items() if k not in _SECRET_KEYS})
+    hidden = url.set(drivername=POSTGRESQL, query={k: v for k, v in url.query.items() if k not in SECRET_KEYS})
     return Database(engine, hidden.render_as_string(hide_password=True), secrets, patience_seconds, clock)
 
 

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
+from monitor.events.strata import Cap
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.closing import Closing, OldPanes, Panes
 
@@ -121,6 +122,23 @@ class SavedStratum(NamedTuple):
     newest_ms: int = -1
 
 
+class CapUse(NamedTuple):
+    """How full a cap is, and what it has made ``other``."""
+
+    used: int
+    """Names that live."""
+    limit: int
+    """Names that may live."""
+    folded: int = 0
+    """Predictions of which a name became ``other``, as long as windows reach the newest of them."""
+    newest_ms: int = -1
+    """Time of the newest of these."""
+
+
+CapUses = Mapping[Cap, CapUse]
+"""The caps that are at least half used, or have made a name ``other`` that windows still reach."""
+
+
 class ModelState(NamedTuple):
     """Watermarks of a model. Its place in a sequence of these is the model's id while the partition is held."""
 
@@ -176,6 +194,8 @@ class PartitionState:
         Batches in the order in which they were saved.
     candidates
         Batches in the order in which they were saved. Closed samples are not loaded.
+    caps
+        As the last checkpoint had them.
     read_to_ms
         As in :class:`PartitionClock`.
     oldest_ms
@@ -188,6 +208,7 @@ class PartitionState:
     counters: Counters
     journal: Iterator[JournalBatch]
     candidates: Iterator[CandidateBatch] = field(default_factory=lambda: iter(()))
+    caps: CapUses = field(default_factory=dict)
     read_to_ms: int = -1
     oldest_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
 
@@ -226,6 +247,8 @@ class Checkpoint:
         (model, width of its spans) -> start of the oldest closed samples that are kept.
     counters
         All of them.
+    caps
+        All that are stored from now on; None keeps those of the last checkpoint.
     dead_letters
         Messages that are not valid events. Those already stored (same topic, partition and offset) are skipped.
     read_to_ms
@@ -250,6 +273,7 @@ class Checkpoint:
     closed_samples: Sequence[SampledSpan] = ()
     expired_samples_before_ms: Mapping[tuple[str, int], int] = field(default_factory=dict)
     counters: Counters = field(default_factory=dict)
+    caps: CapUses | None = None
     dead_letters: Sequence[DeadLetter] = ()
     read_to_ms: int = -1
     changed_models: Sequence[int] | None = None

@@ -7,7 +7,7 @@ A model is evaluated by the replica that has its lease. A lease ends unless it i
 higher epoch: what a replica saves under an earlier one is refused. Times are those of the database.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ from monitor.store.database import Database, chunks
 from monitor.store.evidence import StoredEvidence
 from monitor.store.evidence_history import Points as EvidencePoints
 from monitor.store.history import Points
-from monitor.store.schema import EVALUATED_REPORTS, EVALUATIONS, REPLICAS
+from monitor.store.schema import EVALUATED_MOMENTS, EVALUATED_REPORTS, EVALUATIONS, REPLICAS
 
 LEASE_MS: Final = 9_000
 """Duration of a lease, and how long a replica counts as live after it was last seen."""
@@ -56,6 +56,27 @@ class Beat(NamedTuple):
     """Models without a lease."""
 
 
+class EvaluatedMoment(NamedTuple):
+    """The moment of an evaluation of a model."""
+
+    watermark_ms: int
+    edge_ms: int
+    version: str
+    """The current one."""
+    since_ms: int
+    """Wall-clock time of the first evaluation at this watermark."""
+
+
+class StoredMoment(NamedTuple):
+    """The first of successive evaluations of a model with one settled edge and current version."""
+
+    watermark_ms: int
+    before_to_ms: int
+    """Up to this watermark the evaluation before it was shown: its own, and as far beyond as time passed since."""
+    edge_ms: int
+    version: str
+
+
 class Evaluation(NamedTuple):
     """The latest evaluation of a model."""
 
@@ -70,6 +91,8 @@ class Evaluation(NamedTuple):
     """What the detectors of its versions continue from, of those where that changed."""
     evidence_points: Mapping[str, EvidencePoints] = MappingProxyType({})
     """Version -> what is added to the history of its evidence."""
+    moments: Sequence[EvaluatedMoment] = ()
+    """Those of all evaluations since the last one that was saved; this is the last of them."""
 
 
 class EvaluationState(NamedTuple):
@@ -135,6 +158,10 @@ class EvaluationStore:
                             "number": 0,
                             "evaluated_ms": 0,
                             "summary": b"",
+                            "watermark_ms": -1,
+                            "edge_ms": -1,
+                            "version": "",
+                            "since_ms": 0,
                         }
                         for model in part
                     ]
@@ -165,7 +192,8 @@ class EvaluationStore:
             for part in chunks(sorted(models)):
                 remove = sa.delete(EVALUATIONS).where(of.model.in_(part), is_free).returning(of.model)
                 removed = connection.execute(remove).scalars().all()
-                connection.execute(sa.delete(EVALUATED_REPORTS).where(EVALUATED_REPORTS.c.model.in_(removed)))
+                for table in (EVALUATED_REPORTS, EVALUATED_MOMENTS):
+                    connection.execute(sa.delete(table).where(table.c.model.in_(removed)))
                 evidence.remove_models(connection, removed)
                 stopped, now_ms = alerts.Resolution.STOPPED, self._database.clock.now_ms()
                 alerts.resolve(self._database, connection, removed, stopped, now_ms=now_ms)
@@ -201,24 +229,39 @@ class EvaluationStore:
         of = EVALUATIONS.c
         with self._writing() as connection:
             # These rows stay locked: no lease can be taken before this transaction ends.
-            columns = (of.model, of.epoch, of.number)
-            locked = sa.select(*columns).where(of.owner == replica).order_by(of.model).with_for_update()
-            held = {row.model: row.number for row in connection.execute(locked) if epochs.get(row.model) == row.epoch}
+            locked = sa.select(*(of[name] for name in ("model", "epoch", "number", *EvaluatedMoment._fields)))
+            rows = connection.execute(locked.where(of.owner == replica).order_by(of.model).with_for_update())
+            held = {model: row for model, epoch, *row in rows if epochs.get(model) == epoch}
+            moments = {model: EvaluatedMoment(*row[1:]) for model, row in held.items()}
+            moved: dict[tuple[str, int], Mapping[str, Any]] = {}
+            for one in evaluations:
+                for moment in one.moments if one.model in held else ():
+                    before = moments[one.model]
+                    if (moment.edge_ms, moment.version) != (before.edge_ms, before.version):
+                        to_ms = min(before.watermark_ms + moment.since_ms - before.since_ms, moment.watermark_ms)
+                        row = {"model": one.model, "before_to_ms": to_ms, **moment._asdict()}
+                        moved[one.model, moment.watermark_ms] = row
+                    stood = moment.watermark_ms == before.watermark_ms
+                    moments[one.model] = moment._replace(since_ms=before.since_ms) if stood else moment
             saved = [
                 {
                     "model": one.model,
                     "owner": replica,
                     "epoch": epochs[one.model],
                     "until_ms": 0,
-                    "number": held[one.model] + 1,
+                    "number": held[one.model][0] + 1,
                     "evaluated_ms": one.evaluated_ms,
                     "summary": one.summary,
                     "reports": one.reports,
+                    **moments[one.model]._asdict(),
                 }
                 for one in evaluations
                 if one.model in held
             ]
-            self._update(connection, EVALUATIONS, ("number", "evaluated_ms", "summary"), saved)
+            self._update(
+                connection, EVALUATIONS, ("number", "evaluated_ms", "summary", *EvaluatedMoment._fields), saved
+            )
+            self._update(connection, EVALUATED_MOMENTS, ("edge_ms", "version"), list(moved.values()))
             reports = [row for row in saved if row["reports"] is not None]
             self._update(connection, EVALUATED_REPORTS, ("number", "reports"), reports)
             points = {series: new for one in evaluations if one.model in held for series, new in one.points.items()}
@@ -293,6 +336,20 @@ class EvaluationStore:
                 content = reports.get(row.model)
                 yield Evaluation(row.model, row.evaluated_ms, row.summary, content), row.number, row.reports_number
 
+    def moments(self, model: str, at_ms: int) -> tuple[StoredMoment | None, StoredMoment | None]:
+        """The last moment of a model up to a watermark, and the first after it; None where there is none."""
+        of = EVALUATED_MOMENTS.c
+        moments = sa.select(*(of[name] for name in StoredMoment._fields)).where(of.model == model)
+        with self._database.reading() as connection:
+            before, after = (
+                next((StoredMoment(*row) for row in connection.execute(one.limit(1))), None)
+                for one in (
+                    moments.where(of.watermark_ms <= at_ms).order_by(of.watermark_ms.desc()),
+                    moments.where(of.watermark_ms > at_ms).order_by(of.watermark_ms),
+                )
+            )
+        return before, after
+
     def replicas(self) -> Mapping[Replica, Sequence[str]]:
         """Live replica -> the models that it evaluates, both ascending."""
         leases = EVALUATIONS.c
@@ -309,6 +366,42 @@ class EvaluationStore:
         of = REPLICAS.c
         rows = connection.execute(sa.select(REPLICAS).where(of.seen_ms > now_ms - self.lease_ms).order_by(of.id))
         return [Replica(row.id, row.started_ms, row.seen_ms, tuple(row.roles.split(","))) for row in rows]
+
+
+def thin_moments(database: Database, kept_ms: Mapping[int, int]) -> None:
+    """Remove moments that no kept pane needs, of models that have twice as many as there may be panes.
+
+    Behind the panes of one width, a moment tells nothing if one before it has the same version and its edge lies in the
+    same pane of the next width. Behind all panes the last moment stays: it says that they are gone.
+
+    Parameters
+    ----------
+    kept_ms
+        Width of panes -> how long they are kept behind the settled edge.
+    """
+    of, ages = EVALUATED_MOMENTS.c, sorted((kept, width) for width, kept in kept_ms.items())
+    limit = 2 * sum(kept // width for kept, width in ages)
+    with database.reading() as connection:
+        crowded = sa.select(of.model).group_by(of.model).having(sa.func.count() > limit)
+        models = connection.execute(crowded).scalars().all()
+    for model in models:
+        with database.writing() as connection:
+            moments = connection.execute(
+                sa.select(of.watermark_ms, of.edge_ms, of.version).where(of.model == model).order_by(of.watermark_ms)
+            ).all()
+            newest_ms = max(moment.edge_ms for moment in moments)
+            needed: dict[Hashable, int] = {}
+            for at_ms, edge_ms, version in moments:
+                width = next((width for kept, width in ages if newest_ms - edge_ms <= kept), None)
+                if width is None:
+                    needed["behind all"] = at_ms
+                elif width == ages[0][1]:
+                    needed[at_ms] = at_ms
+                else:
+                    needed.setdefault((width, edge_ms // width, version), at_ms)
+            gone = {moment.watermark_ms for moment in moments} - set(needed.values())
+            for part in chunks(sorted(gone)):
+                connection.execute(sa.delete(EVALUATED_MOMENTS).where(of.model == model, of.watermark_ms.in_(part)))
 
 
 def _locked(replica: str) -> sa.Select[tuple[str]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from monitor.errors import DamagedStore
 from monitor.store.database import Database, chunks
-from monitor.store.history import DAY_MS, HOUR_MS, MINUTE_MS, day_of
+from monitor.store.history import DAY_MS, HOUR_MS, MINUTE_MS, day_of, newest_days
 from monitor.store.schema import EVIDENCE_HISTORY as HISTORY
 
 DETECTORS: Final = ("calibration", "prevalence", "change", "serving_map", "calibration_even", "calibration_odd")
@@ -158,7 +158,7 @@ def compact(database: Database, retention_ms: int) -> int:
         Points cannot be read.
     """
     of = HISTORY.c
-    newest = sa.select(of.model, sa.func.max(of.day_ms).label("newest_ms")).group_by(of.model).subquery()
+    newest = newest_days(HISTORY)
     age_ms = newest.c.newest_ms - of.day_ms
     wanted_ms = sa.case(*((age_ms <= longest_ms, step_ms) for longest_ms, step_ms in _LEVELS), else_=_OLDEST_STEP_MS)
     work = (

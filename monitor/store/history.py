@@ -20,7 +20,7 @@ from monitor.errors import DamagedStore, IncompatibleStore
 from monitor.events.model import SeriesKey
 from monitor.store.database import Database
 from monitor.store.journal import MAX_BATCHES, merge_from
-from monitor.store.schema import HISTORY
+from monitor.store.schema import HISTORY, MODELS
 
 Texts = NDArray[np.str_]
 Singles = NDArray[np.float32]
@@ -345,7 +345,7 @@ def compact(database: Database, retention_ms: int) -> int:
 def _work(retention_ms: int) -> sa.Select[Any]:
     """The days of series that are to be removed, thinned out or merged, with their age and step."""
     of = HISTORY.c
-    newest = sa.select(of.model, sa.func.max(of.day_ms).label("newest_ms")).group_by(of.model).subquery()
+    newest = newest_days(HISTORY)
     age_ms = newest.c.newest_ms - of.day_ms
     wanted_ms = sa.case(*((age_ms <= longest_ms, step_ms) for longest_ms, step_ms in _LEVELS), else_=_OLDEST_STEP_MS)
     parts = sa.func.count()
@@ -358,6 +358,18 @@ def _work(retention_ms: int) -> sa.Select[Any]:
         .having((age_ms > retention_ms) | is_over | (parts > MAX_BATCHES))
         .order_by(*days)
     )
+
+
+def newest_days(of_history: sa.Table) -> sa.Subquery:
+    """The newest day of each model that has a history: behind it, its age is counted.
+
+    Of a model that no partition holds any more, it is the newest day of all models.
+    """
+    of = of_history.c
+    is_held = sa.exists().where(MODELS.c.name == of.model)
+    of_all = sa.select(sa.func.max(of_history.alias().c.day_ms)).scalar_subquery()
+    newest_ms = sa.case((is_held, sa.func.max(of.day_ms)), else_=of_all)
+    return sa.select(of.model, newest_ms.label("newest_ms")).group_by(of.model).subquery()
 
 
 def _merge(database: Database, series: SeriesKey, day_ms: int, step_ms: int, *, whole: bool) -> None:

@@ -1,9 +1,10 @@
-"""Remove old dead letters, alerts and evidence, thin out the history, and give free space of SQLite files back.
+"""Remove old dead letters, alerts and evidence, thin out history and moments, and give free space of SQLite files back.
 
 Other data expires in the transactions that replace it: panes and samples with newer events, maps with newer refits.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 
 from monitor.errors import StoreUnavailable
-from monitor.store import alerts, evidence, evidence_history, history
+from monitor.store import alerts, evaluations, evidence, evidence_history, history
 from monitor.store.address import LOG_LIMIT_BYTES
 from monitor.store.database import Database
 from monitor.store.schema import DEAD_LETTERS as LETTERS
@@ -40,7 +41,9 @@ class Swept(NamedTuple):
     """Versions that have stopped."""
 
 
-def sweep(database: Database, letter_retention_ms: int | None, history_retention_ms: int, forget_ms: int) -> Swept:
+def sweep(
+    database: Database, letter_retention_ms: int | None, history_retention_ms: int, kept_ms: Mapping[int, int]
+) -> Swept:
     """Clean a store up once. One thread at a time; other processes may do the same.
 
     Parameters
@@ -51,8 +54,9 @@ def sweep(database: Database, letter_retention_ms: int | None, history_retention
         How long dead letters are kept; None: no limit of time.
     history_retention_ms
         How long the history is kept, in the time of the predictions; and alerts after they were resolved.
-    forget_ms
-        How long evidence on a version without predictions is kept.
+    kept_ms
+        Width of panes -> how long they are kept behind the settled edge. Evidence on a version without predictions is
+        kept as long as the last of them.
 
     Raises
     ------
@@ -71,7 +75,8 @@ def sweep(database: Database, letter_retention_ms: int | None, history_retention
         _empty_log(database)
     old_alerts = alerts.remove_old(database, database.clock.now_ms() - history_retention_ms)
     days = history.compact(database, history_retention_ms) + evidence_history.compact(database, history_retention_ms)
-    return Swept(letters, free_bytes, days, old_alerts, evidence.remove_stopped(database, forget_ms))
+    evaluations.thin_moments(database, kept_ms)
+    return Swept(letters, free_bytes, days, old_alerts, evidence.remove_stopped(database, max(kept_ms.values())))
 
 
 def _remove_letters(database: Database, before_ms: int) -> int:

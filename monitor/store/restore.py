@@ -1,18 +1,16 @@
-"""Replace a store by a backup, all of it or nothing.
+"""Put a backup in the place of a store in SQLite, all of it or nothing.
 
-A backup of an earlier version is migrated in its extracted file. The rows are written in one transaction. Every
-partition gets an epoch greater than any before, so that a service that still runs on the old store cannot save any
-more.
-
-A SQLite file that is damaged cannot be changed: a new one takes its place, and the damaged one is kept beside it.
+The backup is copied beside the store, migrated there if it is of an earlier version, and takes the store's name once
+it is complete, provided that no process uses the store. Every partition gets an epoch greater than any before, so that
+a service that comes back with what it knew of the old store cannot save any more. A store that is damaged is kept
+beside the new one.
 """
 
 import fcntl
 import tempfile
-from collections.abc import Iterable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import sqlalchemy as sa
@@ -21,30 +19,9 @@ from monitor.clock import Clock
 from monitor.errors import Conflict, DamagedStore, InputError, StoreError
 from monitor.events.times import format_time
 from monitor.store import audit
-from monitor.store.address import connect, connect_existing, sqlite_path
-from monitor.store.backup import (
-    NEVER_EMPTY,
-    PATIENCE_SECONDS,
-    REVISION_TABLE,
-    Manifest,
-    copy_store,
-    count_rows,
-    extract_store,
-    read_manifest,
-    store_tables,
-)
-from monitor.store.database import Database
-from monitor.store.migrate import (
-    check_grid,
-    check_no_foreign_tables,
-    check_revision,
-    create,
-    grid_version_of,
-    migrate,
-    migrating,
-    newest_revision,
-    revision_of,
-)
+from monitor.store.address import connect, connect_existing
+from monitor.store.backup import PATIENCE_SECONDS, Contents, copy_backup, count_rows, sqlite_store
+from monitor.store.migrate import check_no_foreign_tables, check_revision, migrate, newest_revision, revision_of
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import API_KEYS, PARTITIONS
 
@@ -52,31 +29,38 @@ _SHARED_FIRST: Final = 0x40000002
 _SHARED_BYTES: Final = 510
 """The bytes of a file that SQLite locks, also beyond its end."""
 
+_NEVER_EMPTY: Final = frozenset({"meta", "replicas"})
+"""Tables that have rows in an empty store, too: in one on which a service ran and read nothing."""
+
 
 class Restored(NamedTuple):
     """Result of a restore."""
 
-    manifest: Manifest
+    contents: Contents
     schema_revision: str
     """After the migration."""
-    replaced: dict[str, int]
-    """Table -> rows of the store that was replaced; empty if there was none."""
+    replaced: Mapping[str, int]
+    """Table -> rows of the store that was replaced; empty if there was none, or it was damaged."""
     revoked_again: int
     """API keys of the backup that the replaced store had revoked: they stay revoked."""
-    kept: Path | None = None
+    kept: Path | None
     """Where the damaged SQLite file is kept that was replaced."""
 
 
-def check_backup(source: Path, clock: Clock) -> Manifest:
+class _Replaced(NamedTuple):
+    """The store that is replaced, as far as it can be read."""
+
+    rows: Mapping[str, int] = {}
+    epoch: int = 0
+    """The greatest of its partitions."""
+    revoked: Mapping[str, int] = {}
+    """Id -> time, of its revoked API keys: a leaked key must not become valid again."""
+
+
+def check_backup(source: Path, clock: Clock) -> Contents:
     """Check a whole backup without restoring it. Raises as :func:`restore` does."""
     with tempfile.TemporaryDirectory(prefix="monitor-restore-") as folder:
-        return _extract(source, Path(folder) / "store.db", clock)
-
-
-def store_name(url: str) -> str:
-    """Name of a store, to confirm its replacement: that of its file or database."""
-    path = sqlite_path(url)
-    return path.name if path is not None else sa.make_url(url).database or ""
+        return copy_backup(source, Path(folder) / "store.db", clock)
 
 
 def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None, actor: str) -> Restored:
@@ -87,164 +71,128 @@ def restore(source: Path, url: str, clock: Clock, *, replace: str | None = None,
     source
         The backup. One of an earlier version of the service is migrated.
     url
-        The store to write, of either kind of database.
+        The store to write, in SQLite.
     clock
         Time of the audit entry.
     replace
-        Name of the store (:func:`store_name`); required if it is not empty.
+        Name of the store's file; required if the store is not empty.
     actor
         Actor of the audit entry.
 
     Raises
     ------
     InputError
-        The backup cannot be read, is damaged, or is not a backup.
+        The backup cannot be read, is damaged, or is not a backup; or the store is in PostgreSQL.
     IncompatibleStore
-        It belongs to a later version of the service or another grid, or the database is not a store.
+        It belongs to a later version of the service or another grid, or the file to replace is not a store.
     Conflict
-        The store is not empty, and ``replace`` does not name it; or it is damaged, and a process uses it.
+        The store is not empty, and ``replace`` does not name it; or a process uses it.
     DamagedStore
         It is damaged, and ``replace`` does not name it.
-    StoreUnavailable, StoreError
-        The database does not answer, or refuses.
     """
-    name = store_name(url)
-    if replace is not None and replace != name:
-        raise InputError(f"--replace must name the store that is to be replaced, {name!r}, got {replace!r}")
-    path = sqlite_path(url)
-    if path is not None:
-        path = path.resolve()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = sqlite_store(url, f"pg_restore --clean --if-exists --single-transaction {source} --dbname").resolve()
+    if replace is not None and replace != path.name:
+        raise InputError(f"--replace must name the store that is to be replaced, {path.name!r}, got {replace!r}")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # In the folder of the store, which needs the space anyway; the system's temporary folder may be small.
-    with tempfile.TemporaryDirectory(prefix=".monitor-restore-", dir=None if path is None else path.parent) as folder:
-        file = Path(folder) / "store.db"
-        manifest = _extract(source, file, clock)
-        with closing(connect(f"sqlite:///{file}", PATIENCE_SECONDS, clock)) as backup:
-            migrate(backup)
-            try:
-                return _replace(backup, manifest, url, clock, may_replace=replace is not None, actor=actor)
-            except DamagedStore:
-                if path is None or replace is None:
-                    raise
-                _check_unused(path)
-            new = Path(folder) / "new.db"
-            revoked = _readable_revoked_keys(url, clock)
-            restored = _replace(
-                backup, manifest, f"sqlite:///{new}", clock, may_replace=False, actor=actor, revoked=revoked
-            )
-            return restored._replace(kept=_swap(path, new, clock))
+    with tempfile.TemporaryDirectory(prefix=".monitor-restore-", dir=path.parent) as folder:
+        new = Path(folder) / "new.db"
+        contents = copy_backup(source, new, clock)
+        with _unused(path):
+            pass
+        is_damaged = False
+        try:
+            replaced = _read_replaced(path, clock, may_replace=replace is not None)
+        except DamagedStore:
+            if replace is None:
+                raise
+            is_damaged, replaced = True, _Replaced(revoked=_readable_revoked_keys(path, clock))
+        with closing(connect(f"sqlite:///{new}", PATIENCE_SECONDS, clock)) as database:
+            migrate(database)
+            with database.writing() as connection:
+                _raise_epochs(connection, replaced.epoch)
+                revoked_again = _revoke_again(connection, replaced.revoked)
+                entry = _entry(contents, replaced.rows, revoked_again, clock.now_ms(), actor)
+                audit.append(connection, [entry])
+        kept = _swap(path, new, clock, keeps=is_damaged)
+    return Restored(contents, newest_revision(), replaced.rows, revoked_again, kept)
 
 
-def _replace(
-    backup: Database,
-    manifest: Manifest,
-    url: str,
-    clock: Clock,
-    *,
-    may_replace: bool,
-    actor: str,
-    revoked: Mapping[str, int] = MappingProxyType({}),
-) -> Restored:
-    """Replace the store at a URL, in one transaction. ``revoked``: keys to be revoked beside those of that store."""
-    with (
-        closing(connect(url, PATIENCE_SECONDS, clock)) as target,
-        backup.reading() as reading,
-        migrating(target) as writing,
-    ):
-        replaced = _rows_to_replace(target, writing, store_name(url), may_replace=may_replace)
-        epoch = max(_epochs(writing), default=0) if replaced else 0
-        revoked = {**revoked, **_revoked_keys(writing)}
-        _drop_tables(writing)
-        create(writing)
-        copy_store(backup, reading, writing)
-        _raise_epochs(writing, epoch)
-        revoked_again = _revoke_again(writing, revoked)
-        audit.append(writing, [_entry(manifest, replaced, revoked_again, clock.now_ms(), actor)])
-    return Restored(manifest, newest_revision(), replaced, revoked_again)
-
-
-def _check_unused(path: Path) -> None:
-    """Refuse to move a SQLite file away that another process uses: it would go on writing to it."""
+@contextmanager
+def _unused(path: Path) -> Iterator[None]:
+    """Refuse to replace a file that another process uses, which would go on writing to it; lock it in the block."""
+    if not path.exists():
+        yield
+        return
     with path.open("rb+") as file:
         try:
             # A process that has opened the store holds a shared lock on these bytes.
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, _SHARED_BYTES, _SHARED_FIRST)
         except BlockingIOError as error:
-            raise Conflict(f"another process uses the damaged store {path}: stop the service first") from error
+            raise Conflict(f"another process uses the store {path}: stop the service first") from error
+        yield
 
 
-def _readable_revoked_keys(url: str, clock: Clock) -> dict[str, int]:
+def _read_replaced(path: Path, clock: Clock, *, may_replace: bool) -> _Replaced:
+    """Read what is carried over from the store that is replaced; refuses if it may not be replaced."""
+    if not path.exists():
+        return _Replaced()
+    with (
+        closing(connect_existing(f"sqlite:///{path}", PATIENCE_SECONDS, clock)) as store,
+        store.reading() as connection,
+    ):
+        revision = revision_of(connection)
+        if revision is None:
+            check_no_foreign_tables(store, connection)
+            return _Replaced()
+        check_revision(store.shown, revision)
+        rows = {name: rows for name, rows in count_rows(connection).items() if rows and name not in _NEVER_EMPTY}
+        if rows and not may_replace:
+            shown = ", ".join(f"{count:,} in {table}" for table, count in sorted(rows.items()))
+            raise Conflict(
+                f"the store {store.shown} is not empty ({shown}), and a restore would replace all of it, the audit"
+                f" trail and the API keys too: back it up, and add `--replace {path.name}`, or name an empty store"
+            )
+        epoch = connection.execute(sa.select(sa.func.max(PARTITIONS.c.epoch))).scalar_one()
+        return _Replaced(rows, epoch or 0, _revoked_keys(connection))
+
+
+def _readable_revoked_keys(path: Path, clock: Clock) -> Mapping[str, int]:
     """The revoked API keys of a damaged store, if they can still be read."""
     with (
         suppress(StoreError, sa.exc.SQLAlchemyError),
-        closing(connect_existing(url, PATIENCE_SECONDS, clock)) as damaged,
+        closing(connect_existing(f"sqlite:///{path}", PATIENCE_SECONDS, clock)) as damaged,
         damaged.reading() as connection,
     ):
         return _revoked_keys(connection)
     return {}
 
 
-def _swap(path: Path, new: Path, clock: Clock) -> Path:
-    """Put a new SQLite file in the place of a damaged one; return where that is kept."""
-    moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
-    kept = path.with_name(f"{path.name}.damaged-{moment}Z")
-    for suffix in ("-shm", "-wal", ""):
-        file = path.with_name(f"{path.name}{suffix}")
-        if file.exists():
-            file.rename(kept.with_name(f"{kept.name}{suffix}"))
-    new.rename(path)
-    return kept
-
-
-def _extract(source: Path, file: Path, clock: Clock) -> Manifest:
-    """Extract the store of a backup into a file, and check both."""
-    manifest = read_manifest(source)
-    check_revision(f"the backup {source}", manifest.schema_revision)
-    check_grid(f"the backup {source}", manifest.grid_version)
-    extract_store(source, manifest, file)
-    with (
-        closing(connect_existing(f"sqlite:///{file}", PATIENCE_SECONDS, clock)) as store,
-        store.reading() as connection,
-    ):
-        actual = (revision_of(connection), grid_version_of(connection), count_rows(connection))
-    if actual != (manifest.schema_revision, manifest.grid_version, manifest.tables):
-        raise InputError(f"the backup {source} does not match its manifest; use another backup")
-    return manifest
-
-
-def _rows_to_replace(target: Database, connection: sa.Connection, name: str, *, may_replace: bool) -> dict[str, int]:
-    """Table -> rows of the store that is replaced; refuses if that is not allowed."""
-    revision = revision_of(connection)
-    if revision is None:
-        check_no_foreign_tables(target, connection)
-        return {}
-    check_revision(target.shown, revision)
-    rows = count_rows(connection)
-    existing = {table: count for table, count in rows.items() if count and table not in NEVER_EMPTY}
-    if existing and not may_replace:
-        shown = ", ".join(f"{count:,} in {table}" for table, count in sorted(existing.items()))
-        raise Conflict(
-            f"the store {target.shown} is not empty ({shown}), and a restore would replace all of it, the audit"
-            f" trail and the API keys too: back it up, and add `--replace {name}`, or name an empty store"
-        )
-    return existing
-
-
-def _epochs(connection: sa.Connection) -> Iterable[int]:
-    return connection.execute(sa.select(PARTITIONS.c.epoch)).scalars().all()
-
-
 def _revoked_keys(connection: sa.Connection) -> dict[str, int]:
-    """Id -> time, of the revoked API keys of the replaced store: a leaked key must not become valid again."""
-    if not sa.inspect(connection).has_table(API_KEYS.name):
-        return {}
-    rows = connection.execute(
-        sa.select(API_KEYS.c.key_id, API_KEYS.c.revoked_ms).where(API_KEYS.c.revoked_ms.is_not(None))
-    )
+    of = API_KEYS.c
+    rows = connection.execute(sa.select(of.key_id, of.revoked_ms).where(of.revoked_ms.is_not(None)))
     return {row.key_id: row.revoked_ms for row in rows}
 
 
-def _revoke_again(connection: sa.Connection, revoked: dict[str, int]) -> int:
+def _swap(path: Path, new: Path, clock: Clock, *, keeps: bool) -> Path | None:
+    """Put a new SQLite file in the place of a store; return where a damaged one is kept."""
+    moment = format_time(clock.now_ms()).replace(":", "-").partition(".")[0].removesuffix("Z")
+    kept = path.with_name(f"{path.name}.{'damaged' if keeps else 'replaced'}-{moment}Z")
+    with _unused(path):
+        # A log that stayed would be applied to the new file.
+        moved = {path.with_name(path.name + end): kept.with_name(kept.name + end) for end in ("-shm", "-wal", "")}
+        for file, to in moved.items():
+            if file.exists():
+                file.rename(to)
+        new.rename(path)
+    if keeps:
+        return kept
+    for file in moved.values():
+        file.unlink(missing_ok=True)
+    return None
+
+
+def _revoke_again(connection: sa.Connection, revoked: Mapping[str, int]) -> int:
     """Revoke these keys if the backup has them; returns the number of keys revoked."""
     in_force = API_KEYS.c.revoked_ms.is_(None)
     return sum(
@@ -255,26 +203,17 @@ def _revoke_again(connection: sa.Connection, revoked: dict[str, int]) -> int:
     )
 
 
-def _drop_tables(connection: sa.Connection) -> None:
-    # Whole tables, as the database refuses to delete rows of the audit trail.
-    for table in reversed(store_tables(connection)):
-        table.drop(connection)
-    connection.exec_driver_sql(f"DROP TABLE IF EXISTS {REVISION_TABLE}")
-
-
 def _raise_epochs(connection: sa.Connection, replaced: int) -> None:
     """Fence out owners of partitions of the replaced store: their next save fails."""
-    highest = max([replaced, *_epochs(connection)])
-    connection.execute(sa.update(PARTITIONS).values(epoch=highest + 1))
+    epochs = connection.execute(sa.select(PARTITIONS.c.epoch)).scalars().all()
+    connection.execute(sa.update(PARTITIONS).values(epoch=max([replaced, *epochs]) + 1))
 
 
-def _entry(manifest: Manifest, replaced: dict[str, int], revoked_again: int, now_ms: int, actor: str) -> AuditEntry:
+def _entry(contents: Contents, replaced: Mapping[str, int], revoked_again: int, now_ms: int, actor: str) -> AuditEntry:
     detail = {
-        "created": manifest.created,
-        "service_version": manifest.service_version,
-        "schema_revision": manifest.schema_revision,
-        "sha256": manifest.sha256,
-        "replaced": replaced,
+        "schema_revision": contents.schema_revision,
+        "sha256": contents.sha256,
+        "replaced": dict(replaced),
         "keys_revoked_again": revoked_again,
     }
     return AuditEntry(0, now_ms, actor, "restored", "", "", "store", detail)

@@ -198,6 +198,17 @@ COUNTERS: Final = Table(
     *columns(BigInteger, "events"),
 )
 
+CAPS: Final = Table(
+    "caps",
+    METADATA,
+    owner(),
+    *keys(Text, "setting"),
+    *keys(Name, "model", "segment_key"),
+    *columns(Integer, "used", "allowed"),
+    *columns(BigInteger, "folded", "newest_ms"),
+)
+"""The caps of which :data:`monitor.store.base.CapUses` speaks."""
+
 DEAD_LETTERS: Final = Table(
     "dead_letters",
     METADATA,
@@ -332,6 +343,9 @@ EVALUATIONS: Final = Table(
     # The latest evaluation. Its number changes where its content does.
     *columns(BigInteger, "number", "evaluated_ms"),
     *columns(LargeBinary, "summary"),
+    # Its moment, to find whether the next one is to be added to `evaluated_moments`, and when its watermark was new.
+    *columns(BigInteger, "watermark_ms", "edge_ms", "since_ms"),
+    *columns(Name, "version"),
 )
 
 EVALUATED_REPORTS: Final = Table(
@@ -342,6 +356,17 @@ EVALUATED_REPORTS: Final = Table(
     *columns(LargeBinary, "reports"),
 )
 """Apart from the leases, which are renewed every few seconds: reports are large and change more rarely."""
+
+EVALUATED_MOMENTS: Final = Table(
+    "evaluated_moments",
+    METADATA,
+    *keys(Name, "model"),
+    *keys(BigInteger, "watermark_ms"),
+    # Up to this watermark the evaluation before was shown.
+    *columns(BigInteger, "before_to_ms", "edge_ms"),
+    *columns(Name, "version"),
+)
+"""The watermarks at which evaluations of a model had another settled edge, or current version, than the ones before."""
 
 _IS_CURRENT: Final = text("is_current = 1")
 

@@ -7,14 +7,17 @@ from typing import Any, Final, NamedTuple, Self
 import msgspec
 import sqlalchemy as sa
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import DamagedStore, FencedOut, StoreError
 from monitor.events.model import DeadLetter, Reason, Stratum
+from monitor.events.strata import Cap
 from monitor.store import audit, closings, evidence, journal, samples
 from monitor.store.address import connect
 from monitor.store.base import (
     BACKFILL,
     CandidateBatch,
+    CapUse,
+    CapUses,
     Checkpoint,
     JournalBatch,
     ModelClock,
@@ -24,11 +27,13 @@ from monitor.store.base import (
     SavedStratum,
     StoredDeadLetter,
 )
+from monitor.store.caps import join_cap_uses
 from monitor.store.closing import Closing, Panes
 from monitor.store.database import Database, SharedConnection, Stream, chunks
 from monitor.store.migrate import migrate
 from monitor.store.recalibrations import AuditEntry, Sample
 from monitor.store.schema import (
+    CAPS,
     CLOSINGS,
     COUNTERS,
     DEAD_LETTERS,
@@ -68,7 +73,7 @@ class SqlStore:
         *,
         dead_letter_limit: int = 100_000,
         patience_seconds: float = 10.0,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> Self:
         """Open a store, and create it if it is missing.
 
@@ -92,7 +97,7 @@ class SqlStore:
         IncompatibleStore
             The store is of another schema revision or grid.
         """
-        database = connect(url, patience_seconds, clock or SystemClock())
+        database = connect(url, patience_seconds, clock)
         try:
             migrate(database)
         except BaseException:
@@ -240,6 +245,7 @@ class SqlStore:
                     },
                     counters={(kind, result): n for kind, result, n in _rows(connection, COUNTERS, partition)},
                     journal=Stream((JournalBatch(*batch) for batch in batches), snapshot),
+                    caps=dict(map(_cap_use, _rows(connection, CAPS, partition))),
                     candidates=Stream((CandidateBatch(*batch) for batch in candidates), snapshot),
                     oldest_ms=closings.oldest(connection, partition),
                     read_to_ms=-1 if (at_ms := connection.execute(read_to_ms).scalar()) is None else at_ms,
@@ -400,6 +406,18 @@ class SqlStore:
             rows = connection.execute(sa.select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset))
             return {(row.topic, row.partition): row.next_offset for row in rows}
 
+    def caps(self) -> CapUses:
+        """How full caps are and what they made ``other``, over all partitions. Any thread.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        with self._database.reading() as connection:
+            rows = connection.execute(sa.select(CAPS).order_by(CAPS.c.model, CAPS.c.setting, CAPS.c.segment_key))
+            return join_cap_uses(_cap_use(row[1:]) for row in rows)
+
     def dead_letters(
         self, *, after: int = 0, limit: int = 100, reason: str | None = None
     ) -> Sequence[StoredDeadLetter]:
@@ -483,6 +501,9 @@ class SqlStore:
         changed = range(len(checkpoint.models)) if checkpoint.changed_models is None else checkpoint.changed_models
         self._upsert(connection, MODELS, partition, [(*checkpoint.models[number], now_ms) for number in changed])
         self._upsert(connection, COUNTERS, partition, [(*key, count) for key, count in checkpoint.counters.items()])
+        if checkpoint.caps is not None:
+            connection.execute(sa.delete(CAPS).where(CAPS.c.partition == partition))
+            self._upsert(connection, CAPS, partition, [(*cap, *use) for cap, use in checkpoint.caps.items()])
         journal.append(connection, JOURNAL, partition, next_sequence - len(batches), batches)
         first_candidate = next_sequence - len(batches) - len(candidates)
         replaced = [batch.bucket for batch in candidates if batch.whole]
@@ -569,6 +590,10 @@ def _rows(connection: sa.Connection, table: sa.Table, partition: int) -> Sequenc
     columns = [column for column in table.c if column.name != "partition"]
     ordered = sa.select(*columns).order_by(*table.primary_key.columns)
     return connection.execute(ordered.where(table.c.partition == partition)).all()
+
+
+def _cap_use(row: Sequence[Any]) -> tuple[Cap, CapUse]:
+    return Cap(*row[:3]), CapUse(*row[3:])
 
 
 def _records(table: sa.Table, partition: int, rows: Iterable[tuple[Any, ...]]) -> list[dict[str, Any]]:

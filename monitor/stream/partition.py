@@ -18,6 +18,7 @@ from monitor.store.base import (
     PREDICTED,
     VECTOR,
     WAITING,
+    CapUses,
     Checkpoint,
     JournalBatch,
     ModelClock,
@@ -26,6 +27,7 @@ from monitor.store.base import (
 )
 from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.stream import event_results
+from monitor.stream.cap_counts import CapCounts
 from monitor.stream.closing import close
 from monitor.stream.join import Ends, Join, Joined, Silence
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, sort_into_buckets
@@ -126,6 +128,9 @@ class Partition:
         self._read_to_ms = -1
         self.sampler = Sampler(self._strata, settings.samples)
         self._lifetimes = Lifetimes(self._strata, max(settings.kept_ms.values()))
+        self._cap_counts = CapCounts(self._strata, max(settings.kept_ms.values()))
+        self.caps: CapUses = {}
+        """As of the last checkpoint."""
         self._buckets = JournalBuckets()
         self._unsaved: list[Joined] = []
         self._dead_letters: list[DeadLetter] = []
@@ -158,6 +163,7 @@ class Partition:
             self.offsets != self.saved_offsets
             or bool((self._settled_ms(silence) > self.join.closed_to_ms).any())
             or self._newest_ms(silence) // pane_ms > self._read_to_ms // pane_ms
+            or self._cap_counts.uses(self.join.closed_to_ms) != self.caps
         )
 
     def event_counters(self) -> dict[tuple[str, str], int]:
@@ -189,6 +195,10 @@ class Partition:
         if joined.rows.size:
             self.sampler.add(joined, decoded.features)
             self._lifetimes.note(joined.rows)
+            if decoded.folds is not None:
+                predicted = joined.rows["entry"] == PREDICTED
+                folds = decoded.folds[joined.event[predicted]]
+                self._cap_counts.note(folds, joined.rows["time_ms"][predicted])
             self._unsaved.append(joined)
         self.dead_letter_reasons.update(letter.reason.value for letter in decoded.dead_letters)
         of_message: dict[int, list[DeadLetter]] = {}
@@ -261,6 +271,7 @@ class Partition:
         self._read_to_ms = self._newest_ms(silence)
         removed = set(dropped)
         models, saved = self.join.model_states(), self._saved_models
+        caps = self._cap_counts.uses(closed_to_ms)
         closed = {state.name: state.closed_to_ms for state in models}
         ended_strata = [] if stopped is None else self._ended_strata(ended_models)
         old = self._old_panes.find(closed, edges_ms or {}, evidence_ms) if dropped else []
@@ -285,11 +296,12 @@ class Partition:
             closed_samples=sampled,
             expired_samples_before_ms=expired_ms,
             counters=self.counters(),
+            caps=None if caps == self.caps else caps,
             dead_letters=self._dead_letters,
             read_to_ms=self._read_to_ms,
             changed_models=[at for at, state in enumerate(models) if at >= len(saved) or state != saved[at]],
         )
-        self._saved_models = models
+        self._saved_models, self.caps = models, caps
         self._unsaved, self._dead_letters = [], []
         self.saved_offsets = dict(self.offsets)
         return result
@@ -397,6 +409,8 @@ class Partition:
         strata = {at: saved.stratum for at, saved in state.strata.items()}
         self._strata.restore([model.name for model in state.models], strata)
         self._lifetimes.restore(state.strata)
+        self.caps = state.caps
+        self._cap_counts.restore(state.caps)
         self._saved_models = state.models
         self.join.restore_models(state.models)
         counters = self._saved_counters()

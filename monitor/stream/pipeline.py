@@ -28,6 +28,7 @@ from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint, ModelClock
+from monitor.store.caps import join_cap_uses
 from monitor.store.settled import edges, running
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
@@ -543,6 +544,7 @@ class Pipeline:
                 for partition in partitions
                 if partition.strata.is_full
             },
+            caps=join_cap_uses(use for partition in partitions for use in partition.caps.items()),
             counters=counters,
             departed=departed,
             dead_letters=reasons,

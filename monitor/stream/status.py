@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from monitor.events.model import Reason
 from monitor.sources.base import TopicPartition
-from monitor.store.base import Counters
+from monitor.store.base import CapUses, Counters
 
 
 class Phase(StrEnum):
@@ -45,6 +45,9 @@ class PipelineStatus:
         Number of partitions of the log, those of other replicas too.
     full
         Partition that is read and has as many models as it may have -> these; events of others are refused there.
+    caps
+        Caps of the partitions that are read: names of the fullest, predictions of all. Those that are at least half
+        used, or have made a name ``other``.
     counters
         (type, result) -> events, over the assigned partitions, since the log's beginning. Each event read is counted
         once. See monitor/stream/event_results.py for the names.
@@ -77,6 +80,7 @@ class PipelineStatus:
     partitions: frozenset[int] = frozenset()
     partition_count: int = 0
     full: Mapping[int, Collection[str]] = field(default_factory=dict)
+    caps: CapUses = field(default_factory=dict)
     counters: Counters = field(default_factory=dict)
     departed: Mapping[str, int] = field(default_factory=dict)
     dead_letters: Mapping[Reason, int] = field(default_factory=dict)

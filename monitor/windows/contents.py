@@ -76,29 +76,39 @@ def read_window(panes: ClosedPanes, series: SeriesKey, window: Window, at: Momen
     return Contents(from_ms, to_ms, table, sketch, emptiness)
 
 
-def read_window_as_of(panes: ClosedPanes, series: SeriesKey, window: Window, as_of_ms: int) -> Contents:
-    """Sum the predictions that the window covered when the model's watermark was at a time.
+def unevaluated_moment(panes: ClosedPanes, model: str, as_of_ms: int, first_ms: int, last_ms: int) -> Moment:
+    """The moment of a model at a watermark at which it was not evaluated, as if nothing had held its edge back.
 
-    Of a mature window this is what was reported then, up to events that were out of order in the log. Of a window that
-    is not, outcomes that have come since count too.
+    Parameters
+    ----------
+    first_ms, last_ms
+        The settled edge lies between those of the moments before and after.
+    """
+    now = moment_of(panes, model)
+    # Where all events were labelled, the horizon does not count.
+    wait_ms = min(panes.policy(model).retention_ms, now.watermark_ms - now.edge_ms)
+    return Moment(as_of_ms, max(first_ms, min(as_of_ms - wait_ms, last_ms)))
+
+
+def read_window_of_then(panes: ClosedPanes, series: SeriesKey, window: Window, at: Moment) -> Contents:
+    """Sum the predictions that the window covered at an earlier moment.
+
+    Of a mature window this is what was reported then, up to closings of earlier times that have come since. Of a window
+    that is not, outcomes that have come since count too.
 
     Raises
     ------
     NoLongerKept
         The window reached further back than the panes that are kept.
     """
-    now = moment_of(panes, series.model)
-    watermark_ms = min(as_of_ms, now.watermark_ms)
-    # The edge stood as far behind the watermark as it does now.
-    at = Moment(watermark_ms, watermark_ms - (now.watermark_ms - now.edge_ms))
     contents = read_window(panes, series, window, at)
     kept_ms = panes.kept_from_ms(series, window.slide_ms)
     needed_ms = max(contents.from_ms, 0)
     if needed_ms < kept_ms:
-        earliest_ms = kept_ms + (watermark_ms - contents.from_ms)
+        earliest_ms = kept_ms + (at.watermark_ms - contents.from_ms)
         raise NoLongerKept(
-            f"window {window.name!r} at {_utc(watermark_ms)} needs predictions since {_utc(needed_ms)}, and those of "
-            f"model {series.model!r} are kept since {_utc(kept_ms)}: ask as of {_utc(earliest_ms)} or later"
+            f"window {window.name!r} at {_utc(at.watermark_ms)} needs predictions since {_utc(needed_ms)}, and those "
+            f"of model {series.model!r} are kept since {_utc(kept_ms)}: ask as of {_utc(earliest_ms)} or later"
         )
     return contents
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import EvaluationFailed, InputError, SettingsError, StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
@@ -35,8 +35,9 @@ from monitor.windows.contents import (
     moment_of,
     read_span,
     read_window,
-    read_window_as_of,
+    read_window_of_then,
     sum_panes,
+    unevaluated_moment,
     window_report,
 )
 from monitor.windows.lookup import current_version, find_series, no_window
@@ -136,7 +137,7 @@ class Evaluator:
         refresh: Callable[[], None] = lambda: None,
         evidence: Callable[[Mapping[str, int]], Mapping[str, ModelEvidence]] = lambda _: {},
         snapshots: Snapshots | None = None,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         _check(windows, interval_seconds, draws, max_series)
         self._panes = panes
@@ -154,7 +155,7 @@ class Evaluator:
         self._max_series = max_series
         self._refresh = refresh
         self._evidence = evidence
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._coverage = CoverageByAge(panes, windows)
         self._snapshots = snapshots or Snapshots()
         self._own = Snapshot()
@@ -311,11 +312,30 @@ class Evaluator:
         """Sum a window that is not in the snapshot: of an earlier time, new since then, or beyond the cap."""
         if as_of_ms is not None and as_of_ms < 0:
             raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
+        at, current = self._moment(model, window, as_of_ms)
+        if version is None and current is not None and SeriesKey(model, current, ALL) in self._panes.series():
+            version = current
         series = find_series(
             self._panes, self._ordered, model=model, version=version, segment=segment, until_ms=as_of_ms
         )
-        until_ms = as_of_ms if as_of_ms is not None else self._panes.watermark_ms(model)
-        return ReportKey(series, window.name), read_window_as_of(self._panes, series, window, until_ms)
+        return ReportKey(series, window.name), read_window_of_then(self._panes, series, window, at)
+
+    def _moment(self, model: str, window: Window, as_of_ms: int | None) -> tuple[Moment, str | None]:
+        """The moment of a model at a watermark, and the version that was current; None where that is not known."""
+        now = moment_of(self._panes, model)
+        if as_of_ms is None or as_of_ms >= now.watermark_ms:
+            return now, None
+        before, after = self._snapshots.moments(model, as_of_ms)
+        last_edge_ms, shown_to_ms = now.edge_ms, -1
+        if after is not None:
+            last_edge_ms, shown_to_ms = after.edge_ms, after.before_to_ms
+        elif model in self.latest.models:
+            shown_to_ms = self.latest.models[model].watermark_ms
+        # What one evaluation answered was answered until the next; but not for days of a log that was read in seconds.
+        if before is not None and as_of_ms <= max(before.watermark_ms, shown_to_ms) + window.slide_ms:
+            return Moment(as_of_ms, before.edge_ms), before.version
+        first_edge_ms = -1 if before is None else before.edge_ms
+        return unevaluated_moment(self._panes, model, as_of_ms, first_edge_ms, last_edge_ms), None
 
     def _publish_values(self, started: float) -> None:
         tick = _Tick(self._own.number + 1, self._clock.now_ms())
@@ -467,7 +487,9 @@ class Evaluator:
         return diagnosed(report, table, draws=self._draws, tolerance=self._tolerance(report.model))
 
     def _within_cap(self, series: Sequence[SeriesKey]) -> list[SeriesKey]:
-        whole_models_first = sorted(series, key=lambda key: (key.segment != ALL, key))
+        # So that invented models take no place of what the settings name.
+        declared = {model: self._panes.policy(model).declared for model in {key.model for key in series}}
+        in_order = sorted(series, key=lambda key: (not declared[key.model], key.segment != ALL, key))
         dropped = max(0, len(series) - self._max_series)
         if dropped and not self.series_dropped:
             _log.warning(
@@ -476,7 +498,7 @@ class Evaluator:
                 max_series=self._max_series,
             )
         self.series_held, self.series_dropped = len(series), dropped
-        return sorted(whole_models_first[: self._max_series])
+        return sorted(in_order[: self._max_series])
 
     def _failed(self, key: ReportKey, error: Exception) -> str:
         self.failures_total += 1

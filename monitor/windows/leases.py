@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import structlog
 import xxhash
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import StoreUnavailable
 from monitor.outage_log import Outage
 from monitor.store.evaluations import EvaluationStore, Replica
@@ -54,13 +54,11 @@ class Leases:
         Its monotonic clock.
     """
 
-    def __init__(
-        self, store: EvaluationStore, replica: str, roles: Collection[str], *, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, store: EvaluationStore, replica: str, roles: Collection[str], *, clock: Clock) -> None:
         self._store = store
         self.replica = replica
         self._roles = roles
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._live: Sequence[Replica] = ()
         self._leases: Mapping[str, Lease] = {}
         self._left = False

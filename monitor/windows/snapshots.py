@@ -7,10 +7,17 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock
 from monitor.errors import IncompatibleStore, StoreUnavailable
 from monitor.outage_log import Outage
-from monitor.store.evaluations import Evaluation, EvaluationState, EvaluationStore, SaveMore
+from monitor.store.evaluations import (
+    EvaluatedMoment,
+    Evaluation,
+    EvaluationState,
+    EvaluationStore,
+    SaveMore,
+    StoredMoment,
+)
 from monitor.windows.evidence_history import evidence_points
 from monitor.windows.history import points_of
 from monitor.windows.leases import Leases
@@ -43,6 +50,10 @@ class Snapshots:
     def publish(self, snapshot: Snapshot) -> None:
         """Replace the snapshot of this process."""
         self.latest = snapshot
+
+    def moments(self, model: str, at_ms: int) -> tuple[StoredMoment | None, StoredMoment | None]:  # noqa: ARG002
+        """The last moment of a model up to a watermark, and the first after it; None where none is known."""
+        return None, None
 
 
 class _Known(NamedTuple):
@@ -80,7 +91,7 @@ class SharedSnapshots(Snapshots):
         windows: Collection[str],
         *,
         save_more: SaveMore | None = None,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
         super().__init__()
         self._store = store
@@ -88,6 +99,8 @@ class SharedSnapshots(Snapshots):
         self._windows = windows
         self._leases = leases
         self._own = Snapshot()
+        self._moments: dict[str, list[EvaluatedMoment]] = {}
+        """Those of evaluations that are not saved."""
         self._known: dict[str, _Known] = {}
         self._saved = Snapshot()
         self._exported = Snapshot()
@@ -95,9 +108,7 @@ class SharedSnapshots(Snapshots):
         self._unreadable: dict[str, str] = {}
         self._merging = threading.Lock()
         self._exchanging = threading.Lock()
-        self._outage = Outage(
-            _log, "evaluations are not exchanged", "evaluations are exchanged again", clock or SystemClock()
-        )
+        self._outage = Outage(_log, "evaluations are not exchanged", "evaluations are exchanged again", clock)
         self.was_read = False
         """Whether the store was read since this process started."""
 
@@ -121,7 +132,20 @@ class SharedSnapshots(Snapshots):
         """Replace the snapshot of this process. Other replicas see it after the next :meth:`exchange` of both."""
         with self._merging:
             self._own = snapshot
+            for model, part in snapshot.models.items():
+                moment = EvaluatedMoment(part.watermark_ms, part.edge_ms, part.current_version, part.evaluated_ms)
+                self._moments.setdefault(model, []).append(moment)
             self._merge()
+
+    def moments(self, model: str, at_ms: int) -> tuple[StoredMoment | None, StoredMoment | None]:
+        """The last moment of a model up to a watermark, and the first after it, whichever replica evaluated it.
+
+        Raises
+        ------
+        StoreUnavailable
+            The database does not answer.
+        """
+        return self._store.moments(model, at_ms)
 
     def exported(self) -> Snapshot:
         """The part of the latest snapshot that this process exports: models whose lease has not ended.
@@ -151,7 +175,7 @@ class SharedSnapshots(Snapshots):
 
     def _save(self) -> None:
         with self._merging:
-            own = self._own
+            own, moments = self._own, {model: list(of_model) for model, of_model in self._moments.items()}
         if own is self._saved:
             return
         changed, same = [], {}
@@ -169,7 +193,16 @@ class SharedSnapshots(Snapshots):
             states = [one for one in part.evidence.states if known is None or one not in known.evidence.states]
             evidence = evidence_points(part.evidence, ModelEvidence() if known is None else known.evidence)
             changed.append(
-                Evaluation(model, part.evaluated_ms, encode_summary(part), reports, points_of(new), states, evidence)
+                Evaluation(
+                    model,
+                    part.evaluated_ms,
+                    encode_summary(part),
+                    reports,
+                    points_of(new),
+                    states,
+                    evidence,
+                    moments[model],
+                )
             )
         epochs = {model: part.epoch for model, part in own.models.items()}
         lost = self._store.save(self._leases.replica, epochs, changed, same, self._save_more)
@@ -177,6 +210,8 @@ class SharedSnapshots(Snapshots):
         self._leases.drop(lost, epochs)
         with self._merging:
             self._known |= {model: _Known(part, -1, -1) for model, part in own.models.items() if model not in lost}
+            left = {model: of_model[len(moments.get(model, ())) :] for model, of_model in self._moments.items()}
+            self._moments = {model: of_model for model, of_model in left.items() if of_model}
 
     def _read(self) -> None:
         states = self._store.states()

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -21,13 +20,9 @@ from tests.patience import PATIENCE_SECONDS, joined
 from tests.store.refits import recalibrations, run
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[SqlStore]:
-    url = f"sqlite:///{tmp_path}/monitor.db"
-    if request.param == "postgresql":
-        server = request.getfixturevalue("postgres_server")
-        url = server.url(server.new_database())
-    with SqlStore.open(url, clock=clock, patience_seconds=PATIENCE_SECONDS) as store:
+@pytest.fixture
+def store(store_url: str, clock: ManualClock) -> Iterator[SqlStore]:
+    with SqlStore.open(store_url, clock=clock, patience_seconds=PATIENCE_SECONDS) as store:
         yield store
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,13 +35,9 @@ FEW = 40 * PANE_EVENTS
 MANY = 120 * PANE_EVENTS
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def stream(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Stream]:
-    url = f"sqlite:///{tmp_path}/monitor.db"
-    if request.param == "postgresql":
-        server = request.getfixturevalue("postgres_server")
-        url = server.url(server.new_database())
-    with SqlStore.open(url, clock=clock, patience_seconds=PATIENCE_SECONDS) as store:
+@pytest.fixture
+def stream(store_url: str, clock: ManualClock) -> Iterator[Stream]:
+    with SqlStore.open(store_url, clock=clock, patience_seconds=PATIENCE_SECONDS) as store:
         yield Stream(store)
 
 

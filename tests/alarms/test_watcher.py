@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from monitor.alarms.finding import Finding
 from monitor.alarms.watcher import Watcher
+from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import ALL, Kind, ModelPolicy, SeriesKey
 from monitor.store import backfill, evidence
@@ -33,7 +34,7 @@ class World:
 
     def __init__(self, folder: Path, seed: int, kept_ms: Mapping[int, int] = KEPT_MS) -> None:
         folder.mkdir(exist_ok=True)
-        self.store = SqlStore.open(f"sqlite:///{folder}/state.db")
+        self.store = SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock())
         settings = PartitionSettings(policy=lambda _: POLICY, kept_ms=kept_ms)
         self._partitions = [
             Partition(number, self.store.claim(number), settings, self.store.load(number))

@@ -223,8 +223,8 @@ Streams of a million binary predictions with delayed outcomes: predictions are s
 standard deviation of 1.5, and a mean that makes the prevalence 50% (balanced), 5% or 1%. 8,600 predictions come
 in an hour, in panes of a minute. Outcomes take up to 4 hours, and every method reads the events once they are
 settled, in order of prediction time, so alarms come 4 hours after what is shown. Each stream is drawn from a
-seed, which is the same for all methods; `streams.py` of `tests/alarms_benchmark` makes them, `scenarios.py`
-lists them.
+seed, which is the same for all methods; `monitor/simulation/generator.py` draws the outcomes, `scenarios.py` of
+`tests/alarms_benchmark` lists the streams.
 
 - **D1, D2, D3, D4** are the detectors of this package, one series each, with the bound of one false alarm in
   100,000 events (*1e5*), or one a year (*a year*: {EVENTS_PER_YEAR:,.0f} events), and tuned like the others. D4 watches

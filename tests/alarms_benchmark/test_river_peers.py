@@ -8,16 +8,17 @@ from river import drift
 from scipy import stats
 
 from monitor.sequential.steps import Steps
+from monitor.simulation.generator import Law
 from tests.alarms_benchmark.__main__ import STEPS, parse
 from tests.alarms_benchmark.river_peers import HDDM, KSWIN, RIVER
-from tests.alarms_benchmark.streams import Scenario, parts
+from tests.alarms_benchmark.streams import parts
 
 
 @pytest.mark.parametrize("name", [*RIVER, *HDDM, *KSWIN])
 def test_a_large_change_is_seen_and_sooner_with_a_sensitive_setting(name: str) -> None:
     peer = {**RIVER, **HDDM, **KSWIN}[name]
     events = 500 if name in KSWIN else 10_000
-    stream = list(parts(Scenario(offset=3.0, slope=0.3, change_at=events // 2), "balanced", 0, events))
+    stream = list(parts(Law(offset=3.0, slope=0.3, change_at=events // 2), "balanced", 0, events))
 
     def first(setting: float | None) -> float:
         method = peer.make("balanced", 0, setting)

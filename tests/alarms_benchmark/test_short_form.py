@@ -12,30 +12,22 @@ import numpy as np
 import pytest
 
 from monitor.sequential.steps import Steps
+from monitor.simulation.generator import HOUR_MS, Events, Law
 from tests.alarms_benchmark import ours, page, results
 from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Always, Change, Clock, Method, Never
 from tests.alarms_benchmark.peer_loops import CELLS, cusum, rank_transforms
 from tests.alarms_benchmark.peers import PEERS, Window
 from tests.alarms_benchmark.scenarios import CHANGES, QUIET
-from tests.alarms_benchmark.streams import (
-    EVENTS_PER_HOUR,
-    HORIZON_MS,
-    HOUR_MS,
-    PREVALENCES,
-    Panes,
-    Part,
-    Scenario,
-    parts,
-)
+from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, HORIZON_MS, PREVALENCES, Panes, followed_by, parts
 from tests.alarms_benchmark.trial import Result, run
 from tests.alarms_benchmark.tune import calibrated, false_alarms, settings
 
 
-def whole(scenario: Scenario, prevalence: str = "balanced", seed: int = 0, events: int = 120_000) -> Part:
+def whole(scenario: Law, prevalence: str = "balanced", seed: int = 0, events: int = 120_000) -> Events:
     stream = list(parts(scenario, prevalence, seed, events))
     result = stream[0]
     for part in stream[1:]:
-        result = result.followed_by(part)
+        result = followed_by(result, part)
     return result
 
 
@@ -150,7 +142,7 @@ class Scripted:
         ]
         self._read = 0
 
-    def read(self, part: Part, steps: Steps) -> list[Alarm]:
+    def read(self, part: Events, steps: Steps) -> list[Alarm]:
         first, self._read = self._read, self._read + part.prediction.size
         return [alarm for alarm in self._alarms if first < alarm.event <= self._read]
 
@@ -168,23 +160,23 @@ def test_alarms_before_the_change_are_false_and_the_first_one_after_it_counts() 
 def test_a_clock_counts_the_events_before_a_time() -> None:
     clock, times = Clock(), [np.array([3, 5, 5]), np.array([5, 9])]
     for time_ms in times:
-        clock.read(Part(time_ms, time_ms / 10.0, time_ms, time_ms))
+        clock.read(Events(time_ms, time_ms / 10.0, time_ms, time_ms, time_ms > 0))
     assert [clock.events_before(at) for at in (0, 3, 4, 5, 6, 9, 10)] == [0, 0, 1, 1, 4, 4, 5]
 
 
 def test_a_window_is_measured_every_thousand_events_and_begins_anew_after_an_alarm() -> None:
-    stream = list(parts(Scenario(offset=2.0), "balanced", 0, 100_000))
+    stream = list(parts(Law(offset=2.0), "balanced", 0, 100_000))
     window = Window("ECE", 0.2)
     alarms = [alarm.event for part in stream for alarm in window.read(part, Steps.of([]))]
     assert alarms == list(range(5_000, 100_001, 5_000))
 
 
 def test_a_window_in_parts_is_that_in_one_go() -> None:
-    stream = whole(Scenario(), events=60_000)
+    stream = whole(Law(), events=60_000)
     alarms = []
     for cuts in ([0, 60_000], [0, 700, 13_000, 13_001, 59_999, 60_000]):
         window = Window("Brier", 0.183)
-        pieces = [stream.between(begin, end) for begin, end in pairwise(cuts)]
+        pieces = [stream.take(slice(begin, end)) for begin, end in pairwise(cuts)]
         alarms.append([alarm.event for piece in pieces for alarm in window.read(piece, Steps.of([]))])
     assert alarms[0] == alarms[1]
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from monitor.sequential.steps import Steps
+from monitor.simulation.generator import Events, Law
 from tests.alarms_benchmark.methods import RUN_LENGTH, TUNED, Peer
-from tests.alarms_benchmark.streams import EVENTS, Panes, Part, Scenario, parts
+from tests.alarms_benchmark.streams import EVENTS, Panes, parts
 
 SETTINGS: Final = Path(__file__).with_name("settings.json")
 """Prevalence -> peer -> setting."""
@@ -18,7 +19,7 @@ FIRST_SEED: Final = 1_000_000
 
 HALVINGS: Final = 9
 
-Stream = list[tuple[Part, Steps]]
+Stream = list[tuple[Events, Steps]]
 
 
 def settings() -> dict[str, dict[str, float]]:
@@ -64,6 +65,6 @@ def calibrated(prevalence: str, events: int, first_seed: int = FIRST_SEED) -> li
     number, result = -(-events // EVENTS), []
     for at in range(number):
         panes = Panes()
-        stream = parts(Scenario(), prevalence, first_seed + at, events // number)
+        stream = parts(Law(), prevalence, first_seed + at, events // number)
         result.append([(part, panes.steps(part)) for part in stream])
     return result

@@ -49,7 +49,7 @@ def service(tmp_path: Path, patient: None, oncall: Receiver) -> Iterator[Service
     events = [encode_labelled("churn", f"id-{at}", at, 0.3, int(at % 3 == 0), version="7") for at in times]
     writer.write([route(value, make_topics(chosen)) for value in events])
     writer.close()
-    service = Service(chosen)
+    service = Service(chosen, clock=SystemClock())
     service.alarms.findings = Script(finding(7.2))
     service.start()
     yield service

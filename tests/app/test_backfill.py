@@ -17,7 +17,7 @@ from monitor.app.backfill import declared_policy, past_predictions, widened, wri
 from monitor.app.offline import report_log
 from monitor.app.parts import make_evaluator, make_kept_ms, make_panes, make_watcher, open_store
 from monitor.app.settings import Settings, load_settings
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.codec import Decoder
 from monitor.events.model import ALL, UNVERSIONED, SeriesKey
@@ -104,7 +104,7 @@ def test_windows_are_those_of_a_service_that_read_the_log(past: Past, tmp_path: 
         assert history.to_ms.size == 21
         assert history.n[-1] == expected.reports[key].n
         # Evidence begins with the first of them.
-        evidence = make_watcher(settings, panes, store).update({"churn": 1})["churn"]
+        evidence = make_watcher(settings, panes, store, SystemClock()).update({"churn": 1})["churn"]
         level = evidence.versions[UNVERSIONED].levels["calibration"]
         assert level.log10_evidence > level.log10_line
         assert level.raised is not None

@@ -21,7 +21,7 @@ from monitor.app.logs import configure_logs, log_uncaught_errors, secrets_of
 from monitor.app.service import Service
 from monitor.app.settings import Settings, load_settings
 from monitor.app.settings.document import effective
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import Reason
 from monitor.stream.dead_letter_log import DeadLetterLog
 from tests.cli.command import inside
@@ -194,7 +194,7 @@ def test_no_secret_leaves_the_service_by_any_way(
     key = inside("keys", "create", "ada", "--role", "read", cwd=tmp_path).stdout.strip()
     assert key.startswith("cmk_")
     configure_logs("debug", "json", stream=stream)
-    service = Service(chosen)
+    service = Service(chosen, clock=SystemClock())
     service.start()
     try:
         eventually(lambda: "the source does not answer" in stream.getvalue(), shown=stream.getvalue)

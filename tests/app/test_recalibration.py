@@ -100,7 +100,7 @@ def run(patient: None) -> Iterator[Callable[[Settings], Service]]:
     services: list[Service] = []
 
     def start(chosen: Settings) -> Service:
-        service = Service(chosen)
+        service = Service(chosen, clock=SystemClock())
         # Maps are looked at twice a minute.
         service.recalibration._live_maps._seconds = 0.5
         services.append(service)

@@ -22,12 +22,12 @@ from monitor.app.replay import route
 from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
-from monitor.demo import Traffic
 from monitor.errors import DamagedStore, SettingsError
 from monitor.events.codec import Decoded, Decoder
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
 from monitor.reports.evaluation.report import Report
+from monitor.simulation.traffic import Traffic
 from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.store.api_keys import ApiKeys
@@ -75,7 +75,7 @@ class Running:
         self.services: list[Service] = []
 
     def __call__(self, chosen: Settings) -> Service:
-        service = Service(chosen)
+        service = Service(chosen, clock=SystemClock())
         self.services.append(service)
         service.start()
         return service
@@ -174,7 +174,7 @@ class Broken(Decoder):
 def test_an_unexpected_error_ends_the_process_so_that_it_is_started_again(tmp_path: Path, run: Running) -> None:
     chosen = settings(tmp_path)
     write(chosen, [b"garbage"])
-    service = Service(chosen)
+    service = Service(chosen, clock=SystemClock())
     assert service.pipeline is not None
     service.pipeline._decoder = Broken()
     run.services.append(service)
@@ -188,14 +188,14 @@ def test_a_taken_port_is_said_and_nothing_stays_behind(tmp_path: Path, run: Runn
     with socket.create_server(("127.0.0.1", 0)) as taken:
         chosen = settings(tmp_path, api={"port": taken.getsockname()[1]})
         with pytest.raises(SettingsError, match=r"api\.port"):
-            Service(chosen).start()
+            Service(chosen, clock=SystemClock()).start()
     run(settings(tmp_path))
 
 
 def test_a_store_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(DamagedStore, match="not a SQLite file"):
-        Service(settings(tmp_path))
+        Service(settings(tmp_path), clock=SystemClock())
 
 
 def test_dead_letters_go_to_their_topic_too(tmp_path: Path, run: Running) -> None:

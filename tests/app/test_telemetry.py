@@ -1,4 +1,4 @@
-"""Spans and series of a running service reach a collector over HTTP, as OpenTelemetry's protocol has them."""
+"""Spans of a running service reach a collector over HTTP, as OpenTelemetry's protocol has them."""
 
 import json
 import threading
@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.app import telemetry
 from monitor.app.service import Service
 from monitor.app.settings import Settings
-from monitor.app.telemetry import make_telemetry, wanted_signals
+from monitor.app.telemetry import exports_traces, make_telemetry
+from monitor.clock import SystemClock
 from monitor.errors import SettingsError
 from monitor.tracing import span
 from tests.patience import PATIENCE_SECONDS, eventually, joined
@@ -33,17 +32,15 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[Any] = []
-        self.metrics: dict[str, Any] = {}
+        self.paths: set[str] = set()
         self.services: set[str] = set()
         received = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
-                if self.path == "/v1/traces":
-                    received.take_spans(body)
-                else:
-                    received.take_metrics(body)
+                received.paths.add(self.path)
+                received.take_spans(body)
                 self.send_response(200)
                 self.send_header("content-length", "0")
                 self.end_headers()
@@ -58,17 +55,9 @@ class Collector:
     def take_spans(self, body: bytes) -> None:
         request = ExportTraceServiceRequest.FromString(body)
         for resource in request.resource_spans:
-            self._take_resource(resource.resource)
+            names = resource.resource.attributes
+            self.services |= {each.value.string_value for each in names if each.key == "service.name"}
             self.spans += [each for scope in resource.scope_spans for each in scope.spans]
-
-    def take_metrics(self, body: bytes) -> None:
-        request = ExportMetricsServiceRequest.FromString(body)
-        for resource in request.resource_metrics:
-            self._take_resource(resource.resource)
-            self.metrics |= {metric.name: metric for scope in resource.scope_metrics for metric in scope.metrics}
-
-    def _take_resource(self, resource: Any) -> None:
-        self.services |= {each.value.string_value for each in resource.attributes if each.key == "service.name"}
 
     def named(self, name: str) -> list[Any]:
         return [each for each in list(self.spans) if each.name == name]
@@ -84,7 +73,6 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     made = Collector()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", made.url)
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "100")
-    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")
     yield made
     made.close()
 
@@ -111,7 +99,7 @@ def refits(service: Service) -> bool:
     return True
 
 
-def test_a_service_exports_its_work_and_its_series(tmp_path: Path, patient: None, collector: Collector) -> None:
+def test_a_service_exports_its_work(tmp_path: Path, patient: None, collector: Collector) -> None:
     chosen = Settings.model_validate(
         {
             "source": {"embedded": {"directory": str(tmp_path / "log"), "partitions": 1}},
@@ -123,7 +111,7 @@ def test_a_service_exports_its_work_and_its_series(tmp_path: Path, patient: None
             "access": {"mode": "off"},
         }
     )
-    service = Service(chosen)
+    service = Service(chosen, clock=SystemClock())
     service.start()
     try:
         labelled = {"type": "labelled", "model": "churn", "version": "1", "p": 0.5, "y": 1}
@@ -131,7 +119,6 @@ def test_a_service_exports_its_work_and_its_series(tmp_path: Path, patient: None
         request(service, "/v1/events", events, traceparent=f"00-{TRACE}-{CALLER}-01")
         eventually(lambda: [each for each in collector.named("checkpoint") if attributes(each)["rows"] > 0])
         eventually(lambda: collector.named("evaluation"))
-        eventually(lambda: "calibration_events_total" in collector.metrics)
         # It knows the model once something of it is settled.
         eventually(lambda: refits(service))
         eventually(lambda: collector.named("refit"))
@@ -144,40 +131,14 @@ def test_a_service_exports_its_work_and_its_series(tmp_path: Path, patient: None
     (refit,) = collector.named("refit")
     assert attributes(refit)["model"] == "churn"
     assert collector.services == {"calibration-monitor"}
-    # What was last exported is what Prometheus would read.
-    with_rows = collector.metrics["calibration_events_total"]
-    assert with_rows.sum.is_monotonic
-    points = {tuple(sorted(attributes(point).items())): point.as_double for point in with_rows.sum.data_points}
-    assert sum(points.values()) == 20
-    assert "process_resident_memory_bytes" in collector.metrics
+    assert collector.paths == {"/v1/traces"}
     with span("after the end") as current:
         current.set_attribute("is", "not exported")
     assert not collector.named("after the end")
 
 
-def test_every_series_is_exported_with_its_labels_and_value(collector: Collector) -> None:
-    text = (
-        '# HELP a_total Counts.\n# TYPE a_total counter\na_total{model="x"} 3.0\n'
-        '# HELP b Holds.\n# TYPE b gauge\nb{w="1h"} NaN\nb{w="6h"} -0.5\n'
-    )
-    made = make_telemetry(
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_METRIC_EXPORT_INTERVAL": "60000"},
-        lambda: (text.encode(), ""),
-    )
-    assert made is not None
-    made.start()
-    made.stop(PATIENCE_SECONDS)
-    assert set(collector.metrics) == {
-        family.name + "_total" * (family.type == "counter") for family in text_string_to_metric_families(text)
-    }
-    assert collector.metrics["a_total"].sum.data_points[0].as_double == 3.0
-    values = {attributes(point)["w"]: point.as_double for point in collector.metrics["b"].gauge.data_points}
-    assert values["6h"] == -0.5
-    assert values["1h"] != values["1h"]
-
-
 def test_a_span_keeps_the_error_that_passed_it(collector: Collector) -> None:
-    made = make_telemetry({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.url}/v1/traces"}, lambda: (b"", ""))
+    made = make_telemetry({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.url}/v1/traces"})
     assert made is not None
     made.start()
     with pytest.raises(ZeroDivisionError), span("outer", model=None), span("inner", model="churn"):
@@ -187,36 +148,33 @@ def test_a_span_keeps_the_error_that_passed_it(collector: Collector) -> None:
     assert inner.parent_span_id == outer.span_id
     assert inner.events[0].name == "exception"
     assert (attributes(inner), attributes(outer)) == ({"model": "churn"}, {})
-    assert collector.metrics == {}
 
 
 @pytest.mark.parametrize(
-    ("environ", "signals"),
+    ("environ", "is_on"),
     [
-        ({}, set()),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, {"traces", "metrics"}),
-        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c"}, {"metrics"}),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}, {"metrics"}),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "true"}, set()),
+        ({}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"}, True),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, True),
+        ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://c"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "true"}, False),
     ],
 )
-def test_the_environment_says_what_is_exported(environ: dict[str, str], signals: set[str]) -> None:
-    assert wanted_signals(environ) == signals
+def test_the_environment_says_whether_traces_are_exported(environ: dict[str, str], is_on: bool) -> None:
+    assert exports_traces(environ) == is_on
 
 
-def test_what_cannot_be_exported_is_said_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_METRIC_EXPORT_INTERVAL": "often"}
-    with pytest.raises(SettingsError, match="OTEL_METRIC_EXPORT_INTERVAL must be milliseconds, got 'often'"):
-        make_telemetry(environ, lambda: (b"", ""))
+def test_an_endpoint_without_the_libraries_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telemetry, "find_spec", lambda _: None)
     with pytest.raises(SettingsError, match=r"pip install 'calibration-monitor\[otel\]'"):
-        make_telemetry(environ, lambda: (b"", ""))
-    assert make_telemetry({}, lambda: (b"", "")) is None
+        make_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c"})
+    assert make_telemetry({}) is None
 
 
 def test_a_collector_that_is_away_delays_neither_work_nor_end() -> None:
     (port,) = free_ports(1)
-    made = make_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}, lambda: (b"a 1.0\n", ""))
+    made = make_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"})
     assert made is not None
     made.start()
     with span("work"):

@@ -8,7 +8,7 @@ import structlog
 
 from monitor.app.settings import Settings
 from monitor.app.upkeep import Backlog, Periodic
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.sources.base import Message, TopicPartition
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import Checkpoint
@@ -30,7 +30,7 @@ def test_the_ends_of_all_partitions_are_compared_with_what_is_saved(kafka_broker
         "kafka": {"bootstrap_servers": [kafka_broker.bootstrap], "connect_timeout": "60s"},
     }
     settings = Settings.model_validate({"source": tree})
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         for number, offset in ((0, 5), (2, 6)):
             store.save([Checkpoint(number, store.claim(number), {topic: offset}, [])])
         backlog = Backlog(settings, store, ManualClock())
@@ -45,7 +45,7 @@ def test_the_ends_of_all_partitions_are_compared_with_what_is_saved(kafka_broker
 
 def test_while_the_log_does_not_answer_nothing_is_known(tmp_path: Path) -> None:
     tree = {"kind": "kafka", "topics": {"events": "e"}, "kafka": {"bootstrap_servers": ["127.0.0.1:9"]}}
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         backlog = Backlog(Settings.model_validate({"source": tree}), store, ManualClock())
         backlog.unread = {TopicPartition("e", 0): Unread(0, 1)}
         backlog.measure()
@@ -54,9 +54,9 @@ def test_while_the_log_does_not_answer_nothing_is_known(tmp_path: Path) -> None:
 
 def test_an_embedded_log_is_looked_at_again_where_it_grew(tmp_path: Path) -> None:
     tree = {"topics": {"events": "e"}, "embedded": {"directory": str(tmp_path / "log"), "partitions": 2}}
-    log = EmbeddedLog(tmp_path / "log", partitions=2)
+    log = EmbeddedLog(tmp_path / "log", partitions=2, clock=SystemClock())
     log.create_topic("e")
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         backlog = Backlog(Settings.model_validate({"source": tree}), store, ManualClock())
         for read in (0, 3):
             log.write([Message("e", b"x", partition=1)] * 3)

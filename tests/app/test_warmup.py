@@ -29,7 +29,7 @@ from tempfile import TemporaryDirectory
 from monitor.app.offline import report_log
 from monitor.app.parts import make_decoder, make_partition_settings
 from monitor.clock import SystemClock
-from monitor.demo import Traffic
+from monitor.simulation.traffic import Traffic
 import numpy as np
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.maps import apply_map, choose_method, fit_map

@@ -57,14 +57,14 @@ def test_a_damaged_store_is_restored_and_the_log_read_on(serve: Callable[..., At
     assert _post(service, *ids[:200])[0] == 202
     service.counts(200)
     service.stop()
-    assert inside("backup", "backup.zip", cwd=tmp_path).returncode == 0
+    assert inside("backup", "backup.db", cwd=tmp_path).returncode == 0
     damage(tmp_path / "state.db", "middle")
     service = serve()
     assert service.process.wait(PATIENCE_SECONDS) == 1
     (line,) = service.output.read_text().splitlines()
     assert "is damaged: " in line
     assert "--replace state.db" in line
-    done = inside("restore", "backup.zip", "--replace", "state.db", cwd=tmp_path)
+    done = inside("restore", "backup.db", "--replace", "state.db", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     service = serve()
     service.ready()

@@ -36,14 +36,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Attacked]:
     """One service for all tests here; it takes one model in its one partition."""
     source = {"embedded": {"directory": "log", "partitions": 1}}
     folder = tmp_path_factory.mktemp("service")
-    with Attacked(folder, source=source, caps={"models": 1}, api={"body_timeout": "3s"}) as started:
+    with Attacked(folder, source=source, caps={"models": 1, "versions": 2}, api={"body_timeout": "3s"}) as started:
         started.ready()
         yield started
 
 
-def event(model: str, at: int) -> bytes:
+def event(model: str, at: int, **more: str) -> bytes:
     return json.dumps(
-        {"type": "prediction", "model": model, "id": at, "ts": time.time_ns() // 1_000_000, "p": 0.5}
+        {"type": "prediction", "model": model, "id": at, "ts": time.time_ns() // 1_000_000, "p": 0.5, **more}
     ).encode()
 
 
@@ -61,6 +61,25 @@ def test_a_model_beyond_the_cap_is_refused_everywhere(service: Attacked) -> None
     service.eventually(lambda: reason in inside("check", "--only", "store", cwd=service.folder).stdout)
     listed = inside("dead-letters", "list", "--reason", "refused_model", cwd=service.folder).stdout
     assert reason in listed
+
+
+def test_invented_versions_are_folded_and_everything_says_so(service: Attacked) -> None:
+    lines = b"\n".join(event("m", 10 + at, version=str(at)) for at in range(4))
+    assert service.ask("/v1/events", lines, LINES)[0] == 202
+    cap = frozenset({("cap", "versions"), ("model", "m"), ("segment_key", "")})
+    service.eventually(lambda: ("calibration_folded_predictions_total", cap) in service.samples())
+    shown = service.samples()
+    assert (shown["calibration_folded_predictions_total", cap], shown["calibration_cap_used_ratio", cap]) == (3, 1)
+    warning = "3 predictions count as `other`: 2 of at most 2 versions live in a partition; raise caps.versions"
+
+    def warned() -> str | None:
+        caps = [cap for model in service.get("/v1/models")[1]["models"] for cap in model["caps"] if cap["folded"]]
+        return caps[0]["warning"] if caps else None
+
+    assert (service.eventually(warned) or "").startswith(warning)
+    said = inside("check", "--only", "store", cwd=service.folder).stdout
+    assert f"m: {warning}" in said
+    assert "1 of at most 1 undeclared models live in a partition; events of further ones are refused" in said
 
 
 def filled(unit: bytes, first: bytes = b"", last: bytes = b"") -> bytes:

@@ -46,7 +46,7 @@ def read_log(file: Path) -> Intake:
     clock = SystemClock()
     log = make_log(settings, clock)
     assert settings.store.url is not None
-    with SqlStore.open(str(settings.store.url)) as store:
+    with SqlStore.open(str(settings.store.url), clock=SystemClock()) as store:
         warm_up()
         pipeline = make_pipeline(settings, log, store, clock)
         tune_interpreter()

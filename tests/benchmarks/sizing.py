@@ -31,8 +31,8 @@ from monitor.sources.base import Message
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.address import parse_url
 from tests.real.child import free_ports, tail
-from tests.real.kafka import KafkaBroker
-from tests.real.postgres import PostgresServer
+from tests.real.kafka import KafkaBroker, KafkaProcess
+from tests.real.postgres import PostgresProcess
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "sizing.md"
 TOPIC: Final = "calibration-events"
@@ -340,8 +340,8 @@ def place_of(size: Size) -> Iterator[Place]:
     """A new folder, and the servers that a size asks for."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sizing-")))
-        broker = stack.enter_context(KafkaBroker(folder / "kafka")) if size.kafka else None
-        server = stack.enter_context(PostgresServer()) if size.postgres else None
+        broker = stack.enter_context(KafkaProcess(folder / "kafka")) if size.kafka else None
+        server = stack.enter_context(PostgresProcess()) if size.postgres else None
         yield Place(folder, broker, None if server is None else server.url(server.new_database()))
 
 

@@ -48,7 +48,7 @@ def _usual_logs() -> Iterator[None]:
 @pytest.mark.benchmark
 def test_a_request_with_a_right_key_a_wrong_key_and_none(tmp_path: Path) -> None:
     right = make_key()
-    with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db", clock=SystemClock()) as store:
         keys = CountedKeys(store.database)
         # Among as many as a large installation may have made over the years.
         for number in range(200):

@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from monitor.alarms.alarms import Alarms
+from monitor.clock import SystemClock
 from monitor.store.alerts import AlertStore
 from monitor.store.sql import SqlStore
 from tests.alarms.findings import Script, finding
@@ -28,13 +28,9 @@ def milliseconds(work: Callable[[], object]) -> float:
     return 1000 * min(taken)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def test_alerts_of_a_thousand_models(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    url = f"sqlite:///{tmp_path}/monitor.db"
-    if kind == "postgresql":
-        server = request.getfixturevalue("postgres_server")
-        url = server.url(server.new_database())
-    with SqlStore.open(url) as store:
+def test_alerts_of_a_thousand_models(store_url: str) -> None:
+    kind = store_url.partition(":")[0]
+    with SqlStore.open(store_url, clock=SystemClock()) as store:
         script = Script(*(finding(9.0, model=model) for model in MODELS))
         alarms, minute = Alarms(store.database, script), 0
 

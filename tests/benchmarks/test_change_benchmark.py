@@ -10,14 +10,15 @@ from monitor.scores import GridTable
 from monitor.sequential.alternatives import Profile
 from monitor.sequential.calibration import log_bets
 from monitor.sequential.change import ChangeBets
-from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, HOUR_MS, Scenario, parts, steps_of
+from monitor.simulation.generator import HOUR_MS, Law
+from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, parts, steps_of
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("events_a_pane", [10, 50, 150])
 def test_bets_that_outcomes_changed(events_a_pane: int) -> None:
-    part = next(parts(Scenario(), "balanced", 1))
-    steps = steps_of(part, HOUR_MS * events_a_pane // EVENTS_PER_HOUR)
+    part = next(parts(Law(), "balanced", 1))
+    steps = steps_of(part.time_ms, part.prediction, part.outcome, HOUR_MS * events_a_pane // EVENTS_PER_HOUR)
     profile = Profile.of(GridTable.from_events(part.prediction, part.outcome))
     events = part.prediction.size
 

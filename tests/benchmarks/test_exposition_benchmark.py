@@ -7,11 +7,11 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import measure_series
+from monitor.metrics.series import Level
 from monitor.metrics.service import pipeline_families
-from monitor.metrics.windows import WindowFamilies
 from monitor.stream.status import PipelineStatus
 from tests.metrics.library import ExpositionCollector
-from tests.snapshots import Evaluations, many_reports, measure, snapshot
+from tests.snapshots import Evaluations, many_reports, measure, snapshot, window_families
 
 MEASURES = tuple(
     measure(name, "percent" if name == "tce" else "ratio", rank)
@@ -34,7 +34,7 @@ def test_rendering_a_thousand_windows_beats_a_registry_of_gauges() -> None:
     reports = many_reports(1000, MEASURES)
     evaluations = Evaluations()
     evaluations.show(snapshot(reports))
-    exposition = Exposition([WindowFamilies(evaluations, MEASURES), pipeline_families(PipelineStatus)])
+    exposition = Exposition([window_families(evaluations, MEASURES), pipeline_families(PipelineStatus)])
 
     def anew() -> tuple[bytes, str]:
         evaluations.show(snapshot([replace(report) for report in reports]))
@@ -76,11 +76,11 @@ def test_bins_cost_no_more_than_their_share_of_the_samples() -> None:
         evaluations = Evaluations()
         evaluations.show(snapshot(many_reports(900, MEASURES, occupied)))
 
-        def first_answer(evaluations: Evaluations = evaluations, *, bins: bool) -> bytes:
-            return Exposition([WindowFamilies(evaluations, MEASURES, bins=bins)]).render()[0]
+        def first_answer(evaluations: Evaluations = evaluations, *, level: Level) -> bytes:
+            return Exposition([window_families(evaluations, MEASURES, level=level)]).render()[0]
 
-        longer = len(first_answer(bins=True)) / len(first_answer(bins=False))
-        slower = best(lambda: first_answer(bins=True), 5) / best(lambda: first_answer(bins=False), 5)
+        longer = len(first_answer(level=Level.ALL)) / len(first_answer(level=Level.INTERVALS))
+        slower = best(lambda: first_answer(level=Level.ALL), 5) / best(lambda: first_answer(level=Level.INTERVALS), 5)
         print(f"\n{occupied} bins of each of 900 windows: {longer:.2f} times as long, {slower:.2f} times the time")
         assert longer < 1.6
         assert slower < 3

@@ -1,12 +1,11 @@
 """The history of a fleet: bytes in the store, and time to save, merge and read. ``make bench`` prints the numbers."""
 
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.measures import choose_measures
 from monitor.reports.evaluation.report import Report
@@ -66,17 +65,13 @@ def ends_of(step_ms: int | None, from_ms: int, to_ms: int) -> np.ndarray:
     return np.concatenate(parts)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def test_the_history_of_a_fleet(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    url = f"sqlite:///{tmp_path}/monitor.db"
-    if kind == "postgresql":
-        server = request.getfixturevalue("postgres_server")
-        url = server.url(server.new_database())
+def test_the_history_of_a_fleet(store_url: str) -> None:
+    kind = store_url.partition(":")[0]
     shape, rng = measured(4), np.random.default_rng(1)
     print(f"\n{shape.to_ms.size} real points: {len(shape.to_bytes()) / shape.to_ms.size:.0f} bytes each")
     end_ms = START_MS + DAYS * DAY_MS
     names = [SeriesKey(f"model-{number:03}", "7", ALL) for number in range(SERIES)]
-    with SqlStore.open(url) as store:
+    with SqlStore.open(store_url, clock=SystemClock()) as store:
         for day in range(DAYS):
             # As the housekeeping leaves the days that are old, and as they were evaluated those that are not.
             age = DAYS - 1 - day

@@ -8,6 +8,7 @@ import numpy as np
 import psutil
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.model import EventColumns, Kind, ModelPolicy
 from monitor.events.strata import Strata
 from monitor.store.base import Checkpoint, ModelState, SavedStratum
@@ -61,7 +62,7 @@ def test_ten_million_pending_predictions(tmp_path: Path, capsys: pytest.CaptureF
     join = Join(strata)
     join.apply(batch(rng, 0, strata))  # compiled before it is timed
     widths = np.array([DAY_MS // 24])
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         epoch = store.claim(0)
         before, seconds = resident(), 0.0
         for at in range(BATCH, PENDING, BATCH):

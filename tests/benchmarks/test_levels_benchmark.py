@@ -1,4 +1,4 @@
-"""What /metrics weighs at each level of the exposition, of more models than are exported in full by default."""
+"""What /metrics weighs at each level of the exposition."""
 
 import gzip
 from time import thread_time
@@ -7,9 +7,8 @@ import pytest
 
 from monitor.measures import WINDOW_MEASURES
 from monitor.metrics.exposition import Exposition
-from monitor.metrics.series import Level, LevelSwitch
-from monitor.metrics.windows import WindowFamilies
-from tests.snapshots import Evaluations, cohorts, report, snapshot
+from monitor.metrics.series import Level
+from tests.snapshots import Evaluations, cohorts, report, snapshot, window_families
 
 MODELS = 200
 SEGMENTS = ("all", "region=r1", "region=r2", "region=r3", "region=r4")
@@ -44,10 +43,7 @@ def test_values_of_many_models_are_a_fraction_of_everything() -> None:
     for level in Level:
 
         def made(level: Level = level) -> Exposition:
-            levels = LevelSwitch(level)
-            return Exposition(
-                [WindowFamilies(evaluations, WINDOW_MEASURES.values(), levels=levels, max_series=10_000_000)]
-            )
+            return Exposition([window_families(evaluations, WINDOW_MEASURES.values(), level=level)])
 
         seconds[level] = min(_seconds(made()) for _ in range(3))
         exposition = made()
@@ -57,7 +53,7 @@ def test_values_of_many_models_are_a_fraction_of_everything() -> None:
         size[level] = len(body)
         packed = len(gzip.compress(body, compresslevel=1))
         print(
-            f"\n| `{level.label}` | {body.count(b'} '):,} | {size[level] / 1e6:.1f} MB | {packed / 1e6:.2f} MB | "
+            f"\n| {level.name} | {body.count(b'} '):,} | {size[level] / 1e6:.1f} MB | {packed / 1e6:.2f} MB | "
             f"{seconds[level] * 1e3:.0f} ms | {again * 1e3:.0f} ms where no report has changed"
         )
     print(

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from monitor.app.upkeep import Periodic
+from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
 from monitor.maps import METHODS, fit_map
 from monitor.maps.artifact import to_bytes
@@ -97,7 +98,7 @@ def prepared(folder: Path) -> Iterator[tuple[RecalibrationStore, SqlStore]]:
     """A store with samples, and of each model a champion and a candidate."""
     fit = events(0, 5000)
     artifacts = [to_bytes(fit_map(METHODS[method], fit), {}) for method in ("lore", "beta")]
-    with SqlStore.open(f"sqlite:///{folder}/monitor.db") as store:
+    with SqlStore.open(f"sqlite:///{folder}/monitor.db", clock=SystemClock()) as store:
         refits = RecalibrationStore(store.database)
         epoch = store.claim(0)
         for model in range(MODELS):
@@ -140,13 +141,13 @@ def test_the_shadow_beside_an_evaluation(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settled = SettledModels(40)
-    evaluator = Evaluator(settled.panes, WINDOWS[:1], draws=0)
+    evaluator = Evaluator(settled.panes, WINDOWS[:1], draws=0, clock=SystemClock())
     evaluator.evaluate()  # kernels are compiled
     measures = choose_measures({*WINDOW_MEASURES, "brier", "log_loss"})
     with prepared(tmp_path) as (refits, store):
         samples = Changing(store)
         measured = partial(evaluate, measures=measures)
-        monitor = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured)
+        monitor = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured, clock=SystemClock())
         with monkeypatch.context() as patch:
             patch.setattr(live, "_REST_FACTOR", 0.0)
             looked(monitor)
@@ -167,7 +168,7 @@ def test_the_shadow_beside_an_evaluation(
         for turn, rest in enumerate((live._REST_FACTOR, 0.0), start=1):
             with monkeypatch.context() as patch:
                 patch.setattr(live, "_REST_FACTOR", rest)
-                again = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured)
+                again = LiveMonitor(refits, samples.read_sample, evaluate_of=lambda _: measured, clock=SystemClock())
                 looking = Periodic("live maps", 0.001, again.update, at_once=True)
                 looking.start()
                 beside[rest] = tick(evaluator, settled, turn * TICKS)

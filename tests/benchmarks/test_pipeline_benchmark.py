@@ -18,6 +18,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from monitor.app.service import tune_interpreter
 from monitor.app.warmup import warm_up
+from monitor.clock import SystemClock
 from monitor.store.sql import SqlStore
 from monitor.stream.pipeline import Pipeline
 from tests.benchmarks.budgets import note
@@ -64,7 +65,7 @@ def tuned() -> Iterator[None]:
 
 def pipeline_seconds(broker: KafkaBroker, records: int, folder: Path, group: str) -> float:
     """Processor time from the first partition to the last checkpoint."""
-    with SqlStore.open(f"sqlite:///{folder / group}.db") as store:
+    with SqlStore.open(f"sqlite:///{folder / group}.db", clock=SystemClock()) as store:
         instance = pipeline(broker.bootstrap, group, store, topics(SUFFIX), CHECKPOINT_SECONDS)
         thread = threading.Thread(target=instance.run)
         thread.start()

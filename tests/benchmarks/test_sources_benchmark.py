@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer
 
+from monitor.clock import SystemClock
 from monitor.sources.base import Message, Source, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
@@ -82,10 +83,10 @@ def test_polls_against_the_iterator_and_the_embedded_log(kafka_broker: KafkaBrok
     messages = _messages(topic)
     kafka_written = _write(KafkaWriter(connection), messages)
     topics = Topics({topic: None})
-    polled = min(_drain(KafkaSource(connection, topics, group_id=f"poll-{n}")) for n in range(2))
+    polled = min(_drain(KafkaSource(connection, topics, group_id=f"poll-{n}", clock=SystemClock())) for n in range(2))
     iterated = _iterate(kafka_broker, topic)
 
-    log = EmbeddedLog(tmp_path, partitions=PARTITIONS)
+    log = EmbeddedLog(tmp_path, partitions=PARTITIONS, clock=SystemClock())
     log.write([Message("warm-up", b"x", key=b"x")])
     appended = _write(log, messages)
     read = min(_drain(EmbeddedSource(log, topics)) for _ in range(2))

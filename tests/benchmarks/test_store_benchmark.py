@@ -8,6 +8,7 @@ import numpy as np
 import psutil
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
 from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState
@@ -72,7 +73,7 @@ def test_checkpoint_and_load(kind: str, tmp_path: Path, request: pytest.FixtureR
         url = server.url(server.new_database())
     naive_save, naive_load = naive(tmp_path / "naive.db")
 
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, clock=SystemClock()) as store:
         seconds = []
         for checkpoint in checkpoints(store.claim(0), CHECKPOINTS):
             start = time.perf_counter()

@@ -20,6 +20,7 @@ from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from tests.patience import PATIENCE_SECONDS, joined
+from tests.real.forked import Forked
 
 TIMEOUT_SECONDS: Final = 2 * PATIENCE_SECONDS
 """Of a command that is run to its end: before it begins, it may have to compile its kernels."""
@@ -127,15 +128,9 @@ def monitor_in_path(folder: Path) -> Iterator[str]:
             joined(thread)
 
 
-def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> subprocess.Popen[bytes]:
+def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> Forked:
     """Start a command that goes on until it is ended."""
-    return subprocess.Popen(
-        [*patient(), *arguments],
-        cwd=cwd,
-        env=environment(**environ),
-        stdout=output,
-        stderr=subprocess.STDOUT,
-    )
+    return Forked("monitor", *arguments, cwd=cwd, output=output, environ=environment(**environ), constants=PATIENT)
 
 
 def one_error_line(done: subprocess.CompletedProcess[str]) -> str:

@@ -4,7 +4,6 @@ import copy
 import http.client
 import json
 import signal
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -128,9 +127,7 @@ class Served:
         temporary = folder / "temporary"
         temporary.mkdir(exist_ok=True)
         with self.output.open("wb") as output:
-            self.process: subprocess.Popen[bytes] = start(
-                "serve", cwd=folder, output=output, **({"TMPDIR": str(temporary)} | environ)
-            )
+            self.process = start("serve", cwd=folder, output=output, **({"TMPDIR": str(temporary)} | environ))
         self._url = ""
         self.key = ""
         """API key of requests; none if empty."""
@@ -268,13 +265,3 @@ def typed(line: LogLine) -> bytes:
     """An event that names its type."""
     assert line.event is not None
     return b'{"type":"%s",' % line.event.kind.name.lower().encode() + line.value.removeprefix(b"{")
-
-
-def unjoined_as_one(counters: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-    """The counts, with the outcomes that have no prediction (any more) under one name.
-
-    Which name they have depends on when the last bucket was dropped.
-    """
-    merged = dict(counters)
-    unjoined = sum(merged.pop(("outcome", fate), 0) for fate in ("early", "orphan", "after_horizon"))
-    return {key: count for key, count in (merged | {("outcome", "unjoined"): unjoined}).items() if count}

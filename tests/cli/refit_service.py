@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import yaml
 
+from monitor.clock import SystemClock
 from monitor.events.encode import encode_labelled
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside
@@ -154,7 +155,7 @@ def overconfident(
 
 def wait_until_sampled(served: Served, url: str, wanted: Mapping[str, int]) -> None:
     """Wait until so many events of each model are kept for refits, and the models are evaluated."""
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, clock=SystemClock()) as store:
 
         def counts() -> dict[str, int]:
             return {model: store.read_sample(model, "7").population for model in wanted}

@@ -1,8 +1,10 @@
 """`monitor backup` and `monitor restore`: a service that loses its store comes back with the same reports."""
 
 import json
+import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,9 @@ from monitor.sources.base import LogRange, Message, TopicPartition
 from monitor.stream.pipeline import Pipeline
 from monitor.windows.panes import read_closings
 from tests.cli.command import inside, one_error_line
+from tests.patience import PATIENCE_SECONDS
 from tests.real.mixed_log import OUTCOMES, POLICY, PREDICTIONS, MixedLog
-from tests.real.postgres import PostgresServer
+from tests.real.postgres import PASSWORD, PostgresServer, program
 
 EVENTS = 4_000
 CLOCK = SystemClock()
@@ -107,40 +110,50 @@ def undisturbed(mixed: MixedLog, tmp_path_factory: pytest.TempPathFactory) -> di
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def urls(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, str]]:
-    """A store, and another of the other kind in which it is restored."""
-    file = f"sqlite:///{tmp_path}/service/state.db"
-    if request.param == "sqlite":
-        yield file, file
-        return
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    yield server.url(server.new_database()), server.url(server.new_database())
+def server(request: pytest.FixtureRequest) -> PostgresServer | None:
+    return None if request.param == "sqlite" else request.getfixturevalue("postgres_server")
 
 
 def test_after_a_restore_the_reports_are_those_of_an_undisturbed_service(
-    urls: tuple[str, str], mixed: MixedLog, undisturbed: dict[str, Any], tmp_path: Path
+    server: PostgresServer | None, mixed: MixedLog, undisturbed: dict[str, Any], tmp_path: Path
 ) -> None:
+    """By the commands of the service in SQLite, and by those of PostgreSQL that they name."""
     lines = len(mixed.lines)
-    folder = Folder(tmp_path / "service", urls[0])
+    url = f"sqlite:///{tmp_path}/service/state.db" if server is None else server.url(server.new_database())
+    folder = Folder(tmp_path / "service", url)
     folder.write(mixed, 0, lines // 2)
     folder.read_on(lines // 2)
-    done = inside("backup", "backup.zip", cwd=folder.path)
-    assert done.returncode == 0, done.stderr
-    assert "4 partitions" in done.stdout
+    done = inside("backup", "backup.db", cwd=folder.path)
+    if server is not None:
+        assert done.returncode == 2
+        run_named_command(one_error_line(done), folder.path)
+    else:
+        assert done.returncode == 0, done.stderr
+        assert "4 partitions" in done.stdout
     # It goes on, and then its store is lost.
     folder.write(mixed, lines // 2, 3 * lines // 4)
     folder.read_on(3 * lines // 4)
     folder.write(mixed, 3 * lines // 4, lines)
     for name in ("state.db", "state.db-wal", "state.db-shm"):
         (folder.path / name).unlink(missing_ok=True)
-    new = Folder(tmp_path / "service", urls[1])
-    done = inside("restore", "backup.zip", cwd=new.path)
-    assert done.returncode == 0, done.stderr
-    assert (
-        f"start the service: {lines - lines // 2:,} records are read from the log: the reports will be exactly"
-        in done.stdout
-    )
-    assert new.read_on(lines) == undisturbed
+    done = inside("restore", "backup.db", cwd=folder.path)
+    to_read = lines - lines // 2
+    if server is not None:
+        run_named_command(one_error_line(done), folder.path)
+        offsets = f"the log holds all that the store has not read: {to_read:,} records"
+        assert offsets in inside("check", "--only", "store", cwd=folder.path).stdout
+    else:
+        assert done.returncode == 0, done.stderr
+        assert f"{to_read:,} records are read from the log: the reports will be exactly" in done.stdout
+    assert folder.read_on(lines) == undisturbed
+
+
+def run_named_command(error: str, folder: Path) -> None:
+    """Run the command of PostgreSQL that an error names; the password is not in it."""
+    assert PASSWORD not in error
+    name, *arguments = shlex.split(error.partition("by its own tools: ")[2])
+    environ = {"PGPASSWORD": PASSWORD}
+    subprocess.run([program(name), *arguments], cwd=folder, env=environ, check=True, timeout=PATIENCE_SECONDS)
 
 
 def test_the_log_is_copied_after_the_store(mixed: MixedLog, undisturbed: dict[str, Any], tmp_path: Path) -> None:
@@ -152,7 +165,7 @@ def test_the_log_is_copied_after_the_store(mixed: MixedLog, undisturbed: dict[st
     folder.write(mixed, lines // 2, lines)
     folder.read_on(lines)
     assert inside("backup", str(tmp_path), cwd=folder.path).returncode == 0
-    (made,) = tmp_path.glob("calibration-monitor-*Z.zip")
+    (made,) = tmp_path.glob("calibration-monitor-*Z.db")
     shutil.copytree(folder.path / "log", tmp_path / "log-after")
     for name, said in (
         ("log-before", "records before the store's offset: it was created anew"),
@@ -180,41 +193,41 @@ def test_offsets_are_compared_with_the_log() -> None:
 def test_a_running_service_is_not_restored_under(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
     open_store(folder.settings, CLOCK).close()
-    assert inside("backup", "backup.zip", cwd=folder.path).returncode == 0
+    assert inside("backup", "backup.db", cwd=folder.path).returncode == 0
     log = make_log(folder.settings, CLOCK)
     log.source.poll(0, 1)
-    done = inside("restore", "backup.zip", cwd=folder.path)
+    done = inside("restore", "backup.db", cwd=folder.path)
     log.source.close()
     assert done.returncode == 2
     assert "a service runs" in one_error_line(done)
-    assert inside("restore", "backup.zip", cwd=folder.path).returncode == 0
+    assert inside("restore", "backup.db", cwd=folder.path).returncode == 0
 
 
 def test_a_key_that_was_revoked_since_the_backup_stays_revoked(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
     for name in ("ada", "bob"):
         assert inside("keys", "create", name, "--role", "read", cwd=folder.path).returncode == 0
-    assert inside("backup", "backup.zip", cwd=folder.path).returncode == 0
+    assert inside("backup", "backup.db", cwd=folder.path).returncode == 0
     assert inside("keys", "revoke", "ada", cwd=folder.path).returncode == 0
-    done = inside("restore", "backup.zip", "--replace", "state.db", cwd=folder.path)
+    done = inside("restore", "backup.db", "--replace", "state.db", cwd=folder.path)
     assert "1 API key stays revoked: the store that was replaced had done so since the backup" in done.stdout
     keys = [json.loads(line) for line in inside("keys", "list", "--json", cwd=folder.path).stdout.splitlines()]
     assert {key["name"]: key["state"] for key in keys} == {"ada": "revoked", "bob": "in_force"}
     # Where the store is lost, nothing is known of what was revoked in it.
     (folder.path / "state.db").unlink()
-    done = inside("restore", "backup.zip", cwd=folder.path)
+    done = inside("restore", "backup.db", cwd=folder.path)
     assert "revoke again those that were revoked since" in done.stdout
     assert inside("keys", "revoke", "ada", cwd=folder.path).returncode == 0
 
 
-def test_a_backup_is_verified_and_its_manifest_printed(tmp_path: Path) -> None:
+def test_a_backup_is_verified_and_described(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "service", f"sqlite:///{tmp_path}/service/state.db")
-    assert "no store at" in one_error_line(inside("backup", "backup.zip", cwd=folder.path))
+    assert "no store at" in one_error_line(inside("backup", "backup.db", cwd=folder.path))
     open_store(folder.settings, CLOCK).close()
-    manifest = json.loads(inside("backup", "backup.zip", "--json", cwd=folder.path).stdout)
-    assert manifest["file"] == "backup.zip"
-    assert len(manifest["sha256"]) == 64
-    assert "backup.zip is sound: the store as of" in inside("restore", "backup.zip", "--verify", cwd=folder.path).stdout
+    described = json.loads(inside("backup", "backup.db", "--json", cwd=folder.path).stdout)
+    assert described["file"] == "backup.db"
+    assert len(described["sha256"]) == 64
+    assert "backup.db is sound: " in inside("restore", "backup.db", "--verify", cwd=folder.path).stdout
     done = inside("restore", "monitor.yaml", "--verify", cwd=folder.path)
     assert done.returncode == 2
     assert "not a backup of this service" in one_error_line(done)

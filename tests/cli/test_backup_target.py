@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside, one_error_line
 
@@ -12,7 +13,7 @@ from tests.cli.command import inside, one_error_line
 def folder(tmp_path: Path) -> Path:
     """That of a service with a store."""
     (tmp_path / "monitor.yaml").write_text(f"store: {{url: 'sqlite:///{tmp_path}/state.db'}}\n", encoding="utf-8")
-    SqlStore.open(f"sqlite:///{tmp_path}/state.db").close()
+    SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()).close()
     return tmp_path
 
 
@@ -42,7 +43,7 @@ def test_a_file_in_the_folders_place_is_told(folder: Path) -> None:
 def test_where_there_is_no_store_the_whole_path_is_named(tmp_path: Path) -> None:
     """From another folder than the service's, the default path leads to nothing, and looks the same."""
     whole = tmp_path / "monitor-data" / "state.db"
-    said = one_error_line(inside("backup", "backup.zip", cwd=tmp_path))
+    said = one_error_line(inside("backup", "backup.db", cwd=tmp_path))
     assert said.startswith(f"there is no store at {whole}: ")
     told = inside("check", cwd=tmp_path).stdout
     assert f"there is no store at {whole}: `monitor serve` creates it" in told

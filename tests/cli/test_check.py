@@ -21,12 +21,15 @@ from monitor.app.parts import make_log, make_webhooks, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import DeadLetter, Reason
+from monitor.events.strata import Cap
+from monitor.measures import WINDOW_MEASURES
 from monitor.sources.base import Message
 from monitor.store.alerts import save
-from monitor.store.base import ModelState
-from monitor.store.evaluations import EvaluationStore
+from monitor.store.base import CapUse, ModelState
+from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
+from monitor.windows.snapshot import encode_reports
 from tests.alarms.findings import finding
 from tests.cli.command import inside
 from tests.patience import joined
@@ -34,6 +37,7 @@ from tests.real.child import free_ports
 from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker
 from tests.real.postgres import PASSWORD as POSTGRES_PASSWORD
 from tests.real.postgres import PostgresServer
+from tests.snapshots import report
 from tests.store.samples import checkpoint
 
 OK, WARN, FAIL = CheckStatus.OK, CheckStatus.WARN, CheckStatus.FAIL
@@ -138,6 +142,28 @@ def test_models_whose_events_are_refused_are_named(tmp_path: Path) -> None:
     ]
 
 
+def test_caps_that_are_nearly_full_or_have_folded_names_are_named(tmp_path: Path) -> None:
+    chosen = settings(tmp_path)
+    caps = {
+        Cap("models"): CapUse(180, 200),
+        Cap("versions", "churn"): CapUse(17, 20),
+        Cap("versions", "fraud"): CapUse(18, 20),
+        Cap("segment_values", "fraud", "region"): CapUse(7, 50, folded=1234),
+    }
+    with open_store(chosen, CLOCK) as store:
+        store.save([checkpoint(store.claim(0), 0, caps=caps)])
+    found = [finding for finding in look(chosen, "store") if finding.check == "caps"]
+    assert {finding.verdict for finding in found} == {WARN}
+    live, fewer = "live in a partition", "or send fewer"
+    declare = "declare what matters under models.declared, or raise caps.models"
+    raised = f"raise caps.segment_values, {fewer}"
+    assert [finding.detail for finding in found] == [
+        f"180 of at most 200 undeclared models {live}; events of further ones are refused; {declare}",
+        f"fraud: 1,234 predictions count as `other`: 7 of at most 50 values of the segment key region {live}; {raised}",
+        f"fraud: 18 of at most 20 versions {live}; further ones will count as `other`; raise caps.versions, {fewer}",
+    ]
+
+
 def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Path) -> None:
     chosen, clock = settings(tmp_path), ManualClock(START_MS)
     with open_store(chosen, clock) as store:
@@ -155,6 +181,25 @@ def test_live_replicas_are_listed_and_a_role_that_none_has_is_named(tmp_path: Pa
     assert first == (OK, "monitor-0: consume, evaluates 2 models; " + times.format(20))
     assert second == (OK, "monitor-1: evaluates 0 models; " + times.format(22))
     assert missing == (WARN, "no live replica has the role serve: reports and pages are not answered")
+
+
+def test_windows_that_do_not_fit_into_metrics_are_counted_with_what_to_change(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, {"exposition": {"max_series": 100}})
+    with open_store(chosen, ManualClock(START_MS)) as store:
+        evaluations = EvaluationStore(store.database)
+        assert worst(look(chosen, "store"), "metrics") == (OK, "0 time series about windows at exposition.level values")
+        reports = encode_reports([report(window=window, measures=WINDOW_MEASURES.values()) for window in ("1h", "old")])
+        leases = evaluations.acquire("monitor-0", ["churn"])
+        evaluations.save("monitor-0", leases, [Evaluation("churn", START_MS, b"", reports)], {})
+        fits = worst(look(chosen, "store"), "metrics")
+        everything = settings(tmp_path, {"exposition": {"max_series": 50, "level": "intervals"}})
+        verdict, detail = worst(look(everything, "store"), "metrics")
+    assert fits == (OK, "30 time series about windows at exposition.level values")
+    assert verdict == WARN
+    assert detail.startswith(
+        "66 time series about windows at exposition.level intervals, of which exposition.max_series takes 50"
+    )
+    assert "raise it, or lower exposition.level" in detail
 
 
 def test_a_receiver_of_alerts_that_does_not_take_them_is_named(tmp_path: Path) -> None:
@@ -200,7 +245,7 @@ def test_wrong_settings_are_findings_too(tmp_path: Path) -> None:
 
 def test_a_store_of_a_newer_version_or_of_none_fails(tmp_path: Path) -> None:
     chosen = settings(tmp_path)
-    SqlStore.open(chosen.store.url).close()
+    SqlStore.open(chosen.store.url, clock=SystemClock()).close()
     for revision, said in (("9999", "this version knows up to"), ("0001", "start with an empty store")):
         with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
             file.execute("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -212,7 +257,7 @@ def test_a_store_of_a_newer_version_or_of_none_fails(tmp_path: Path) -> None:
 
 def test_a_store_of_another_grid_or_none_at_all_fails(tmp_path: Path) -> None:
     chosen = settings(tmp_path)
-    SqlStore.open(chosen.store.url).close()
+    SqlStore.open(chosen.store.url, clock=SystemClock()).close()
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE meta SET value = '77'")
     assert "grid version 77" in worst(look(chosen, "store"), "store")[1]
@@ -464,7 +509,7 @@ def database(postgres_server: PostgresServer) -> str:
 def test_a_database_is_told_with_its_clock(tmp_path: Path, database: str) -> None:
     chosen = settings(tmp_path, {"store": {"url": database}})
     assert "is empty; the first start makes the tables" in worst(look(chosen, "store"), "store")[1]
-    SqlStore.open(database).close()
+    SqlStore.open(database, clock=SystemClock()).close()
     found = look(chosen, "store")
     assert worst(found, "store")[0] is OK
     assert "PostgreSQL" in worst(found, "store")[1]

@@ -28,7 +28,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @pytest.mark.parametrize(
     "command",
     [
-        ["backup", "backup.zip"],
+        ["backup", "backup.db"],
         ["dead-letters", "list"],
         ["dead-letters", "replay"],
         ["keys", "list"],

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.model import DeadLetter, Reason
 from monitor.store.base import Checkpoint
 from monitor.store.recalibration_store import RecalibrationStore
@@ -31,19 +32,19 @@ def folder(tmp_path: Path) -> Path:
     letters = [letter(at, Reason.NOT_JSON, b"garbage %d" % at) for at in range(5)]
     letters.append(letter(5, Reason.EMPTY, None))
     letters.append(letter(6, Reason.INVALID_UTF8, b"\xff\x1b[31mred"))
-    with SqlStore.open(f"sqlite:///{tmp_path / 'state.db'}") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path / 'state.db'}", clock=SystemClock()) as store:
         epoch = store.claim(0)
         store.save([Checkpoint(partition=0, epoch=epoch, offsets={"events": 7}, models=(), dead_letters=letters)])
     return tmp_path
 
 
 def count(folder: Path) -> int:
-    with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store:
+    with SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=SystemClock()) as store:
         return sum(store.count_dead_letters().values())
 
 
 def audit(folder: Path) -> list[AuditEntry]:
-    with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store:
+    with SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=SystemClock()) as store:
         return list(RecalibrationStore(store.database).audit())
 
 

@@ -3,7 +3,6 @@
 import re
 import signal
 import socket
-import subprocess
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,13 +12,14 @@ import yaml
 
 from monitor.cli import demo
 from monitor.cli.demo import links
-from monitor.demo import MODELS
+from monitor.simulation.models import MODELS
 from tests.cli.command import inside, monitor, one_error_line, patient, start
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports
+from tests.real.forked import Forked
 
 
-def wait_for(output: Path, pattern: str, process: subprocess.Popen[bytes]) -> re.Match[str]:
+def wait_for(output: Path, pattern: str, process: Forked) -> re.Match[str]:
     """Where the output says so, at last."""
 
     def look() -> re.Match[str] | None:
@@ -32,6 +32,7 @@ def wait_for(output: Path, pattern: str, process: subprocess.Popen[bytes]) -> re
     return found
 
 
+@pytest.mark.long
 def test_the_drift_shows_for_what_it_is_and_the_calibrated_models_stay_so(tmp_path: Path) -> None:
     output = tmp_path / "output.txt"
     with output.open("wb") as stream:

@@ -24,10 +24,10 @@ def write(folder: Path, tree: Mapping[str, object]) -> None:
     ("tree", "key", "command"),
     [
         (LOG, "source.embedded.directory", ("serve",)),
-        (LOG, "source.embedded.directory", ("restore", "backup.zip")),
+        (LOG, "source.embedded.directory", ("restore", "backup.db")),
         (STORE, "store.url", ("serve",)),
-        (STORE, "store.url", ("backup", "backup.zip")),
-        (STORE, "store.url", ("restore", "backup.zip")),
+        (STORE, "store.url", ("backup", "backup.db")),
+        (STORE, "store.url", ("restore", "backup.db")),
         (KEYS, "access.keys_file", ("keys", "list")),
     ],
 )
@@ -63,6 +63,6 @@ def test_a_user_without_a_home_is_told_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(pwd, "getpwuid", nobody)
     write(tmp_path, HOME)
     assert not os.environ.get("HOME")
-    done = inside("backup", "backup.zip", cwd=tmp_path)
+    done = inside("backup", "backup.db", cwd=tmp_path)
     assert done.returncode == 2
     assert "store.url begins with ~, a home that is not known (HOME is not set" in one_error_line(done)

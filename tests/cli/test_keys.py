@@ -38,12 +38,12 @@ def in_file(folder: Path, content: str) -> None:
 
 def who(folder: Path, text: str) -> str:
     """Who holds a key, as a service on this store sees it."""
-    with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store:
+    with SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=SystemClock()) as store:
         return KeyAuthenticator([ApiKeys(store.database)], SystemClock()).authenticate(text).name
 
 
 def audit(folder: Path) -> list[AuditEntry]:
-    with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store:
+    with SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=SystemClock()) as store:
         return list(RecalibrationStore(store.database).audit())
 
 
@@ -147,7 +147,7 @@ def test_bad_use_is_one_line_and_makes_no_key(folder: Path, arguments: list[str]
 
 
 def test_the_list_says_what_each_may_and_how_it_stands(folder: Path) -> None:
-    SqlStore.open(f"sqlite:///{folder / 'state.db'}").close()
+    SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=SystemClock()).close()
     assert inside("keys", "list", cwd=folder).stdout == (
         "no API keys; `monitor keys create NAME --role read` makes one\n"
     )
@@ -180,7 +180,10 @@ def test_the_list_says_what_each_may_and_how_it_stands(folder: Path) -> None:
 
 def test_a_name_cannot_command_the_terminal(folder: Path) -> None:
     # It could not be made by the command; another program may have put it there.
-    with SqlStore.open(f"sqlite:///{folder / 'state.db'}") as store, store.database.writing() as connection:
+    with (
+        SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=SystemClock()) as store,
+        store.database.writing() as connection,
+    ):
         connection.exec_driver_sql(
             "INSERT INTO api_keys (key_id, name, digest, grants, created_ms)"
             " VALUES ('0123456789ab', 'a\x1b[31m', x'00', '[\"read\"]', 0)"
@@ -215,7 +218,7 @@ def test_of_a_name_that_was_used_again_the_key_in_force_is_revoked(folder: Path)
 
 
 def test_an_unknown_key_is_answered_with_those_there_are(folder: Path) -> None:
-    SqlStore.open(f"sqlite:///{folder / 'state.db'}").close()
+    SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=SystemClock()).close()
     none = inside("keys", "revoke", "x", cwd=folder)
     assert one_error_line(none) == "no API key has the name or the id 'x'; there are none"
     key = create(folder, "prometheus", "--role", "read")
@@ -267,7 +270,7 @@ def test_a_name_in_the_file_of_keys_is_taken_and_its_key_is_revoked_there(folder
     assert one_error_line(taken).startswith(
         f"a key of access.keys_file ({folder}/keys.yaml) is called 'prometheus' already"
     )
-    SqlStore.open(f"sqlite:///{folder / 'state.db'}").close()
+    SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=SystemClock()).close()
     done = inside("keys", "revoke", "prometheus", cwd=folder)
     assert one_error_line(done) == f"'prometheus' is in access.keys_file ({folder}/keys.yaml): remove its entry there"
 

@@ -14,12 +14,18 @@ from confluent_kafka import Producer
 from monitor.app.mapping_proposal import detect_format, propose_topic
 from monitor.app.settings.load import load_settings
 from monitor.clock import ManualClock
-from monitor.demo import Traffic
+from monitor.errors import InputError
 from monitor.events.model import Record
+from monitor.events.schemas import Schema, SchemaId
+from monitor.simulation.traffic import Traffic
 from tests.app.foreign import FORMATS, MAPPINGS, as_foreign, serialiser
 from tests.app.settings.test_mappings import CAPTURED, PROBABILITIES, SELDON, kserve, seldon, v2
 from tests.cli.command import inside, one_error_line
 from tests.events.messages import LABELLED, NOW_MS, OUTCOME, PREDICTION, Message
+from tests.events.test_avro import EVENT as AVRO_EVENT
+from tests.events.test_avro import encode as encode_avro
+from tests.events.test_avro import framed
+from tests.events.test_avro import record as avro_record
 from tests.patience import PATIENCE_SECONDS
 from tests.real.kafka import KafkaBroker
 from tests.real.registry import SchemaRegistryServer
@@ -209,3 +215,26 @@ def test_a_schema_file_and_one_type_of_several(tmp_path: Path, kafka_broker: Kaf
     }
     assert "in the schema, but in none of these messages: label (bool)" in done.stdout
     assert f"{topic}: 1 messages read, 1 events" in done.stderr
+
+
+class OneKnown:
+    """A registry that knows the schema 1 alone."""
+
+    def schema(self, identifier: SchemaId) -> Schema | None:
+        return Schema("AVRO", json.dumps(avro_record())) if identifier == 1 else None
+
+
+def test_messages_of_an_unknown_schema_do_not_stop_a_proposal() -> None:
+    settings = load_settings(None, {})
+    registry: Any = OneKnown()
+    known = [
+        Message(framed(encode_avro(avro_record(), AVRO_EVENT | {"id": f"id-{at}"})), offset=at, timestamp=NOW_MS + at)
+        for at in range(20)
+    ]
+    newest = Message(framed(b"", 9), offset=20, timestamp=NOW_MS + 99)
+    topic = detect_format(settings, "scores", [*known, newest], registry)
+    assert topic.format == "avro"
+    text = propose_topic(settings, topic, [*known, newest], registry, ManualClock(NOW_MS)).text
+    assert "format: avro" in text
+    with pytest.raises(InputError, match="has no schema of id 9"):
+        detect_format(settings, "scores", [newest], registry)

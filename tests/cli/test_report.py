@@ -13,13 +13,13 @@ import pyarrow.parquet
 import pytest
 from scipy.special import expit, logit
 
-from monitor.demo import Traffic
-from monitor.demo.models import MODELS
 from monitor.events.encode import encode_prediction
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.scores import ScoreTable
+from monitor.simulation.models import MODELS
+from monitor.simulation.traffic import Traffic
 from tests.cli.command import inside, monitor, one_error_line
 from tests.page.document import document_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.demo import Traffic
+from monitor.simulation.traffic import Traffic
 from tests.cli.command import environment, inside, monitor, one_error_line
 from tests.cli.kafka_service import Served
 from tests.last_events import last_events

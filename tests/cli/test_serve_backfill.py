@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,7 +66,7 @@ def drawn() -> Past:
     return Past(np.sort(rng.integers(START_MS, END_MS, ROWS)), p, (rng.random(ROWS) < p**1.4).astype(np.int64))
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=[pytest.mark.postgres, pytest.mark.long])])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/state.db"
@@ -90,9 +89,7 @@ def kill_during(folder: Path, settings: Settings, arguments: list[str], batch: s
     with (folder / "killed.txt").open("wb") as output:
         for is_soon in (True, False):
             process = start(*arguments, cwd=folder, output=output)
-            if is_soon:
-                time.sleep(0.5)
-            else:
+            if not is_soon:
                 eventually(lambda: is_saved(settings, batch))
             process.send_signal(signal.SIGKILL)
             assert process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
@@ -105,7 +102,7 @@ def evidence_from_the_start(settings: Settings, monkeypatch: pytest.MonkeyPatch)
         patched.setattr(stored_evidence, "read", lambda *_: [])
         panes = make_panes(settings)
         read_closings(store, panes)
-        (version,) = make_watcher(settings, panes, store).update({"churn": 1})["churn"].versions.values()
+        (version,) = make_watcher(settings, panes, store, SystemClock()).update({"churn": 1})["churn"].versions.values()
         return {name: level.log10_evidence for name, level in version.levels.items()}
 
 

@@ -12,12 +12,11 @@ from tests.cli.kafka_service import (
     reports_of,
     topics,
     typed,
-    unjoined_as_one,
     without_evidence,
     write_settings,
 )
 from tests.real.kafka import KafkaBroker
-from tests.real.mixed_log import MixedLog
+from tests.real.mixed_log import MixedLog, unjoined_as_one
 
 pytestmark = pytest.mark.kafka
 

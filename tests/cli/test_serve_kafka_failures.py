@@ -2,7 +2,6 @@
 
 import base64
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +10,12 @@ from kafka import KafkaConsumer, TopicPartition
 
 from tests.cli.command import inside
 from tests.cli.kafka_service import Log, Served, topics, typed, write_settings
-from tests.real.kafka import KafkaBroker
+from tests.real.kafka import KafkaBroker, KafkaProcess
 
 pytestmark = pytest.mark.kafka
 
 EVENTS = 6_000
 GARBAGE = [b"\xffgarbage %d" % at for at in range(600)]
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[KafkaBroker]:
-    """A broker that does not run yet, and that no other test minds being stopped."""
-    broker = KafkaBroker(tmp_path / "kafka")
-    yield broker
-    broker.stop()
 
 
 def small_log(folder: Path, broker: KafkaBroker, suffix: str, **changes: Any) -> Log:
@@ -34,11 +25,12 @@ def small_log(folder: Path, broker: KafkaBroker, suffix: str, **changes: Any) ->
 
 
 def test_the_broker_and_the_topics_come_late_and_the_broker_goes_and_comes_back(
-    own_broker: KafkaBroker, tmp_path: Path
+    own_broker: KafkaProcess, tmp_path: Path
 ) -> None:
     suffix = "late"
     # A broker that comes back waits so long for the member that it remembers.
     log = small_log(tmp_path, own_broker, suffix, source={"kafka": {"session_timeout": "6s"}})
+    own_broker.stop()
     with Served(tmp_path) as served:
         assert served.says("Connection refused") == (
             503,

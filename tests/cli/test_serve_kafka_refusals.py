@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.scores.grid import GRID_VERSION
 from monitor.store.migrate import newest_revision
 from monitor.store.sql import SqlStore
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.kafka
     ],
 )
 def test_a_store_of_another_version(kafka_broker: KafkaBroker, tmp_path: Path, statement: str, said: str) -> None:
-    SqlStore.open(f"sqlite:///{tmp_path}/state.db").close()
+    SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()).close()
     with sqlite3.connect(tmp_path / "state.db") as database:
         assert database.execute(statement).rowcount == 1
     database.close()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from monitor.client import RecalibrationClient
+from monitor.clock import SystemClock
 from monitor.errors import ServiceUnavailable
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState
@@ -127,7 +128,7 @@ def test_a_refit_outlives_what_kills_its_worker_and_its_service(folder: Path, se
         assert client.apply(P).tolist() == recalibrated
     second.stop()
     wait_until_gone(worker)
-    with SqlStore.open(f"sqlite:///{folder}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock()) as store:
         waiting = RecalibrationStore(store.database).job(interrupted["id"])
         assert (waiting.state, waiting.attempts, waiting.started_ms) == (JobState.QUEUED, 0, None)
 

@@ -15,7 +15,7 @@ from tests.cli.refit_service import (
     write_settings,
 )
 from tests.real.kafka import KafkaBroker
-from tests.real.postgres import PostgresServer
+from tests.real.postgres import PostgresProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -34,9 +34,9 @@ def settings(broker: KafkaBroker, store: str) -> dict[str, Any]:
 
 
 def test_replicas_share_refits_and_survive_each_other_and_the_store(
-    kafka_broker: KafkaBroker, postgres_server: PostgresServer, tmp_path: Path
+    kafka_broker: KafkaBroker, own_postgres: PostgresProcess, tmp_path: Path
 ) -> None:
-    url = postgres_server.url(postgres_server.new_database())
+    url = own_postgres.url(own_postgres.new_database())
     folders = tmp_path / "one", tmp_path / "two"
     for folder in folders:
         write_settings(folder, **settings(kafka_broker, url))
@@ -80,7 +80,7 @@ def test_replicas_share_refits_and_survive_each_other_and_the_store(
             assert idle.recalibrate("churn", P) == expected
 
             # The store goes away: what served goes on, and what has to be written says so.
-            postgres_server.stop()
+            own_postgres.stop()
             try:
                 for served in (back, idle):
                     assert served.recalibrate("churn", P) == expected
@@ -92,7 +92,7 @@ def test_replicas_share_refits_and_survive_each_other_and_the_store(
                     served.eventually(lambda served=served: knows_that_it_is_away(served))  # type: ignore[misc]
                     assert served.recalibrate("churn", P) == expected
             finally:
-                postgres_server.start()
+                own_postgres.start()
             idle.eventually(lambda: idle.ask_for("POST", "/v1/models/churn/rollback", {})[0] == 200)
             back.eventually(lambda: back.recalibrate("churn", P)[1]["map"] is None)
             back.stop()

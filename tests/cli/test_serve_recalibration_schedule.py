@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
 from monitor.recalibration.schedule import Scheduler, ShapeVerdict
@@ -43,7 +43,7 @@ class Night:
 
     def __init__(self, folder: Path, plan: RefitPlan) -> None:
         self.clock = ManualClock(START_MS // DAY_MS * DAY_MS)
-        self.store = SqlStore.open(f"sqlite:///{folder}/state.db")
+        self.store = SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock())
         self.refits = RecalibrationStore(self.store.database)
         self.events = Events()
         serving = ServingMaps(self.refits, clock=self.clock)

@@ -18,13 +18,14 @@ from typing import Any, Final, NamedTuple, Self
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
 from monitor.store.sql import SqlStore
 from monitor.windows.leases import BEAT_SECONDS
-from tests.cli.kafka_service import Served, reports_of, topics, unjoined_as_one, write_settings
+from tests.cli.kafka_service import Served, reports_of, topics, write_settings
 from tests.patience import eventually, joined
 from tests.real.kafka import KafkaBroker
-from tests.real.mixed_log import MixedLog
+from tests.real.mixed_log import MixedLog, unjoined_as_one
 from tests.real.postgres import PostgresServer
 from tests.real.produce import produce
 from tests.reference.naive_windows import NaiveWindows
@@ -268,7 +269,7 @@ def assert_as_the_log(log: MixedLog, replicas: Replicas, expected: list[dict[str
     assert unjoined_as_one(counted) == unjoined_as_one(log.expected.counters)
     for served in serving:
         served.reports_as(expected)
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, clock=SystemClock()) as store:
         for model in MODELS:
             closings = store.read_closings(model, dict.fromkeys(range(PARTITIONS), -1))
             for number, panes in enumerate(log.expected.partitions):

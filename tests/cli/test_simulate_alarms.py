@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy
 from monitor.store.sql import SqlStore
@@ -39,7 +40,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for at in range(EVENTS)
     ]
-    store = SqlStore.open(f"sqlite:///{folder}/state.db")
+    store = SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock())
     partition = Partition(0, store.claim(0), settings, store.load(0))
     partition.apply(batch_of(records_of(events, garbage_every=0)), Decoder(), None)
     store.save([partition.checkpoint()])

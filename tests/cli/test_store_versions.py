@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.store.migrate import newest_revision
 from monitor.store.sql import SqlStore
 from tests.cli.command import inside, one_error_line
@@ -36,14 +37,14 @@ def folder(tmp_path: Path) -> Path:
 
 def stamp(file: Path, revision: str) -> bytes:
     """Make a store that says that it is of another revision; returns its content."""
-    SqlStore.open(f"sqlite:///{file}").close()
+    SqlStore.open(f"sqlite:///{file}", clock=SystemClock()).close()
     with closing(sqlite3.connect(file, isolation_level=None)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return file.read_bytes()
 
 
-@pytest.mark.parametrize("command", [*ON_CURRENT, ("backup", "backup.zip")], ids=" ".join)
+@pytest.mark.parametrize("command", [*ON_CURRENT, ("backup", "backup.db")], ids=" ".join)
 def test_a_missing_store_is_one_line_and_stays_missing(folder: Path, command: tuple[str, ...]) -> None:
     done = inside(*command, cwd=folder)
     assert one_error_line(done) == (

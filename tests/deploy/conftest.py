@@ -51,7 +51,7 @@ class Demo(NamedTuple):
         return self.url.removeprefix("http://")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     """`monitor demo`, quick, from its first event on."""
     directory = tmp_path_factory.mktemp("demo")
@@ -90,7 +90,7 @@ def alertmanager(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> 
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def prometheus(
     tmp_path_factory: pytest.TempPathFactory, demo: Demo, alertmanager: Alertmanager
 ) -> Iterator[Prometheus]:

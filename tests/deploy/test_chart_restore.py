@@ -170,7 +170,7 @@ def test_what_the_commands_back_up_they_restore(tmp_path: Path, monitor_path: st
     (data / "log" / "log.json").write_text(DESCRIBED, encoding="utf-8")
     tidy, backup, cat, remove, tar = _in_the_container("monitor backup")
     # Of a night before, that failed half-way; and again, with nothing there.
-    (tmp / "store.zip").write_text("left", encoding="utf-8")
+    (tmp / "store.db").write_text("left", encoding="utf-8")
     run(tidy)
     run(tidy)
     run(backup)

@@ -19,8 +19,8 @@ import yaml
 
 from monitor.app.settings import load_settings
 from monitor.cli.main import COMMANDS
-from monitor.demo import HORIZON_MS, LATENESS_MS
 from monitor.durations import to_ms
+from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS
 from monitor.version import VERSION
 from tests.cli.command import environment, inside
 from tests.cli.kafka_service import Served
@@ -360,10 +360,10 @@ def test_the_nightly_backups_are_cleared_away_and_nothing_else(tmp_path: Path) -
     command = command.replace("/usr/local/sbin/calibration-monitor", f"{sys.executable} -m monitor")
     (tmp_path / "monitor.yaml").write_text("store: {url: 'sqlite:///state.db'}\n", encoding="utf-8")
     long_ago = time.time() - 20 * 86_400
-    for name in ("calibration-monitor-2026-11-01T03-00-01Z.zip", "store.zip"):
+    for name in ("calibration-monitor-2026-11-01T03-00-01Z.db", "store.db"):
         (held / name).write_text("x", encoding="utf-8")
         os.utime(held / name, (long_ago, long_ago))
-    (held / "calibration-monitor-2026-11-20T03-00-01Z.zip").write_text("x", encoding="utf-8")
+    (held / "calibration-monitor-2026-11-20T03-00-01Z.db").write_text("x", encoding="utf-8")
     before = sorted(held.iterdir())
     run = partial(subprocess.run, ["/bin/sh", "-c", command], cwd=tmp_path, env=environment(), timeout=PATIENCE_SECONDS)
     assert run(check=False).returncode != 0
@@ -372,5 +372,5 @@ def test_the_nightly_backups_are_cleared_away_and_nothing_else(tmp_path: Path) -
     assert run(check=False).returncode == 0
     kept = {path.name for path in held.iterdir()}
     assert len(kept) == 3
-    assert {"store.zip", "calibration-monitor-2026-11-20T03-00-01Z.zip"} < kept
-    assert "calibration-monitor-2026-11-01T03-00-01Z.zip" not in kept
+    assert {"store.db", "calibration-monitor-2026-11-20T03-00-01Z.db"} < kept
+    assert "calibration-monitor-2026-11-01T03-00-01Z.db" not in kept

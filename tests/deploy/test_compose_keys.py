@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.store.sql import SqlStore
 from tests.cli.command import environment, inside, monitor_in_path
 from tests.deploy.compose import DEPLOY, mounts, read
@@ -31,7 +32,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dic
 def service_on(store: str, folder: Path) -> None:
     """What a service of these settings leaves behind once it has started: keys are made after that."""
     settings_with(store, folder)
-    SqlStore.open(f"sqlite:///{folder / store}").close()
+    SqlStore.open(f"sqlite:///{folder / store}", clock=SystemClock()).close()
 
 
 def settings_with(store: str, folder: Path) -> None:

@@ -16,7 +16,8 @@ from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.cli.demo import demo_settings
 from monitor.clock import SystemClock
-from monitor.demo import HORIZON_MS, LATENESS_MS, Pace, Simulator
+from monitor.simulation.simulator import Pace, Simulator
+from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS
 from tests.deploy.boards import AskedQuery, queries, variables
 from tests.deploy.chart import CHART
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -54,7 +55,7 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Watched"]:
     # Few resamples and frequent looks: what is measured is tested elsewhere.
     settings = Settings.model_validate(tree | {"evaluation": {"interval": "500ms", "draws": 19}})
     clock = SystemClock()
-    replicas = [Service(settings.model_copy(update={"roles": roles})) for roles in ROLES.values()]
+    replicas = [Service(settings.model_copy(update={"roles": roles}), clock=SystemClock()) for roles in ROLES.values()]
     service = replicas[0]
     pace = Pace(history_ms=HOUR_MS, calm_ms=HOUR_MS // 2)
     simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=1.0)

@@ -21,6 +21,7 @@ CASES: Final = sorted((Path(__file__).parent / "rules").glob("*.yaml")) + sorted
     (Path(__file__).parent / "rules" / "windows").glob("*.yaml")
 )
 USUAL: Final = (
+    "CalibrationCapNearlyFull",
     "CalibrationChanged",
     "CalibrationCheckpointOld",
     "CalibrationConsumerLagging",

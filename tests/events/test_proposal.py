@@ -12,6 +12,7 @@ from monitor.events.model import Kind
 from monitor.events.observations import observe
 from monitor.events.proposal import Proposal, propose
 from tests.events.messages import NOW_MS, Message
+from tests.events.naive_mapping import read_source
 from tests.events.test_mapping import JSON
 
 NOW = "2026-11-20T10:00:00Z"
@@ -197,5 +198,7 @@ def test_anything_gets_a_proposal_whose_sources_can_be_read(documents: list[dict
     for choice in (*proposal.choices.values(), *proposal.segments.values()):
         for source in [choice.source] if isinstance(choice.source, str) else choice.source:
             read = compile_source(source)
-            assert source[0] in "=$" or any(read.read(document, Message(b"")) is not None for document in documents)
+            assert source[0] in "=$" or any(
+                read_source(read, document, Message(b"")) is not None for document in documents
+            )
     assert proposed(*documents) == proposal

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.events.model import ALL, OTHER, ModelPolicy, SeriesKey, Stratum
-from monitor.events.strata import REFUSED, Caps, Strata
+from monitor.events.strata import REFUSED, Cap, Caps, Strata
 
 POLICY = ModelPolicy(horizon_ms=1000, lateness_ms=100, segments=("region", "plan"))
 SMALL = Caps(models=2, versions=2, segment_values=2, strata=5)
@@ -58,6 +58,14 @@ def test_a_declared_model_is_not_refused_and_takes_no_place() -> None:
     strata = strata_of(SMALL, lambda name: declared if name.startswith("declared") else POLICY)
     names = ("a", "declared 1", "b", "c", "declared 2", "declared 3")
     assert [strata.model(name) for name in names] == [0, 1, 2, REFUSED, 3, 4]
+    # Nor do names of others take places of its versions and segment values.
+    for at in range(9):
+        strata.place("a", str(at), {"region": str(at)})
+    last = [strata.place("declared 4", str(at), {"region": str(at)}) for at in range(2)]
+    assert [fold for _, fold in last] == [0, 0]
+    assert [strata.strata[at] for at, _ in last] == [
+        Stratum("declared 4", str(at), (("region", str(at)),)) for at in range(2)
+    ]
 
 
 def test_ids_that_no_stratum_has_are_given_to_new_ones() -> None:
@@ -118,10 +126,21 @@ def test_strata_beyond_the_cap_fold_into_other() -> None:
     assert strata.strata[4].segments == (("region", "7"),)
 
 
+def test_the_caps_that_made_a_name_other_are_named() -> None:
+    strata = strata_of(Caps(versions=2, segment_values=2, strata=3))
+    names = [("1", "1"), ("2", "2"), ("3", "3"), ("1", "2"), ("3", "3")]
+    folds = [strata.place("a", version, {"region": region, "plan": "1"})[1] for version, region in names]
+    versions, regions = Cap("versions", "a"), Cap("segment_values", "a", "region")
+    folded = (versions, regions)
+    assert [strata.folds[fold] for fold in folds] == [(), (), folded, (Cap("strata", "a"),), folded]
+    plans = Cap("segment_values", "a", "plan")
+    assert strata.used() == {Cap("models"): 1, versions: 2, Cap("strata", "a"): 4, regions: 2, plans: 1}
+
+
 def test_the_word_other_takes_no_place_under_a_cap() -> None:
     strata = strata_of(SMALL)
-    for name in (OTHER, "1", "2"):
-        strata.stratum("a", name, {"region": name})
+    for name in (OTHER, "1", "2", OTHER):
+        assert strata.place("a", name, {"region": name})[1] == 0
     assert [stratum.version for stratum in strata.strata] == [OTHER, "1", "2"]
     assert [stratum.segments[0][1] for stratum in strata.strata] == [OTHER, "1", "2"]
 

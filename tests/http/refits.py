@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import UnknownSeries
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.maps import RecalibrationMap
@@ -113,7 +113,7 @@ def nobodys() -> Refits:
 def _new_store() -> Path:
     """A store in which there is nothing, to be copied: to make one takes longer than most tests."""
     file = _folder() / "new.db"
-    SqlStore.open(f"sqlite:///{file}").close()
+    SqlStore.open(f"sqlite:///{file}", clock=SystemClock()).close()
     return file
 
 

@@ -22,7 +22,6 @@ from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.http.services import Services
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.service import http_families, pipeline_families
-from monitor.metrics.windows import WindowFamilies
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import GridTable
@@ -35,7 +34,7 @@ from monitor.windows.history import History
 from monitor.windows.snapshot import Snapshot
 from monitor.windows.windows import Window
 from tests.http.refits import nobodys
-from tests.snapshots import HOUR_MS, MEASURES, NOW_MS, Evaluations, Pipeline, report
+from tests.snapshots import HOUR_MS, MEASURES, NOW_MS, Evaluations, Pipeline, report, window_families
 
 KEPT_FROM_MS = NOW_MS - 24 * HOUR_MS
 
@@ -133,7 +132,7 @@ class Service:
     def app(self, *folders: Path, **parts: Any) -> FastAPI:
         exposition = Exposition(
             [
-                WindowFamilies(self.evaluator, MEASURES),
+                window_families(self.evaluator, MEASURES),
                 pipeline_families(lambda: self.pipeline.status),
                 http_families(self.traffic.requests, self.traffic.seconds, self.refused.counts),
             ]
@@ -156,6 +155,12 @@ class Service:
             "authenticator": self.authenticator,
             "traffic": self.traffic,
             "refused": self.refused,
+            "false_alarms_per_year": 1.0,
+            "labels": {},
+            "local_only": False,
+            "roles": ("consume", "evaluate", "serve"),
+            "replicas": dict,
+            "is_stopping": lambda: False,
         }
         return create_api(Services(**(given | parts)), *folders)
 

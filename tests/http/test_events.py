@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, RecordBatch
@@ -223,7 +224,7 @@ def test_a_log_that_does_not_answer_says_that_sending_again_is_safe(service: Ser
 
 
 def test_a_damaged_log_is_unavailable_and_says_where(service: Service, tmp_path: Path) -> None:
-    log = EmbeddedLog(tmp_path / "log", partitions=1)
+    log = EmbeddedLog(tmp_path / "log", partitions=1, clock=SystemClock())
     log.write([Message("predictions", b"x")])
     (segment,) = tmp_path.glob("log/topics/predictions/0/*.log")
     segment.write_bytes(segment.read_bytes() + bytes(range(1, 201)))

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from monitor.alarms.watch import DETECTORS as FOLLOWED
+from monitor.clock import SystemClock
 from monitor.store import evidence_history as stored
 from monitor.store.evidence_history import DETECTORS, POINT, Points
 from monitor.store.sql import SqlStore
@@ -32,7 +33,7 @@ BUDGET = "one false alarm a year of all models together is 10^4.0"
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         yield store
 
 

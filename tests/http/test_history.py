@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, SeriesKey
 from monitor.sources.base import Message, Topics
@@ -40,7 +40,7 @@ MINUTE_MS = 60_000
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         yield store
 
 
@@ -126,10 +126,13 @@ def test_every_point_is_what_loops_over_the_log_compute(store: SqlStore, tmp_pat
                 pipeline.step()
                 clock.advance(1.0)
             # Each part is evaluated by another replica, which knows nothing of the one before.
-            panes, leases = ClosedPanes(kept_ms, policy_of), Leases(evaluations, f"replica-{part}", ("evaluate",))
+            panes, leases = (
+                ClosedPanes(kept_ms, policy_of),
+                Leases(evaluations, f"replica-{part}", ("evaluate",), clock=SystemClock()),
+            )
             read_closings(store, panes)
             leases.beat()
-            snapshots = SharedSnapshots(evaluations, leases, {window.name for window in windows})
+            snapshots = SharedSnapshots(evaluations, leases, {window.name for window in windows}, clock=SystemClock())
             Evaluator(panes, windows, draws=draws, snapshots=snapshots, clock=clock).evaluate()
             snapshots.exchange()
             leases.leave()

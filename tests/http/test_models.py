@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from monitor.events.model import SeriesKey
+from monitor.events.strata import Cap
 from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.store.base import CapUse
 from tests.http.refits import Refits
 from tests.http.service import Service
 from tests.snapshots import HOUR_MS, NO_EVIDENCE, NOW_MS, failing, report, snapshot
@@ -56,8 +58,34 @@ def test_a_model_says_what_is_known_of_it(service: Service) -> None:
             "segments": ["region"],
             "classes": [],
         },
+        "caps": [],
         "report": "/v1/models/churn/report",
     }
+
+
+def test_caps_that_are_half_used_stand_at_their_model(service: Service) -> None:
+    caps = {
+        Cap("models"): CapUse(100, 200),
+        Cap("versions", "churn"): CapUse(20, 20, folded=1234),
+        Cap("segment_values", "churn", "region"): CapUse(25, 50),
+    }
+    answer = service.client(caps=lambda: caps).get("/v1/models").json()
+    none = {"setting": "caps.models", "segment_key": None, "folded": 0, "warning": None}
+    assert answer["caps"] == [none | {"used": 100, "limit": 200}]
+    models = {each["model"]: each["caps"] for each in answer["models"]}
+    assert models["fraud"] == []
+    assert models["churn"] == [
+        {
+            "setting": "caps.versions",
+            "segment_key": None,
+            "used": 20,
+            "limit": 20,
+            "folded": 1234,
+            "warning": "1,234 predictions count as `other`: 20 of at most 20 versions live in a partition; "
+            "raise caps.versions, or send fewer",
+        },
+        none | {"setting": "caps.segment_values", "segment_key": "region", "used": 25, "limit": 50},
+    ]
 
 
 def test_too_little_data_and_none_at_all_are_states(service: Service) -> None:

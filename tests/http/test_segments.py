@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy
 
+from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
 from monitor.reports.evaluation.report import Report
 from monitor.store import history as stored
@@ -28,7 +29,7 @@ def past(segment: str, hours: int) -> Report:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         yield store
 
 

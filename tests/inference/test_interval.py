@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.inference import coarsen, deviation_probability, deviation_radius, interval, intervals, null_level
+from monitor.inference import coarsen, deviation_radius, interval, intervals, null_level
 from monitor.inference.calibration_curve import shrunken_rates
 from monitor.inference.resampling import deviation_variance, deviations, outcomes
 from monitor.measures import MEASURES, Limit, SemiNorm, kce, smce
@@ -333,16 +333,14 @@ def test_the_bound_holds_of_samples() -> None:
         table = ScoreTable.from_events(p, rng.random(100) < p**2)
         values.append(smce(table))
     away = np.abs(np.array(values) - np.mean(values))
-    for distance in (0.05, 0.1, 0.2, 0.3):
-        assert (away >= distance).mean() <= deviation_probability(table, distance)
+    for level in (0.9, 0.5, 0.05):
+        assert (away >= deviation_radius(table, level)).mean() <= level
 
 
-def test_the_radius_is_where_the_probability_is_the_level() -> None:
+def test_the_radius_follows_from_the_number_of_events() -> None:
     table = ScoreTable.from_events(np.linspace(0.1, 0.9, 500), np.arange(500) % 2)
-    assert deviation_probability(table, 0.1) == pytest.approx(2 * np.exp(-500 * 0.01 / 2))
     for level in (1.0, 0.05, 1e-6):
-        assert deviation_probability(table, deviation_radius(table, level)) == pytest.approx(level)
-    assert deviation_probability(table, 0.0) == 1.0
+        assert 2.0 * np.exp(-500 * deviation_radius(table, level) ** 2 / 2.0) == pytest.approx(level)
 
 
 def test_equal_weights_count_as_events() -> None:
@@ -355,8 +353,6 @@ def test_equal_weights_count_as_events() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     table = ScoreTable.from_events([0.5], [1])
-    with pytest.raises(InputError, match="distance must be at least 0, got -1"):
-        deviation_probability(table, -1.0)
     with pytest.raises(InputError, match="level must be above 0 and at most 1, got 0"):
         deviation_radius(table, 0.0)
     with pytest.raises(NotEnoughData, match="at least 1 event, got 0"):

@@ -7,7 +7,6 @@ import sys
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from monitor.logging import Kafka, PredictionLogger
 from monitor.logging import kafka as logging_kafka
 from monitor.sources.kafka_loops import partitions_of
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.real.kafka import KafkaBroker
+from tests.real.kafka import KafkaBroker, KafkaProcess
 
 PARTITIONS = 4
 OUTAGE_SECONDS = float(os.environ.get("LOGGING_OUTAGE_SECONDS", "4"))
@@ -166,21 +165,14 @@ def test_a_fork_has_a_connection_of_its_own_and_both_end(
     assert sorted(names) == sorted(f"{name}-{n}" for name in ("before", "child", "parent") for n in range(1_000))
 
 
-@pytest.fixture
-def own_broker(tmp_path: Any) -> Iterator[KafkaBroker]:
-    """One that is killed."""
-    with KafkaBroker(tmp_path / "kafka") as broker:
-        yield broker
-
-
 def test_a_broker_that_is_away_holds_no_call_and_what_is_not_dropped_arrives_once(
-    own_broker: KafkaBroker, client: str, caplog: pytest.LogCaptureFixture
+    own_broker: KafkaProcess, client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """100,000 calls a second, in bursts of a millisecond, before, during and after the outage.
 
     The waits are printed. Asserted is what a busy machine does not change: no call waits for the broker.
     """
-    topic = own_broker.create_topic("outage", PARTITIONS)
+    topic = own_broker.create_topic(f"outage-{client}", PARTITIONS)
     predictions = PredictionLogger("churn", to=Kafka(own_broker.bootstrap, topic), max_events=50_000)
     waits: list[float] = []
     noise: list[float] = []

@@ -3,23 +3,27 @@
 from dataclasses import replace
 from pathlib import Path
 
+from monitor.clock import SystemClock
 from monitor.events.model import Reason
+from monitor.events.strata import Cap
 from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
+from monitor.metrics.series import Level
 from monitor.metrics.service import backlog_families, http_families, pipeline_families
-from monitor.metrics.windows import WindowFamilies
 from monitor.sources.base import TopicPartition
+from monitor.store.base import CapUse
 from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 from tests.live_states import Maps, state
-from tests.snapshots import MEASURES, Evaluations, cohorts, report, result, snapshot
+from tests.snapshots import MEASURES, Evaluations, cohorts, report, result, snapshot, window_families
 
 GOLDEN = Path(__file__).parent / "exposed.txt"
 
 STATUS = PipelineStatus(
     phase=Phase.RUNNING,
     partitions=frozenset({0, 1}),
+    caps={Cap("models"): CapUse(150, 200), Cap("segment_values", 'a"b', "region"): CapUse(50, 50, folded=7)},
     counters={
         (event_results.PREDICTION, event_results.ACCEPTED): 1_234_567,
         (event_results.OUTCOME, event_results.EARLY): 7,
@@ -47,11 +51,11 @@ def exposed() -> str:
     traffic.count("GET", "/healthz", 200, 0.5)
     body, _ = Exposition(
         [
-            WindowFamilies(evaluations, MEASURES),
-            RefitFamilies(lambda: maps.latest, MEASURES, lambda: maps.known),
+            window_families(evaluations, MEASURES),
+            RefitFamilies(lambda: maps.latest, MEASURES, lambda: maps.known, level=Level.ALL),
             pipeline_families(lambda: STATUS),
             backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-            http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),
+            http_families(traffic.requests, traffic.seconds, RefusedRequests(clock=SystemClock()).counts),
         ]
     ).render()
     lines = body.decode().splitlines(keepends=True)

@@ -10,19 +10,29 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 from prometheus_client.registry import CollectorRegistry
+from structlog.testing import capture_logs
 
 from monitor.events.model import Reason
 from monitor.metrics.exposition import Exposition, write_families
-from monitor.metrics.series import Family, LevelSwitch, Series, WrittenFamily
+from monitor.metrics.series import Family, Series, WrittenFamily
 from monitor.metrics.service import pipeline_families
-from monitor.metrics.windows import WindowFamilies
 from monitor.reports.evaluation.report import Verdict
 from monitor.sources.base import TopicPartition
 from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus
 from tests.metrics.library import ExpositionCollector, to_metric
 from tests.real.promtool import check_metrics
-from tests.snapshots import MEASURES, Evaluations, Pipeline, cohorts, diagnosis, many_reports, report, snapshot
+from tests.snapshots import (
+    MEASURES,
+    Evaluations,
+    Pipeline,
+    cohorts,
+    diagnosis,
+    many_reports,
+    report,
+    snapshot,
+    window_families,
+)
 
 RUNNING = PipelineStatus(
     phase=Phase.RUNNING,
@@ -76,7 +86,7 @@ def pipeline() -> Pipeline:
 
 @pytest.fixture
 def exposition(evaluations: Evaluations, pipeline: Pipeline) -> Exposition:
-    return Exposition([WindowFamilies(evaluations, MEASURES), pipeline_families(lambda: pipeline.status)])
+    return Exposition([window_families(evaluations, MEASURES), pipeline_families(lambda: pipeline.status)])
 
 
 def test_a_report_becomes_its_series_with_percent_as_ratio(exposition: Exposition, evaluations: Evaluations) -> None:
@@ -170,7 +180,7 @@ def test_a_removed_series_vanishes(exposition: Exposition, evaluations: Evaluati
 
 
 def test_before_the_first_evaluation_and_checkpoint_their_times_are_absent() -> None:
-    exposition = Exposition([WindowFamilies(Evaluations(), MEASURES), pipeline_families(PipelineStatus)])
+    exposition = Exposition([window_families(Evaluations(), MEASURES), pipeline_families(PipelineStatus)])
     assert not {
         "calibration_evaluation_timestamp_seconds",
         "calibration_evaluation_duration_seconds",
@@ -238,28 +248,36 @@ def test_what_waits_to_be_renewed_is_counted_with_how_long_the_longest_has(
 
 def test_the_cap_leaves_out_segments_first_and_counts_what_it_left_out(evaluations: Evaluations) -> None:
     evaluations.show(snapshot([report(segment=segment) for segment in ("all", "region=eu", "region=us")]))
-    free = Exposition([WindowFamilies(evaluations, MEASURES)])
+    free = Exposition([window_families(evaluations, MEASURES)])
     a_report = int(samples(free)["calibration_series_exported", frozenset()]) // 3
     assert samples(free)["calibration_series_dropped_total", frozenset()] == 0
 
     evaluations.show(snapshot([report(segment="all", version=version) for version in "78"] + [report(segment="a=1")]))
-    capped = Exposition([WindowFamilies(evaluations, MEASURES, max_series=2 * a_report + 1)])
+    capped = Exposition([window_families(evaluations, MEASURES, max_series=2 * a_report + 1)])
     found = samples(capped)
     assert {dict(labels)["segment"] for name, labels in found if name == "calibration_kce"} == {"all"}
     assert found["calibration_series_exported", frozenset()] == 2 * a_report
     assert found["calibration_series_dropped_total", frozenset()] == a_report
 
 
+def test_the_cap_leaves_out_declared_models_last(evaluations: Evaluations) -> None:
+    evaluations.show(snapshot([report(model="a"), report(model="b"), report(model="b", segment="region=eu")]))
+    whole = samples(Exposition([window_families(evaluations, MEASURES)]))["calibration_series_exported", frozenset()]
+    capped = window_families(evaluations, MEASURES, max_series=int(whole) * 2 // 3 + 1, declared=["b"])
+    kept = {dict(labels)["model"] for name, labels in samples(Exposition([capped])) if name == "calibration_kce"}
+    assert kept == {"b"}
+
+
 def test_exported_counts_the_lines_about_windows(evaluations: Evaluations) -> None:
     evaluations.show(snapshot([*many_reports(10), report(n=0, insufficient="nothing yet")]))
-    found = samples(Exposition([WindowFamilies(evaluations, MEASURES)]))
+    found = samples(Exposition([window_families(evaluations, MEASURES)]))
     about_windows = [name for name, labels in found if "window" in dict(labels)]
     assert found["calibration_series_exported", frozenset()] == len(about_windows)
 
 
 def test_bins_are_exported_with_their_report_or_not_at_all(evaluations: Evaluations) -> None:
     evaluations.show(snapshot([report(bins=3), report(segment="region=eu", bins=3)]))
-    free = samples(Exposition([WindowFamilies(evaluations, MEASURES)]))
+    free = samples(Exposition([window_families(evaluations, MEASURES)]))
     assert free["calibration_bin_labelled", of() | {("bin", "0.1")}] == 90
     assert free["calibration_bin_positives", of() | {("bin", "0.2")}] == 32
     assert 18 <= free["calibration_bin_summed_predictions", of() | {("bin", "0.2")}] <= 19
@@ -268,11 +286,7 @@ def test_bins_are_exported_with_their_report_or_not_at_all(evaluations: Evaluati
     about_windows = [name for name, labels in free if "window" in dict(labels)]
     assert whole == len(about_windows)
 
-    without = samples(Exposition([WindowFamilies(evaluations, MEASURES, bins=False)]))
-    assert set(free) - set(without) == {key for key in free if key[0].startswith("calibration_bin_")}
-    assert without["calibration_series_exported", frozenset()] == whole - 18
-
-    capped = samples(Exposition([WindowFamilies(evaluations, MEASURES, max_series=int(whole) - 1)]))
+    capped = samples(Exposition([window_families(evaluations, MEASURES, max_series=int(whole) - 1)]))
     assert {dict(labels)["segment"] for name, labels in capped if name.startswith("calibration_bin_")} == {"all"}
     assert capped["calibration_series_dropped_total", frozenset()] == whole / 2
 
@@ -280,7 +294,7 @@ def test_bins_are_exported_with_their_report_or_not_at_all(evaluations: Evaluati
 def test_coverage_by_age_goes_with_the_first_report_of_a_whole_version(evaluations: Evaluations) -> None:
     reports = [report(), report(window="24h"), report(version="8"), report(segment="region=eu")]
     evaluations.show(snapshot(reports, coverage={("churn", "7"): cohorts(0.5), ("churn", "8"): cohorts()}))
-    free = samples(Exposition([WindowFamilies(evaluations, MEASURES)]))
+    free = samples(Exposition([window_families(evaluations, MEASURES)]))
     youngest = frozenset({("model", "churn"), ("version", "7"), ("cohort", "0-25%")})
     assert free["calibration_cohort_predictions", youngest] == 400
     assert free["calibration_cohort_labelled", youngest] == 40
@@ -291,24 +305,29 @@ def test_coverage_by_age_goes_with_the_first_report_of_a_whole_version(evaluatio
 
     evaluations.show(snapshot([report(), report(version="8")], coverage={("churn", "7"): cohorts()}))
     with_it = int(
-        samples(Exposition([WindowFamilies(evaluations, MEASURES)]))["calibration_series_exported", frozenset()]
+        samples(Exposition([window_families(evaluations, MEASURES)]))["calibration_series_exported", frozenset()]
     )
-    capped = samples(Exposition([WindowFamilies(evaluations, MEASURES, max_series=with_it // 2)]))
+    capped = samples(Exposition([window_families(evaluations, MEASURES, max_series=with_it // 2)]))
     assert not [name for name, _ in capped if name.startswith("calibration_cohort_")]
 
 
 def test_dropped_series_count_once_an_evaluation_however_often_they_are_scraped(evaluations: Evaluations) -> None:
-    exposition = Exposition([WindowFamilies(evaluations, MEASURES, max_series=0)])
+    exposition = Exposition([window_families(evaluations, MEASURES, max_series=0)])
 
     def dropped() -> float:
         return samples(exposition)["calibration_series_dropped_total", frozenset()]
 
     evaluations.show(snapshot([report()], number=1))
-    once = dropped()
+    with capture_logs() as logged:
+        once = dropped()
+        assert dropped() == once
     assert once > 0
-    assert dropped() == once
-    evaluations.show(snapshot([report()], number=2))
-    assert dropped() == 2 * once
+    assert [(line["series"], line["max_series"]) for line in logged] == [(once, 0)]
+    assert "raise exposition.max_series, or lower exposition.level" in logged[0]["event"]
+    with capture_logs() as logged:
+        evaluations.show(snapshot([report()], number=2))
+        assert dropped() == 2 * once
+    assert logged == []
 
 
 def test_the_text_is_the_librarys_own_to_the_byte(exposition: Exposition, evaluations: Evaluations) -> None:
@@ -376,9 +395,8 @@ def test_promtool_would_say_something() -> None:
 
 
 def test_what_is_kept_between_scrapes_is_what_a_first_scrape_writes(evaluations: Evaluations) -> None:
-    """Reports change, come and go, coverage and the level change: the text is that of an exposition made anew."""
-    levels = LevelSwitch()
-    kept = Exposition([WindowFamilies(evaluations, MEASURES, levels=levels, max_series=900)])
+    """Reports and coverage change, come and go: the text is that of an exposition made anew."""
+    kept = Exposition([window_families(evaluations, MEASURES, max_series=900)])
     first, second, third = report(bins=2), report(model="fraud"), report(model="fraud", segment="region=eu")
     many = [report(model=f"model {at}") for at in range(60)]
     for number, (reports, coverage) in enumerate(
@@ -394,7 +412,7 @@ def test_what_is_kept_between_scrapes_is_what_a_first_scrape_writes(evaluations:
         start=1,
     ):
         evaluations.show(snapshot(reports, number, coverage={("churn", "7"): coverage, ("fraud", "7"): coverage}))
-        anew = Exposition([WindowFamilies(evaluations, MEASURES, levels=levels, max_series=900)])
+        anew = Exposition([window_families(evaluations, MEASURES, max_series=900)])
         assert _windows(kept) == _windows(anew)
         assert _windows(kept) == _windows(anew)
 
@@ -405,7 +423,7 @@ def _windows(exposition: Exposition) -> list[str]:
 
 
 def test_a_model_is_written_again_only_where_a_report_of_it_changed(evaluations: Evaluations) -> None:
-    families = WindowFamilies(evaluations, MEASURES)
+    families = window_families(evaluations, MEASURES)
 
     def texts() -> list[str]:
         (written,) = [family for family in families() if family.series.name == "calibration_kce"]

@@ -8,6 +8,7 @@ from monitor.measures import MEASURES, WINDOW_MEASURES, choose_measures
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import map_series
 from monitor.metrics.refits import RESULTS, RefitFamilies
+from monitor.metrics.series import Level
 from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.live import LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
@@ -20,7 +21,9 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
 def exposed(maps: Maps) -> Exposition:
-    return Exposition([RefitFamilies(lambda: maps.latest, WINDOW_MEASURES.values(), lambda: maps.known)])
+    return Exposition(
+        [RefitFamilies(lambda: maps.latest, WINDOW_MEASURES.values(), lambda: maps.known, level=Level.ALL)]
+    )
 
 
 def samples(maps: Maps) -> Samples:
@@ -164,7 +167,11 @@ def test_versions_beyond_the_cap_are_left_out_and_counted() -> None:
     of_one = 3 * (4 * len(WINDOW_MEASURES) + 2) + 4
     for cap, kept in ((3 * of_one, "789"), (3 * of_one - 1, "78"), (of_one, "7"), (of_one - 1, "")):
         capped = Exposition(
-            [RefitFamilies(lambda: maps.latest, WINDOW_MEASURES.values(), lambda: maps.known, max_series=cap)]
+            [
+                RefitFamilies(
+                    lambda: maps.latest, WINDOW_MEASURES.values(), lambda: maps.known, level=Level.ALL, max_series=cap
+                )
+            ]
         )
         found = [each for metric in ExpositionCollector(capped).collect() for each in metric.samples]
         about = [each for each in found if each.name.startswith("calibration_map_")]

@@ -9,7 +9,8 @@ from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import catalogue, to_markdown
 from monitor.alarms.webhooks import Target, Webhook
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
+from monitor.events.strata import Cap
 from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.measures import MEASURES
 from monitor.metrics.alerts import AlertFamilies
@@ -17,12 +18,13 @@ from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import STATISTICS, measure_series
 from monitor.metrics.refits import RefitFamilies
-from monitor.metrics.series import Families
+from monitor.metrics.series import Families, Level
 from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
-from monitor.metrics.windows import DIAGNOSIS, WindowFamilies
+from monitor.metrics.windows import DIAGNOSIS
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
 from monitor.store.alerts import Alert, AlertState
+from monitor.store.base import CapUse
 from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus, Unread
 from monitor.windows.snapshot import Shock, Snapshot
@@ -39,6 +41,7 @@ from tests.snapshots import (
     report,
     result,
     snapshot,
+    window_families,
     with_evidence,
 )
 
@@ -72,11 +75,11 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     return [
         AlertFamilies(lambda: {("churn", "7", "map"): alert}, lambda: {"churn"}, [webhook]),
         EvidenceFamilies(lambda: evaluations.latest),
-        WindowFamilies(evaluations, MEASURES.values()),
-        RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known),
+        window_families(evaluations, MEASURES.values()),
+        RefitFamilies(lambda: maps.latest, MEASURES.values(), lambda: maps.known, level=Level.ALL),
         pipeline_families(lambda: status),
         backlog_families(lambda: {TopicPartition("events", 0): Unread(3, 100)}),
-        http_families(traffic.requests, traffic.seconds, RefusedRequests().counts),
+        http_families(traffic.requests, traffic.seconds, RefusedRequests(clock=SystemClock()).counts),
         role_families(["consume"]),
     ]
 
@@ -137,6 +140,7 @@ def test_every_exported_series_is_listed_and_vice_versa() -> None:
         lag={TopicPartition("events", 0): 3},
         checkpoint_ms=1_800_000_000_000,
         state_bytes={"join": 70_000, "candidates": 90_000},
+        caps={Cap("versions", "churn"): CapUse(20, 20, folded=7)},
     )
     registry = CollectorRegistry()
     registry.register(ExpositionCollector(Exposition(parts(evaluations, status))))

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from monitor.page.assets import assets
+from tests.long import short_of
 from tests.page.looks import (
     SCHEMES,
     STORED_SCHEMES,
@@ -52,7 +53,7 @@ def shown() -> Iterator[States]:
         yield made
 
 
-@pytest.mark.parametrize("scheme", STORED_SCHEMES)
+@pytest.mark.parametrize("scheme", short_of(STORED_SCHEMES, 1))
 def test_pages_look_as_they_did(page: Page, shown: States, scheme: str) -> None:
     """If a change is meant, ``make pictures`` stores how pages look now: look at what it changed."""
     prepare(page, scheme)
@@ -65,6 +66,7 @@ def test_pages_look_as_they_did(page: Page, shown: States, scheme: str) -> None:
     assert changed == {}
 
 
+@pytest.mark.long
 def test_pictures_show_faults(page: Page, shown: States) -> None:
     prepare(page, "light")
     seen: dict[str, Difference] = {}

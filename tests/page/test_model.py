@@ -5,7 +5,7 @@ import re
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.page.churn import CHANGE_MS, START_MS, Churn
 from tests.snapshots import NOW_MS
@@ -47,6 +47,21 @@ def test_what_is_wrong_and_what_to_do_stand_first(page: Page, churn: Churn) -> N
     expect(page.locator("main .pill").first).to_have_text("▲firing")
     lead.get_by_role("link", name="The alert, and what to do").click()
     expect(page).to_have_url(f"{churn.url}/alerts/{churn.alert}")
+
+
+def test_a_full_cap_is_named_with_the_setting_to_change(page: Page, churn: Churn) -> None:
+    warning = "7 predictions count as `other`: raise caps.versions"
+    full = {"setting": "caps.versions", "segment_key": None, "used": 20, "limit": 20, "folded": 7, "warning": warning}
+
+    def fill(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["models"][0]["caps"] = [full, full | {"setting": "caps.strata", "warning": None}]
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/v1/models?model=*", fill)
+    visit(page, churn.page)
+    expect(page.locator(".lead strong")).to_have_text([f"▲ {warning}."])
 
 
 def test_a_part_is_looked_at_closer_and_the_link_leads_there_again(page: Page, churn: Churn) -> None:

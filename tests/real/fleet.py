@@ -2,7 +2,6 @@
 
 import itertools
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.real.child import start_child, tail
+from tests.real.child import tail
+from tests.real.forked import Forked
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -23,7 +23,7 @@ class Fleet:
     folder
         Where the output of each goes.
     command
-        The command of a replica of a name.
+        The module and the arguments of a replica of a name.
     ready
         What it writes once SIGTERM ends it in order.
     """
@@ -33,7 +33,7 @@ class Fleet:
         self._command = command
         self._ready = ready
         self._numbers = itertools.count(1)
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: dict[str, Forked] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -53,7 +53,7 @@ class Fleet:
         """Start one more; its name."""
         name = f"replica-{next(self._numbers)}"
         with self._log(name).open("ab") as output:
-            self._processes[name] = start_child(self._command(name), ROOT, output)
+            self._processes[name] = Forked(*self._command(name), cwd=ROOT, output=output)
         return name
 
     def kill(self, name: str) -> None:
@@ -85,7 +85,7 @@ class Fleet:
     def check(self) -> None:
         """Fail if one has ended by itself."""
         for name, process in self._processes.items():
-            assert process.poll() is None, f"{name} ended with {process.returncode}:\n{tail(self._log(name))}"
+            assert process.poll() is None, f"{name} ended with {process.poll()}:\n{tail(self._log(name))}"
 
     def _log(self, name: str) -> Path:
         return self._folder / f"{name}.log"

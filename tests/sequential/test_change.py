@@ -17,11 +17,12 @@ from monitor.sequential.change import ChangeBets
 from monitor.sequential.change_loops import log_tail, uniform
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.steps import Steps
-from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, HOUR_MS, Panes, Scenario, parts
+from monitor.simulation.generator import HOUR_MS, Law
+from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, Panes, parts
 from tests.reference.naive_change_bets import log_bet, rank
 from tests.sequential.stored import stored
 
-ACCEPTED = Scenario(accepted_slope=1 / 1.5, accepted_offset=0.3)
+ACCEPTED = Law(accepted_slope=1 / 1.5, accepted_offset=0.3)
 
 Panel = list[tuple[float, int]]
 """Predictions and outcomes of a step."""
@@ -162,7 +163,7 @@ def middle_predictions() -> Floats:
     return change._middle()
 
 
-def alarms(scenario: Scenario, seed: int, events: int, run_length: float, reference: int = 20_000) -> list[int]:
+def alarms(scenario: Law, seed: int, events: int, run_length: float, reference: int = 20_000) -> list[int]:
     """Events before each alarm with one false alarm at most in so many events."""
     detector, panes, evidence = ChangeBets(seed, reference), Panes(), Evidence(0)
     threshold = run_length / (EVENTS_PER_HOUR * YEAR_MS / HOUR_MS)
@@ -173,7 +174,7 @@ def alarms(scenario: Scenario, seed: int, events: int, run_length: float, refere
     return result
 
 
-def delay(scenario: Scenario, reference: int = 20_000) -> float:
+def delay(scenario: Law, reference: int = 20_000) -> float:
     """Median number of events until an alarm, at a run length of 1e5 events, of a change after the reference."""
     first = [
         next(
@@ -196,17 +197,15 @@ def test_a_stable_miscalibrated_model_is_within_the_bound() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "expected"),
-    [(Scenario(slope=1.3), 3_200), (Scenario(slope=1.15), 11_400), (Scenario(offset=0.25), 1_500)],
+    [(Law(slope=1.3), 3_200), (Law(slope=1.15), 11_400), (Law(offset=0.25), 1_500)],
 )
-def test_a_change_of_a_miscalibrated_model_is_seen_as_soon_as_the_mathematics_says(
-    changed: Scenario, expected: int
-) -> None:
+def test_a_change_of_a_miscalibrated_model_is_seen_as_soon_as_the_mathematics_says(changed: Law, expected: int) -> None:
     scenario = replace(changed, change_at=22_000, accepted_slope=1 / 1.5, accepted_offset=0.3)
     assert delay(scenario) <= 1.2 * expected
 
 
 def test_a_small_reference_sees_offsets_and_no_slopes() -> None:
-    accepted = Scenario(change_at=4_000, accepted_slope=1 / 1.5, accepted_offset=0.3)
+    accepted = Law(change_at=4_000, accepted_slope=1 / 1.5, accepted_offset=0.3)
     assert delay(replace(accepted, offset=0.25), 2_000) <= 6_000
     assert delay(replace(accepted, slope=1.15), 2_000) > 20_000
 

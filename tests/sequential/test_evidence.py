@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from monitor.arrays import Bools, Floats
 from monitor.errors import InputError
 from monitor.sequential.detector import Bets
-from monitor.sequential.evidence import YEAR_MS, Alarm, EverValid, Evidence
+from monitor.sequential.evidence import YEAR_MS, Alarm, Evidence
 from tests.reference.naive_sequential import average_evidence, latest_rise, shiryaev_roberts
 from tests.sequential.stored import stored
 
@@ -196,31 +196,3 @@ def test_the_largest_rise_is_that_over_all_starts(values: list[int]) -> None:
     ends = [1000 * (at + 1) for at in range(len(values))]
     contribution = evidence.groups()["whole"][""]
     assert (contribution.score, contribution.since_ms) == latest_rise([v / 4 for v in values], ends, 0)
-
-
-def test_ever_valid_weights_add_up_to_less_than_1() -> None:
-    """Without bets the evidence is the sum of the weights; the rest of the series is below the integral."""
-    steps = 10**6
-    evidence = EverValid(1)
-    total = evidence.update(np.zeros((steps, 1)))[-1]
-    assert 0.9 < total < total + 0.76 / math.log(steps + 1.0) < 1.0
-
-
-def test_ever_valid_evidence_is_the_same_in_parts() -> None:
-    log_bets = np.random.default_rng(1).normal(-0.1, 0.5, (50, 4))
-    whole, parts = EverValid(4), EverValid(4)
-    path = [parts.update(log_bets[:17])]
-    parts = EverValid.from_state(stored(parts.state()))
-    path.append(parts.update(log_bets[17:]))
-    np.testing.assert_array_equal(whole.update(log_bets), np.concatenate(path))
-
-
-def test_ever_valid_evidence_is_rarely_large_under_the_null_hypothesis() -> None:
-    """Bets on fair coins: at most a tenth of 1,000 series may ever reach 10; 3 standard deviations are .028."""
-    rng = np.random.default_rng(2)
-    stake = np.array([-0.8, -0.3, 0.3, 0.8])
-    alarms = 0
-    for _ in range(1000):
-        coin = 2.0 * rng.integers(0, 2, (2000, 1)) - 1.0
-        alarms += EverValid(4).update(np.log1p(stake * coin)).max() >= 10.0
-    assert 10 <= alarms <= 128

@@ -14,15 +14,15 @@ from typing import Final
 
 import numpy as np
 
-from monitor.alarm_simulation.alarms import lines
 from monitor.alarms.watch import WEIGHTS, VersionWatch
 from monitor.app.parts import make_kept_ms
 from monitor.cli.demo import demo_settings
-from monitor.demo import HORIZON_MS, MODELS, SimulatedModel
-from monitor.demo.traffic import draw_cohort
 from monitor.events.model import ALL
 from monitor.sequential.steps import Steps
-from tests.alarms_benchmark.streams import Part, steps_of
+from monitor.simulation.alarms import lines
+from monitor.simulation.models import MODELS, SimulatedModel
+from monitor.simulation.traffic import HORIZON_MS, draw_cohort
+from tests.alarms_benchmark.streams import steps_of
 
 CALIBRATED: Final = ("calibrated", "prior-shift", "local-error")
 RATE: Final = 2.5
@@ -45,8 +45,7 @@ def steps(model: SimulatedModel, days: float, seed: int, pane_ms: int) -> Iterat
         cohort = draw_cohort(model.regime((at_ms - change_ms) / 1000), at_ms, length_ms, RATE, rng)
         joined = cohort.answered & (cohort.outcome_ms - cohort.time_ms <= HORIZON_MS)
         outcome = cohort.outcome[joined].astype(np.int64)
-        part = Part(cohort.time_ms[joined], cohort.prediction[joined], outcome, cohort.outcome_ms[joined])
-        yield steps_of(part, pane_ms)
+        yield steps_of(cohort.time_ms[joined], cohort.prediction[joined], outcome, pane_ms)
         at_ms += length_ms
 
 

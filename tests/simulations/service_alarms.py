@@ -13,15 +13,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from monitor.alarm_simulation.alarms import lines
-from monitor.alarm_simulation.predictions import DrawnPredictions
-from monitor.alarm_simulation.scenarios import Scenario
-from monitor.alarm_simulation.stream import Course, SimulatedStream
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.alarms.watch import VersionWatch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.sequential.steps import Steps
+from monitor.simulation.alarms import lines
+from monitor.simulation.generator import HOUR_MS, Law
+from monitor.simulation.predictions import DrawnPredictions
+from monitor.simulation.scenarios import Scenario
+from monitor.simulation.stream import Course, SimulatedStream
 from monitor.store import evidence
 from monitor.store.alerts import Finding
 from monitor.store.base import ModelClock, PartitionClock
@@ -33,7 +34,6 @@ from tests.alarms.streams import no_map
 from tests.alarms_benchmark import streams
 from tests.alarms_benchmark.scenarios import ACCEPTED
 
-HOUR_MS: Final = 3_600_000
 PANE_MS: Final = 60_000
 PER_HOUR: Final = 3_000.0
 CALM_HOURS: Final = 14
@@ -113,7 +113,7 @@ def _holds(document: Mapping[str, Any], odds: float) -> bool:
     return bool(lower <= math.log(odds) <= upper)
 
 
-def accepted(change: streams.Scenario, hours: int, seed: int) -> tuple[int | None, str | None]:
+def accepted(change: Law, hours: int, seed: int) -> tuple[int | None, str | None]:
     """Watch a model that has been wrong from the beginning, and may change: the hour of the alarm of D3, its label."""
     service = Service()
     for number, steps in enumerate(_hours(change, hours, seed), 1):
@@ -123,7 +123,7 @@ def accepted(change: streams.Scenario, hours: int, seed: int) -> tuple[int | Non
     return None, None
 
 
-def _hours(scenario: streams.Scenario, hours: int, seed: int) -> Iterator[Steps]:
+def _hours(scenario: Law, hours: int, seed: int) -> Iterator[Steps]:
     panes = streams.Panes(PANE_MS)
     events = round(hours * streams.EVENTS_PER_HOUR)
     for part in streams.parts(scenario, "balanced", seed, events):

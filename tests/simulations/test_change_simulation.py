@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import changes
+from tests.long import short_of
 
 pytestmark = pytest.mark.simulation
 
@@ -119,17 +120,18 @@ JUMPS = (
 )
 
 
-@pytest.mark.parametrize("stream", [STEADY[k] for k in (1, 3, 4, 6)], ids=lambda each: each.name)
+@pytest.mark.parametrize("stream", short_of([STEADY[k] for k in (1, 3, 4, 6)], 1), ids=lambda each: each.name)
 def test_changes_that_are_none_are_found_in_at_most_a_twentieth(stream: Stream) -> None:
     assert stream.outcome(60).any <= 0.05
 
 
+@pytest.mark.long
 def test_of_rare_outcomes_too() -> None:
     # Of the first 60 samples 4 show a change, which a rate of .03 does in one of ten such sets: 240 tell more.
     assert STEADY[8].outcome(240).any <= 0.05
 
 
-@pytest.mark.parametrize("stream", [JUMPS[4], JUMPS[5]], ids=lambda each: each.name)
+@pytest.mark.parametrize("stream", short_of([JUMPS[4], JUMPS[5]], 1), ids=lambda each: each.name)
 def test_changes_are_found_where_they_are(stream: Stream) -> None:
     found = stream.outcome(10)
     assert found.any >= 0.9

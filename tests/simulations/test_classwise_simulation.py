@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.long import short_of
 from tests.simulations.classwise import CLASS_SCENARIOS, ClassScenario, ClassSetting, simulate_classes, simulate_vectors
 from tests.simulations.simulate import LEVEL, TOLERANCE
 
@@ -11,7 +12,7 @@ REPEATS = 24
 DRAWS = 39
 
 
-@pytest.mark.parametrize("scenario", CLASS_SCENARIOS[:2], ids=lambda each: each.name)
+@pytest.mark.parametrize("scenario", short_of(CLASS_SCENARIOS[:2], 1), ids=lambda each: each.name)
 def test_intervals_by_class_cover_and_tests_keep_their_level(scenario: ClassScenario) -> None:
     for name, outcome in simulate_classes(ClassSetting(scenario, 500, REPEATS, DRAWS)).items():
         # Classes of one sample hang together: at worst they are worth one.
@@ -23,7 +24,7 @@ def test_intervals_by_class_cover_and_tests_keep_their_level(scenario: ClassScen
             assert outcome.rejection > 2 * LEVEL, name
 
 
-@pytest.mark.parametrize("scenario", CLASS_SCENARIOS[:2], ids=lambda each: each.name)
+@pytest.mark.parametrize("scenario", short_of(CLASS_SCENARIOS[:2], 1), ids=lambda each: each.name)
 def test_intervals_of_whole_vectors_cover_and_tests_keep_their_level(scenario: ClassScenario) -> None:
     for name, outcome in simulate_vectors(ClassSetting(scenario, 500, 2 * REPEATS, DRAWS)).items():
         chance = 3.0 * outcome.error(LEVEL)

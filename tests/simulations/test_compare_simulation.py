@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.long import short_of
 from tests.simulations.differences import PAIRS, Pair, simulate_differences
 from tests.simulations.scenarios import Scenario
 from tests.simulations.simulate import LEVEL, TOLERANCE
@@ -15,8 +16,9 @@ DRAWS = 79
 CASES = [PAIRS[0], *PAIRS[3:5]]
 
 
-@pytest.mark.parametrize(("first", "second", "paired"), CASES, ids=lambda each: getattr(each, "name", str(each)))
-def test_intervals_of_differences_cover(first: Scenario, second: Scenario, paired: bool) -> None:
+@pytest.mark.parametrize("case", short_of(CASES, 1), ids=lambda each: f"{each[0].name}, {each[1].name}, {each[2]}")
+def test_intervals_of_differences_cover(case: tuple[Scenario, Scenario, bool]) -> None:
+    first, second, paired = case
     # Of few positives less is promised: twenty are to be expected of 2,000 events.
     pair = Pair(first, second, paired, 2_000 if first.mean < 0.0 else 500, REPEATS, DRAWS)
     for name, outcome in simulate_differences(pair).items():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from monitor.local import group_calibration_error
+from tests.long import short_of
 from tests.reports.figures.tables import check_layout
 from tests.simulations import lore_report
 from tests.simulations.lore_data import GROUP, SETTINGS
@@ -101,7 +102,9 @@ def test_what_global_maps_cannot_see_is_hidden_from_them() -> None:
             assert abs(float((p - task.truth)[inside].mean())) > 0.08
 
 
-@pytest.mark.parametrize("name", [name for name in SETTINGS if name not in {"affairs", "happiness"}])  # slow networks
+@pytest.mark.parametrize(
+    "name", short_of([name for name in SETTINGS if name not in {"affairs", "happiness"}], 4)
+)  # slow networks
 def test_a_setting_is_the_same_each_time_and_parts_what_is_fitted_from_what_is_measured(name: str) -> None:
     first, second = (SETTINGS[name].draw(2) for _ in range(2))
     assert first.fit.content_hash() == second.fit.content_hash()

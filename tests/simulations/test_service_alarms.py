@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monitor.demo import MODELS
+from monitor.simulation.models import MODELS
 from tests.simulations.demo_alarms import CALIBRATED, alarms, steps
 from tests.simulations.service_alarms import CHANGED, accepted, prior_shift
 

@@ -23,6 +23,7 @@ import sqlalchemy as sa
 import yaml
 from confluent_kafka import Producer
 
+from monitor.clock import SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.scores import grid
 from monitor.scores.grid_table import COLUMNS
@@ -31,7 +32,7 @@ from monitor.store.schema import COUNTERS
 from monitor.store.sql import SqlStore
 from monitor.windows.windows import Window
 from tests.cli.kafka_service import Served
-from tests.real.kafka import KafkaBroker
+from tests.real.kafka import KafkaProcess
 from tests.soak.traffic import EVENTS_PER_PREDICTION, OUTCOMES, PREDICTIONS, STEP_MS, Ints, Messages, Traffic
 
 PARTITIONS: Final = 4
@@ -139,7 +140,7 @@ class Soak:
     """A run: the broker, the service, the producer, and what was seen."""
 
     folder: Path
-    broker: KafkaBroker
+    broker: KafkaProcess
     options: Options
     rows: list[Row] = field(default_factory=list)
     kills: int = 0
@@ -165,7 +166,7 @@ class Soak:
         for topic in (PREDICTIONS, OUTCOMES):
             self.broker.create_topic(topic, PARTITIONS, retention_bytes=str(1 << 30), segment_bytes=str(1 << 27))
         self._write_settings()
-        self._store = SqlStore.open(f"sqlite:///{self.folder / 'state.db'}")
+        self._store = SqlStore.open(f"sqlite:///{self.folder / 'state.db'}", clock=SystemClock())
         self._began = self._read_at = self._shown_at = time.monotonic()
         self._works_since: float | None = None
         """When the service had first saved something."""
@@ -359,7 +360,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="soak-") as name:
         folder = Path(name)
-        with KafkaBroker(folder / "kafka") as broker:
+        with KafkaProcess(folder / "kafka") as broker:
             (folder / "service").mkdir()
             soak = Soak(folder / "service", broker, options)
             wrong = soak.run()

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
-from monitor.clock import Clock
+from monitor.clock import Clock, SystemClock
 from monitor.errors import SourceUnavailable
 from monitor.events.model import Record
 from monitor.sources.base import LogStart, Message, Source, TopicPartition, Topics, Writer
@@ -43,7 +43,7 @@ class EmbeddedUnderTest:
         self._open: list[EmbeddedSource | EmbeddedLog] = []
 
     def log(self) -> EmbeddedLog:
-        return EmbeddedLog(self.directory, partitions=PARTITIONS, segment_bytes=1)
+        return EmbeddedLog(self.directory, partitions=PARTITIONS, segment_bytes=1, clock=SystemClock())
 
     def topic(self) -> str:
         return f"events-{uuid.uuid4().hex[:8]}"
@@ -95,7 +95,7 @@ class KafkaUnderTest:
             group_instance_id=group_instance_id,
             log_start=start,
             session_timeout_seconds=session_timeout_seconds,
-            clock=clock,
+            clock=clock or SystemClock(),
         )
         self._open.append(source)
         return source

@@ -14,6 +14,7 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from monitor.clock import SystemClock
 from monitor.events.formats import avro, json_schema, protobuf
 from monitor.events.formats.base import Format
 from monitor.events.schemas import Framed
@@ -62,7 +63,7 @@ def test_an_event_is_what_it_is_as_json(
     context = SerializationContext(f"topic-{uuid.uuid4()}", MessageField.VALUE)
     with schema_registry.client() as client:
         value = serialise(client, messages, context)
-    registry = SchemaRegistry(RegistryConnection(schema_registry.url), folder=tmp_path)
+    registry = SchemaRegistry(RegistryConnection(schema_registry.url), folder=tmp_path, clock=SystemClock())
     decoded = decode(value, decoder=decoder_of(make_format(Framed(registry))))
     assert [letter.detail for letter in decoded.dead_letters] == []
     assert_same(decoded, as_json(EVENT))

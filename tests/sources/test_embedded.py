@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import OffsetPurged, SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import LogStart, Message, TopicPartition, Topics
 from monitor.sources.embedded import EmbeddedSource
@@ -24,7 +24,9 @@ PART = TopicPartition("t", 0)
 
 
 def _log(directory: Path, *, segment_bytes: int = 1 << 20, retention_bytes: int | None = None) -> EmbeddedLog:
-    return EmbeddedLog(directory, partitions=1, segment_bytes=segment_bytes, retention_bytes=retention_bytes)
+    return EmbeddedLog(
+        directory, partitions=1, segment_bytes=segment_bytes, retention_bytes=retention_bytes, clock=SystemClock()
+    )
 
 
 def _write(log: EmbeddedLog, *values: bytes) -> None:
@@ -349,33 +351,33 @@ def test_there_is_one_reader_and_the_next_waits_for_its_end(embedded: EmbeddedUn
 
 
 def test_a_log_that_exists_keeps_its_partitions(tmp_path: Path) -> None:
-    assert EmbeddedLog(tmp_path, partitions=2).partitions == 2
-    assert EmbeddedLog(tmp_path, partitions=5).partitions == 2
+    assert EmbeddedLog(tmp_path, partitions=2, clock=SystemClock()).partitions == 2
+    assert EmbeddedLog(tmp_path, partitions=5, clock=SystemClock()).partitions == 2
 
 
 def test_a_log_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / "log.json").write_text('{"format": 2, "partitions": 4}')
     with pytest.raises(SourceError, match=r"log\.json: this version reads format 1, got 2"):
-        EmbeddedLog(tmp_path)
+        EmbeddedLog(tmp_path, clock=SystemClock())
     (tmp_path / "log.json").write_text("nonsense")
     with pytest.raises(SourceError, match=r"log\.json must describe an embedded log"):
-        EmbeddedLog(tmp_path)
+        EmbeddedLog(tmp_path, clock=SystemClock())
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SourceUnavailable, match=r"cannot write the embedded log in .*file"):
-        EmbeddedLog(tmp_path / "file" / "log")
+        EmbeddedLog(tmp_path / "file" / "log", clock=SystemClock())
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../up", "ü", "x" * 250])
 def test_names_that_kafka_would_refuse_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(SettingsError, match="topic must be 1 to 249"):
-        EmbeddedLog(tmp_path).write([Message(name, b"x")])
+        EmbeddedLog(tmp_path, clock=SystemClock()).write([Message(name, b"x")])
 
 
 def test_a_partition_that_does_not_exist_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    log = EmbeddedLog(tmp_path, partitions=2)
+    log = EmbeddedLog(tmp_path, partitions=2, clock=SystemClock())
     with pytest.raises(SourceMisconfigured, match=r"partition of a message for t must be 0 to 1.*got 2"):
         log.write([Message("t", b"x", partition=0), Message("t", b"x", partition=2)])
     log.create_topic("t")
@@ -398,7 +400,7 @@ def test_a_poll_waits_on_the_clock_it_was_given(tmp_path: Path) -> None:
 
 
 def test_topics_share_a_poll_fairly(tmp_path: Path) -> None:
-    log = EmbeddedLog(tmp_path, partitions=2)
+    log = EmbeddedLog(tmp_path, partitions=2, clock=SystemClock())
     for topic in ("predictions", "outcomes"):
         log.write([Message(topic, b"x", partition=n % 2) for n in range(1_000)])
     source = EmbeddedSource(log, Topics({"predictions": None, "outcomes": None}))

@@ -7,29 +7,22 @@ from typing import Any
 
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
 from monitor.sources.base import Message, Source, TopicPartition, Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker, Protocol
+from tests.real.kafka import PASSWORD, USERNAME, KafkaProcess, Protocol
 from tests.real.vanishing import broker_vanishes, collected
 from tests.sources.logs import KafkaUnderTest, Reading, count, one_by_one, read, run_all, unavailable, when_available
 
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture(scope="module")
-def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker that no other test minds being stopped."""
-    with KafkaBroker(tmp_path_factory.mktemp("failing-kafka")) as broker:
-        yield broker
-
-
 @pytest.fixture
-def failing(own_broker: KafkaBroker) -> Iterator[KafkaUnderTest]:
+def failing(own_broker: KafkaProcess) -> Iterator[KafkaUnderTest]:
     with collected():
         log = KafkaUnderTest(own_broker)
         yield log
@@ -42,7 +35,7 @@ def _connection(address: str, **options: Any) -> KafkaConnection:
 
 
 def _source(connection: KafkaConnection, topic: str = "t") -> KafkaSource:
-    return KafkaSource(connection, Topics({topic: None}), group_id="g")
+    return KafkaSource(connection, Topics({topic: None}), group_id="g", clock=SystemClock())
 
 
 def test_a_broker_that_is_down_is_unavailable_at_once() -> None:
@@ -67,13 +60,17 @@ def test_a_host_that_does_not_exist() -> None:
 
 
 @broker_vanishes
-def test_a_broker_that_comes_late(tmp_path: Path) -> None:
-    with collected():
-        _comes_late(KafkaBroker(tmp_path))
+def test_a_broker_that_comes_late(own_broker: KafkaProcess) -> None:
+    own_broker.stop()
+    try:
+        with collected():
+            _comes_late(own_broker)
+    finally:
+        own_broker.start()
 
 
-def _comes_late(broker: KafkaBroker) -> None:
-    source = KafkaSource(_connection(broker.bootstrap), Topics({"late": None}), group_id="g")
+def _comes_late(broker: KafkaProcess) -> None:
+    source = KafkaSource(_connection(broker.bootstrap), Topics({"late": None}), group_id="g", clock=SystemClock())
     with pytest.raises(SourceUnavailable):
         source.poll(0.1, 10)
     with broker:
@@ -87,7 +84,7 @@ def _comes_late(broker: KafkaBroker) -> None:
 
 @broker_vanishes
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_a_broker_that_goes_and_comes_back(failing: KafkaUnderTest, how: str) -> None:
+def test_a_broker_that_goes_and_comes_back(failing: KafkaUnderTest, own_broker: KafkaProcess, how: str) -> None:
     topic = failing.topic()
     # One that never gives up writes what is compared; of one that does, nobody knows whether it wrote.
     writer, impatient = failing.writer(), failing.writer(connect_seconds=0.5, request_seconds=2)
@@ -96,10 +93,10 @@ def test_a_broker_that_goes_and_comes_back(failing: KafkaUnderTest, how: str) ->
     source = failing.source(topic)
     run_all(source)
     reading = read(source, lambda reading: len(reading.records[topic, 0]) == 10)
-    getattr(failing.broker, how)()
+    getattr(own_broker, how)()
     unavailable(lambda: source.poll(0.2, 1_000), r"no broker of Kafka at .* is connected")
     unavailable(lambda: impatient.write([Message(topic, b"lost", partition=1)]), r"did not take 1 messages")
-    failing.broker.start()
+    own_broker.start()
     when_available(lambda: impatient.write([Message(topic, b"after", partition=2)]))
     one_by_one(writer, topic, [b"%d" % n for n in range(10, 20)])
     when_available(lambda: _read_to(source, topic, 20, reading))
@@ -113,7 +110,9 @@ def _read_to(source: Source, topic: str, records: int, reading: Reading) -> None
 
 
 @broker_vanishes
-def test_after_a_long_silence_the_brokers_are_looked_for_anew(failing: KafkaUnderTest) -> None:
+def test_after_a_long_silence_the_brokers_are_looked_for_anew(
+    failing: KafkaUnderTest, own_broker: KafkaProcess
+) -> None:
     topic = failing.topic()
     one_by_one(failing.writer(), topic, [b"a", b"b"])
     clock = ManualClock()
@@ -122,7 +121,7 @@ def test_after_a_long_silence_the_brokers_are_looked_for_anew(failing: KafkaUnde
     run_all(source)
     read(source, count(2))
     consumer = source._consumer
-    failing.broker.stop()
+    own_broker.stop()
 
     def a_moment_later() -> None:
         clock.advance(0.5)
@@ -135,7 +134,7 @@ def test_after_a_long_silence_the_brokers_are_looked_for_anew(failing: KafkaUnde
     assert source._consumer is None
     # The group went on without us, and that is the first thing it says.
     assert source.poll(0.1, 10).revoked == {0, 1, 2}
-    failing.broker.start()
+    own_broker.start()
     reading = Reading()
 
     def look() -> set[int]:
@@ -167,7 +166,7 @@ def test_encrypted_and_authenticated(kafka: KafkaUnderTest, protocol: Protocol, 
     connection = _connection(kafka.broker.address(protocol), security_protocol=protocol, **options)
     writer = KafkaWriter(connection)
     writer.write([Message(topic, b"a", partition=0)])
-    source = KafkaSource(connection, Topics({topic: None}), group_id=kafka.group_id)
+    source = KafkaSource(connection, Topics({topic: None}), group_id=kafka.group_id, clock=SystemClock())
     run_all(source)
     assert read(source, count(1)).values(topic, 0) == [b"a"]
     source.close()

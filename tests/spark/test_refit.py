@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from monitor.arrays import Floats, Ints
+from monitor.clock import SystemClock
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy
@@ -93,7 +94,7 @@ def served(events: Log, tmp_path_factory: pytest.TempPathFactory) -> Sample:
     # Later events of both kinds, so that all before are settled.
     told += [NaiveEvent(Kind.LABELLED, "churn", "end", START_MS + 300 * MINUTE_MS, 0.5, 1)]
     settings = PartitionSettings(policy=lambda _: POLICY, kept_ms={MINUTE_MS: 10**9}, samples=SAMPLES)
-    with SqlStore.open(f"sqlite:///{tmp_path_factory.mktemp('store')}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path_factory.mktemp('store')}/state.db", clock=SystemClock()) as store:
         partition = Partition(0, store.claim(0), settings, store.load(0))
         records = records_of(told, garbage_every=0)
         for at in range(0, len(records), 3_000):

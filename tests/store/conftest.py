@@ -1,22 +1,12 @@
-"""Each test that asks for a store runs on both databases."""
+"""A store, in a test that runs on both databases."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from monitor.clock import ManualClock
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where an empty database is, or a SQLite file may come to be."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path}/monitor.db"
-    server = request.getfixturevalue("postgres_server")
-    return str(server.url(server.new_database()))
 
 
 @pytest.fixture

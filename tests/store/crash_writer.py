@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 
+from monitor.clock import SystemClock
 from monitor.events.model import Stratum
 from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState, SavedStratum
 from monitor.store.sql import SqlStore
@@ -39,7 +40,7 @@ def checkpoint_number(k: int, partition: int, epoch: int) -> Checkpoint:
 def main() -> None:
     url, partition = sys.argv[1], int(sys.argv[2])
     # Who else writes there may keep it waiting; what ends it is to be the store's refusal.
-    with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS) as store:
+    with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock()) as store:
         epoch = store.claim(partition)
         k = load(store, partition).offsets.get("predictions", 0)
         while True:

@@ -7,6 +7,7 @@ standard output once it is done.
 import sys
 from dataclasses import replace
 
+from monitor.clock import SystemClock
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState
 from monitor.store.sql import SqlStore
@@ -14,7 +15,7 @@ from tests.store.refits import queued, stored_map
 
 
 def main() -> None:
-    with SqlStore.open(sys.argv[1]) as store:
+    with SqlStore.open(sys.argv[1], clock=SystemClock()) as store:
         refits = RecalibrationStore(store.database, keep=3)
         number = len(refits.jobs(limit=1_000_000))
         while True:

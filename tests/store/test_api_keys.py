@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from monitor.access.keys import UNKNOWN_SECONDS, KeyAuthenticator, make_key
 from monitor.access.model import Grant, Role, StoredKey, parse_grants
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import Conflict, DamagedStore, InputError, StoreError, StoreUnavailable, Unauthenticated
 from monitor.store.api_keys import ApiKeys
 from monitor.store.recalibration_store import RecalibrationStore
@@ -19,7 +19,7 @@ from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import API_KEYS
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
-from tests.real.postgres import PostgresServer
+from tests.real.postgres import PostgresProcess
 
 
 @pytest.fixture
@@ -115,11 +115,11 @@ def test_a_role_of_another_version_allows_nothing_and_leaves_the_other_keys_alon
 
 
 def test_of_many_that_take_a_name_at_once_one_has_it(store_url: str) -> None:
-    SqlStore.open(store_url).close()
+    SqlStore.open(store_url, clock=SystemClock()).close()
     outcomes: list[str] = []
 
     def take(number: int) -> None:
-        with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS) as own:
+        with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock()) as own:
             try:
                 ApiKeys(own.database).add_key(a_key(number), actor=f"cli:{number}")
                 outcomes.append("made")
@@ -136,7 +136,7 @@ def test_of_many_that_take_a_name_at_once_one_has_it(store_url: str) -> None:
 def test_a_key_made_by_another_process_holds_at_once_and_a_revoked_one_no_more(store_url: str) -> None:
     clock = ManualClock(1_790_000_000_000)
     new = make_key()
-    with SqlStore.open(store_url) as serving, SqlStore.open(store_url) as beside:
+    with SqlStore.open(store_url, clock=SystemClock()) as serving, SqlStore.open(store_url, clock=clock) as beside:
         access = KeyAuthenticator([ApiKeys(serving.database)], clock)
         with pytest.raises(Unauthenticated):
             access.authenticate(new.text)
@@ -152,7 +152,7 @@ def test_a_key_made_by_another_process_holds_at_once_and_a_revoked_one_no_more(s
 
 def test_keys_may_be_read_and_made_while_another_process_writes(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/monitor.db"
-    with SqlStore.open(url, patience_seconds=0.2) as store:
+    with SqlStore.open(url, patience_seconds=0.2, clock=SystemClock()) as store:
         keys = ApiKeys(store.database)
         blocker = sa.create_engine(url)
         with blocker.connect() as connection:
@@ -166,15 +166,15 @@ def test_keys_may_be_read_and_made_while_another_process_writes(tmp_path: Path) 
 
 
 @pytest.mark.postgres
-def test_a_server_that_is_gone_is_said_and_comes_back(postgres_server: PostgresServer) -> None:
+def test_a_server_that_is_gone_is_said_and_comes_back(own_postgres: PostgresProcess) -> None:
     clock = ManualClock(1_790_000_000_000)
     new = make_key()
-    with SqlStore.open(postgres_server.url(postgres_server.new_database())) as store:
+    with SqlStore.open(own_postgres.url(own_postgres.new_database()), clock=SystemClock()) as store:
         keys = ApiKeys(store.database)
         keys.add_key(replace(a_key(1), key_id=new.key_id, digest=new.digest), actor="cli:ada")
         access = KeyAuthenticator([keys], clock)
         assert access.authenticate(new.text).name == "key:prometheus"
-        postgres_server.stop(signal.SIGQUIT)
+        own_postgres.stop(signal.SIGQUIT)
         try:
             clock.advance(60)
             assert access.authenticate(new.text).name == "key:prometheus"
@@ -183,6 +183,6 @@ def test_a_server_that_is_gone_is_said_and_comes_back(postgres_server: PostgresS
             with pytest.raises(StoreUnavailable):
                 keys.keys()
         finally:
-            postgres_server.start()
+            own_postgres.start()
         (found,) = keys.keys()
         assert found.key_id == new.key_id

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from monitor.clock import SystemClock
 from monitor.store.base import JOURNAL_ROW
 from monitor.store.closing import Cells, Closing
 from monitor.store.sql import SqlStore
@@ -64,7 +65,7 @@ def test_a_killed_writer_leaves_whole_checkpoints(tmp_path: Path) -> None:
         said = int((process.stdout.read().split() or [str(said)])[-1])
         process.stdout.close()
         process.wait()
-        with SqlStore.open(url) as store:
+        with SqlStore.open(url, clock=SystemClock()) as store:
             loaded = load(store)
             k = loaded.offsets["predictions"]
             # The last one may have been saved and not said.
@@ -81,7 +82,7 @@ def test_two_processes_share_one_file(tmp_path: Path) -> None:
         assert process.stdout is not None
         for _ in range(30):
             assert process.stdout.readline()
-    with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS) as store:
+    with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock()) as store:
         # While both write.
         for partition in (0, 1):
             state = load(store, partition)

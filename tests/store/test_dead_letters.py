@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import Reason
 from monitor.store.sql import SqlStore
 from tests.store.samples import checkpoint, letter, pruned_dead_letters
@@ -55,7 +55,7 @@ def test_removed_letters_are_gone_and_their_numbers_with_them(store: SqlStore) -
 
 
 def test_beyond_the_limit_the_oldest_go_and_are_counted(store_url: str) -> None:
-    with SqlStore.open(store_url, dead_letter_limit=5) as store:
+    with SqlStore.open(store_url, dead_letter_limit=5, clock=SystemClock()) as store:
         epochs = [store.claim(0), store.claim(1)]
         store.save([checkpoint(epochs[0], 1, dead_letters=[letter(i) for i in range(5)])])
         assert pruned_dead_letters(store) == 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.events.model import SeriesKey
 from monitor.store.evaluations import Evaluation, EvaluationStore
@@ -135,7 +135,7 @@ def test_only_the_owner_of_the_lease_saves(shared: Shared) -> None:
 @pytest.mark.postgres
 def test_a_replica_that_is_paused_while_it_saves_keeps_no_lease(postgres_server: PostgresServer) -> None:
     url = postgres_server.url(postgres_server.new_database())
-    with SqlStore.open(url) as of_a, SqlStore.open(url) as of_b:
+    with SqlStore.open(url, clock=SystemClock()) as of_a, SqlStore.open(url, clock=SystemClock()) as of_b:
         a, b = (EvaluationStore(store.database, lease_ms=1000) for store in (of_a, of_b))
         taken: dict[str, int] = {}
 
@@ -162,7 +162,7 @@ def test_what_holds_leases_locked_is_not_sent_as_a_pipeline(
     def refuse(_: object, query: str, *__: object) -> None:
         raise AssertionError(query)
 
-    with SqlStore.open(postgres_server.url(postgres_server.new_database())) as store:
+    with SqlStore.open(postgres_server.url(postgres_server.new_database()), clock=SystemClock()) as store:
         leases, models = EvaluationStore(store.database), [f"model-{number}" for number in range(3)]
         monkeypatch.setattr(psycopg.Cursor, "executemany", refuse)
         leases.beat("a", ROLES)

@@ -1,15 +1,16 @@
 """The history of evidence depends on the points alone: not on how often and in which parts they were saved."""
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
+from monitor.clock import SystemClock
 from monitor.errors import DamagedStore
 from monitor.store import evidence_history
 from monitor.store.evidence_history import POINT, STEP_MS, Points, Version, compact, thinned
-from monitor.store.schema import EVIDENCE_HISTORY
+from monitor.store.schema import EVIDENCE_HISTORY, MODELS
 from monitor.store.sql import SqlStore
 
 MINUTE_MS = 60_000
@@ -19,13 +20,9 @@ NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
 SEVEN = ("ch\0urn", "7")
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlStore]:
-    url = f"sqlite:///{tmp_path}/state.db"
-    if request.param == "postgresql":
-        server = request.getfixturevalue("postgres_server")
-        url = server.url(server.new_database())
-    with SqlStore.open(url) as store:
+@pytest.fixture
+def store(store_url: str) -> Iterator[SqlStore]:
+    with SqlStore.open(store_url, clock=SystemClock()) as store:
         yield store
 
 
@@ -95,10 +92,15 @@ def test_of_each_step_the_last_point_stays() -> None:
 def test_old_days_are_thinned_out_and_removed_at_last(store: SqlStore) -> None:
     begin_ms = NOON_MS - DAY_MS // 2
     times = [begin_ms + at * STEP_MS for at in range(1, 40 * 144 + 1)]
-    append(store, {SEVEN: points(*times), ("fraud", "1"): points(times[0])})
-    assert compact(store.database, retention_ms=30 * DAY_MS) == 9
-    # Another model is as old as its own newest day.
+    append(store, {SEVEN: points(*times), ("fraud", "1"): points(times[0]), ("churn", "1"): points(times[0])})
+    store.register([0])
+    with store.database.writing() as connection:
+        row = {column.name: 0 for column in MODELS.columns} | {"name": "fraud"}
+        connection.execute(sa.insert(MODELS).values(row))
+    assert compact(store.database, retention_ms=30 * DAY_MS) == 10
+    # Another model is as old as its own newest day; one that has ended is as old as the newest day of all.
     assert read(store, "fraud") == {"1": [times[0]]}
+    assert read(store, "churn") == {}
     end_ms = begin_ms + 40 * DAY_MS
     ages = {DAY_MS: STEP_MS, 14 * DAY_MS: HOUR_MS, 30 * DAY_MS: 6 * HOUR_MS}
     newest_ms = end_ms - DAY_MS

@@ -11,13 +11,13 @@ import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import DamagedStore, IncompatibleStore
 from monitor.events.model import SeriesKey
 from monitor.store import history
 from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.history import NO_POINTS, Points
-from monitor.store.schema import HISTORY
+from monitor.store.schema import HISTORY, MODELS
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.store.histories import (
@@ -220,12 +220,21 @@ def test_old_days_are_thinned_out_and_those_beyond_the_retention_are_removed(sto
     assert lines(read(store)) == expected
 
 
-def test_a_model_that_has_stopped_keeps_its_history_and_another_one_goes_on(store: SqlStore) -> None:
+def test_the_history_of_a_model_that_has_ended_goes_by_the_age_of_all(store: SqlStore) -> None:
     stopped = every(DAY_MS, NOON_MS, NOON_MS + 3 * DAY_MS)
     append(store, stopped, OTHER)
     append(store, every(DAY_MS, NOON_MS, NOON_MS + 200 * DAY_MS))
+    store.register([0])
+    with store.database.writing() as connection:
+        row = {column.name: 0 for column in MODELS.columns} | {"name": OTHER.model}
+        connection.execute(sa.insert(MODELS).values(row))
     history.compact(store.database, RETENTION_MS)
     assert lines(read(store, OTHER)) == lines(stopped)
+    assert read(store).to_ms.size == 91
+    with store.database.writing() as connection:
+        connection.execute(sa.delete(MODELS))
+    assert history.compact(store.database, RETENTION_MS) == 3
+    assert lines(read(store, OTHER)) == []
     assert read(store).to_ms.size == 91
 
 
@@ -245,7 +254,7 @@ def test_replicas_save_and_merge_at_once(store_url: str, store: SqlStore) -> Non
 
     def replica(first: int) -> None:
         try:
-            with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS) as own:
+            with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock()) as own:
                 for at in range(first, points.to_ms.size - 4, 5):
                     append(own, points.take(slice(at, at + 5)))
                     if at % 40 < 5:
@@ -266,7 +275,7 @@ def test_replicas_save_and_merge_at_once(store_url: str, store: SqlStore) -> Non
 
 def test_ten_thousand_points_are_saved_and_read_quickly(tmp_path: Path) -> None:
     points = every(MINUTE_MS, NOON_MS, NOON_MS + 10_000 * MINUTE_MS)
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         started = time.process_time()
         append(store, points)
         assert read(store).to_ms.size == 10_000

@@ -17,7 +17,7 @@ from alembic.runtime.migration import MigrationContext
 from monitor.app.checks import CheckStatus, Surroundings
 from monitor.app.checks.store import check_store
 from monitor.app.settings import Settings
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import IncompatibleStore
 from monitor.store.address import connect
 from monitor.store.migrate import check_current, newest_revision
@@ -44,14 +44,14 @@ def test_a_store_of_the_first_version_gets_the_tables_of_a_new_one(store_url: st
     else:
         with closing(sqlite3.connect(store_url.removeprefix("sqlite:///"))) as file:
             file.executescript((Path(__file__).parent / "baseline" / "sqlite.sql").read_text())
-    with SqlStore.open(store_url) as store:
+    with SqlStore.open(store_url, clock=SystemClock()) as store:
         assert differences(store, METADATA) == []
 
 
 def test_the_next_version_brings_a_store_forward(
     store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with SqlStore.open(store_url) as store:
+    with SqlStore.open(store_url, clock=SystemClock()) as store:
         for partition in (0, 3):
             store.save([checkpoint(store.claim(partition), 17, partition=partition)])
         before = load(store)
@@ -65,7 +65,7 @@ def test_the_next_version_brings_a_store_forward(
     ):
         check_current(database)
     for _ in range(2):
-        with SqlStore.open(store_url) as store:
+        with SqlStore.open(store_url, clock=SystemClock()) as store:
             assert differences(store, metadata) == []
             assert load(store) == before
             with store.database.reading() as connection:
@@ -76,7 +76,7 @@ def test_the_next_version_brings_a_store_forward(
             check_current(store.database)
     monkeypatch.undo()
     with pytest.raises(IncompatibleStore, match=rf"revision {REVISION}, this version knows up to {newest_revision()}"):
-        SqlStore.open(store_url)
+        SqlStore.open(store_url, clock=SystemClock())
 
 
 def test_many_may_make_and_migrate_a_store_at_once(store_url: str, tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_many_may_make_and_migrate_a_store_at_once(store_url: str, tmp_path: Pat
     ],
 )
 def test_a_store_of_an_unknown_revision_is_refused_and_left_alone(store_url: str, revision: str, message: str) -> None:
-    SqlStore.open(store_url).close()
+    SqlStore.open(store_url, clock=SystemClock()).close()
     execute(store_url, f"UPDATE alembic_version SET version_num = '{revision}'")
     for _ in range(2):
         with pytest.raises(IncompatibleStore, match=message):
-            SqlStore.open(store_url)
+            SqlStore.open(store_url, clock=SystemClock())

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 import structlog
 
+from monitor.clock import SystemClock
 from monitor.errors import DamagedStore, FencedOut, IncompatibleStore, SettingsError, StoreUnavailable
 from monitor.scores.grid import GRID_VERSION
 from monitor.store.sql import SqlStore
@@ -32,9 +33,9 @@ def execute(url: str, statement: str) -> None:
 def test_a_new_folder_is_said(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/new/monitor.db"
     with structlog.testing.capture_logs() as first:
-        SqlStore.open(url).close()
+        SqlStore.open(url, clock=SystemClock()).close()
     with structlog.testing.capture_logs() as second:
-        SqlStore.open(url).close()
+        SqlStore.open(url, clock=SystemClock()).close()
     assert [(each["log_level"], each["folder"]) for each in first if "folder" in each] == [
         ("warning", str(tmp_path / "new"))
     ]
@@ -42,21 +43,21 @@ def test_a_new_folder_is_said(tmp_path: Path) -> None:
 
 
 def test_a_store_of_another_grid_is_refused(store_url: str) -> None:
-    SqlStore.open(store_url).close()
+    SqlStore.open(store_url, clock=SystemClock()).close()
     execute(store_url, "UPDATE meta SET value = '77' WHERE key = 'grid_version'")
     with pytest.raises(IncompatibleStore, match=f"grid version 77, this version needs {GRID_VERSION}: run"):
-        SqlStore.open(store_url)
+        SqlStore.open(store_url, clock=SystemClock())
 
 
 def test_a_database_with_tables_of_something_else_is_refused_and_left_alone(store_url: str) -> None:
     if store_url.startswith("postgresql"):
         execute(store_url, "CREATE TABLE models (name text)")
     else:
-        SqlStore.open(store_url).close()
+        SqlStore.open(store_url, clock=SystemClock()).close()
         execute(store_url, "DELETE FROM alembic_version")
     for _ in range(2):
         with pytest.raises(IncompatibleStore, match="is not this service's: give it a database of its own"):
-            SqlStore.open(store_url)
+            SqlStore.open(store_url, clock=SystemClock())
 
 
 def claim_after_others(store: SqlStore, partition: int) -> int:
@@ -72,7 +73,7 @@ def test_threads_may_open_a_new_store_at_once(store_url: str) -> None:
     epochs = []
 
     def claim() -> None:
-        with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS) as store:
+        with SqlStore.open(store_url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock()) as store:
             epochs.append(claim_after_others(store, 0))
 
     threads = [threading.Thread(target=claim) for _ in range(4)]
@@ -96,25 +97,25 @@ def test_threads_may_open_a_new_store_at_once(store_url: str) -> None:
 )
 def test_a_wrong_address_is_refused_without_its_password(url: str, message: str) -> None:
     with pytest.raises(SettingsError, match=message) as refused:
-        SqlStore.open(url)
+        SqlStore.open(url, clock=SystemClock())
     assert "p4ss" not in str(refused.value)
 
 
 def test_a_file_that_cannot_be_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(SettingsError, match=r"folder .*/file/sub cannot be created: Not a directory"):
-        SqlStore.open(f"sqlite:///{tmp_path}/file/sub/monitor.db")
+        SqlStore.open(f"sqlite:///{tmp_path}/file/sub/monitor.db", clock=SystemClock())
     with pytest.raises(SettingsError, match=r"must be a file, but .* is a folder: name a file in it"):
-        SqlStore.open(f"sqlite:///{tmp_path}")
+        SqlStore.open(f"sqlite:///{tmp_path}", clock=SystemClock())
     with pytest.raises(SettingsError, match=r"cannot be opened|cannot be created|cannot be written"):
-        SqlStore.open("sqlite:////proc/monitor.db")
+        SqlStore.open("sqlite:////proc/monitor.db", clock=SystemClock())
 
 
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
     other = tmp_path / "report.csv"
     other.write_text("p,y\n" * 1000)
     with pytest.raises(DamagedStore, match="is not a SQLite file: name another"):
-        SqlStore.open(f"sqlite:///{other}")
+        SqlStore.open(f"sqlite:///{other}", clock=SystemClock())
     assert other.read_text() == "p,y\n" * 1000
 
 
@@ -132,7 +133,7 @@ def test_a_missing_driver_is_named_with_its_extra() -> None:
 
 def test_a_locked_store_is_unavailable_and_a_failed_save_may_be_repeated(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/monitor.db"
-    with SqlStore.open(url, patience_seconds=0.2) as store:
+    with SqlStore.open(url, patience_seconds=0.2, clock=SystemClock()) as store:
         epoch = store.claim(0)
         blocker = sa.create_engine(url)
         with blocker.connect() as connection:
@@ -156,14 +157,14 @@ def test_no_message_shows_the_password(postgres_server: PostgresServer) -> None:
     ]
     for url in urls:
         with pytest.raises(StoreUnavailable, match=r"the store postgresql://postgres.*@127.0.0.1:\d+/") as refused:
-            SqlStore.open(url)
+            SqlStore.open(url, clock=SystemClock())
         for secret in (PASSWORD, "tests-wrong", "hidden-too", "s3cret"):
             assert secret not in str(refused.value)
 
 
 def test_a_password_of_one_letter_does_not_mangle_messages() -> None:
     with pytest.raises(StoreUnavailable, match=r"the store postgresql://.* does not answer: connection failed"):
-        SqlStore.open("postgresql://monitor:e@127.0.0.1:1/monitor")
+        SqlStore.open("postgresql://monitor:e@127.0.0.1:1/monitor", clock=SystemClock())
 
 
 def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:

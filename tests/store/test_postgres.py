@@ -11,12 +11,13 @@ import psycopg
 import pytest
 import structlog
 
+from monitor.clock import SystemClock
 from monitor.errors import StoreError, StoreUnavailable
 from monitor.store import postgresql
 from monitor.store.base import Bucket
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually
-from tests.real.postgres import PostgresServer, suspended
+from tests.real.postgres import PostgresProcess, PostgresServer, suspended
 from tests.store.samples import batch, checkpoint, closings_in, load, pane_closing, rows
 
 pytestmark = pytest.mark.postgres
@@ -100,8 +101,8 @@ def test_a_save_whose_answer_was_lost_may_be_repeated(
     postgres_server: PostgresServer, database: str, line: Line, breaks: str
 ) -> None:
     with (
-        SqlStore.open(postgres_server.url(database, port=line.port)) as store,
-        SqlStore.open(postgres_server.url(database)) as observer,
+        SqlStore.open(postgres_server.url(database, port=line.port), clock=SystemClock()) as store,
+        SqlStore.open(postgres_server.url(database), clock=SystemClock()) as observer,
     ):
         epochs = [store.claim(0), store.claim(1)]
         saved = [
@@ -125,7 +126,7 @@ def test_a_save_whose_answer_was_lost_may_be_repeated(
 def test_another_checkpoint_in_place_of_one_that_was_stored_is_refused_until_the_state_is_loaded_anew(
     postgres_server: PostgresServer, database: str, line: Line
 ) -> None:
-    with SqlStore.open(postgres_server.url(database, port=line.port)) as store:
+    with SqlStore.open(postgres_server.url(database, port=line.port), clock=SystemClock()) as store:
         epoch = store.claim(0)
         line.breaks = "after"
         with pytest.raises(StoreUnavailable):
@@ -139,13 +140,13 @@ def test_another_checkpoint_in_place_of_one_that_was_stored_is_refused_until_the
         assert load(store).rows() == {BUCKET: rows(3) + rows(3, 2)}
 
 
-def test_the_store_goes_on_when_the_server_comes_back(postgres_server: PostgresServer, database: str) -> None:
-    with SqlStore.open(postgres_server.url(database)) as store:
+def test_the_store_goes_on_when_the_server_comes_back(own_postgres: PostgresProcess) -> None:
+    with SqlStore.open(own_postgres.url(own_postgres.new_database()), clock=SystemClock()) as store:
         epoch = store.claim(0)
         store.save([checkpoint(epoch, 1, journal=[batch(BUCKET, seed=i) for i in range(40)])])
         state = store.load(0)
         next(state.journal)
-        postgres_server.stop(signal.SIGQUIT)
+        own_postgres.stop(signal.SIGQUIT)
         try:
             with pytest.raises(StoreUnavailable, match="does not answer"):
                 list(state.journal)
@@ -156,7 +157,7 @@ def test_the_store_goes_on_when_the_server_comes_back(postgres_server: PostgresS
             with pytest.raises(StoreUnavailable, match="does not answer"):
                 store.count_dead_letters()
         finally:
-            postgres_server.start()
+            own_postgres.start()
         store.save([checkpoint(epoch, 2)])
         assert load(store).offsets == {"predictions": 2}
         assert len(load(store).journal) == 40
@@ -167,8 +168,8 @@ def test_an_owner_that_hangs_does_not_hold_the_next_one_for_ever(
 ) -> None:
     url = postgres_server.url(database)
     # How long one waits for a lock, and six times that how long it may keep one while it does nothing.
-    hasty = SqlStore.open(url, patience_seconds=0.2)
-    patient = SqlStore.open(url, patience_seconds=PATIENCE_SECONDS)
+    hasty = SqlStore.open(url, patience_seconds=0.2, clock=SystemClock())
+    patient = SqlStore.open(url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock())
     with hasty, patient:
         patient.claim(0)
         with patient._database.writing() as hanging:
@@ -190,7 +191,7 @@ def test_an_owner_that_hangs_in_the_middle_of_a_batch_does_not_either(
 ) -> None:
     """The server's limit of idle transactions does not end it: it has had a message since, if not all of them."""
     url = postgres_server.url(database)
-    hasty = SqlStore.open(url, patience_seconds=0.2)
+    hasty = SqlStore.open(url, patience_seconds=0.2, clock=SystemClock())
     with hasty, psycopg.connect(url, application_name="calibration-monitor") as hanging:
         hasty.claim(0)
         hanging.execute("SELECT set_config('idle_in_transaction_session_timeout', '1200', true)")
@@ -225,10 +226,10 @@ def _claimed(store: SqlStore) -> int | None:
 
 
 def test_a_server_that_hangs_is_given_up_and_a_slow_statement_is_not(
-    postgres_server: PostgresServer, database: str, monkeypatch: pytest.MonkeyPatch
+    own_postgres: PostgresProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "_SILENT_SECONDS", 0.2)
-    with SqlStore.open(postgres_server.url(database)) as store:
+    with SqlStore.open(own_postgres.url(own_postgres.new_database()), clock=SystemClock()) as store:
         with store.database.reading() as connection:
             # The server accepts other connections meanwhile.
             assert connection.exec_driver_sql("SELECT 1 FROM pg_sleep(1)").scalar_one() == 1
@@ -236,7 +237,7 @@ def test_a_server_that_hangs_is_given_up_and_a_slow_statement_is_not(
         with (
             pytest.raises(StoreUnavailable, match=silent),
             store.database.writing() as connection,
-            suspended(postgres_server),
+            suspended(own_postgres),
         ):
             connection.exec_driver_sql("SELECT 1")
         assert store.claim(0) == 1
@@ -244,7 +245,7 @@ def test_a_server_that_hangs_is_given_up_and_a_slow_statement_is_not(
 
 def test_journal_rows_are_not_compressed_in_vain(postgres_server: PostgresServer, database: str) -> None:
     url = postgres_server.url(database)
-    SqlStore.open(url).close()
+    SqlStore.open(url, clock=SystemClock()).close()
     with psycopg.connect(url) as connection:
         found = connection.execute(
             "SELECT attstorage FROM pg_attribute WHERE attrelid = 'journal'::regclass AND attname = 'rows'"

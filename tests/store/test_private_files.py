@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import SettingsError
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.address import connect, sqlite_path
@@ -32,7 +32,7 @@ def mode(path: Path) -> int:
 
 def test_a_new_store_is_its_owners_alone(tmp_path: Path) -> None:
     folder = tmp_path / "monitor-data"
-    with SqlStore.open(f"sqlite:///{folder}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock()) as store:
         store.claim(0)
         files = {path.name: mode(path) for path in folder.iterdir()}
     assert files == dict.fromkeys(("state.db", "state.db-wal", "state.db-shm"), 0o600)
@@ -42,7 +42,7 @@ def test_a_new_store_is_its_owners_alone(tmp_path: Path) -> None:
 def test_a_store_behind_a_link_is_so_too(tmp_path: Path) -> None:
     (tmp_path / "volume").mkdir()
     (tmp_path / "state.db").symlink_to(tmp_path / "volume" / "state.db")
-    SqlStore.open(f"sqlite:///{tmp_path}/state.db").close()
+    SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()).close()
     assert mode(tmp_path / "volume" / "state.db") == 0o600
 
 
@@ -50,22 +50,22 @@ def test_what_is_there_keeps_its_mode(tmp_path: Path) -> None:
     folder = tmp_path / "monitor-data"
     folder.mkdir(mode=0o755)
     (folder / "state.db").touch(mode=0o644)
-    SqlStore.open(f"sqlite:///{folder}/state.db").close()
+    SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock()).close()
     assert (mode(folder), mode(folder / "state.db")) == (0o755, 0o644)
 
 
 def test_a_restored_store_is_its_owners_alone(tmp_path: Path) -> None:
-    SqlStore.open(f"sqlite:///{tmp_path}/state.db").close()
-    back_up(f"sqlite:///{tmp_path}/state.db", tmp_path / "backup.zip", CLOCK)
-    restore(tmp_path / "backup.zip", f"sqlite:///{tmp_path}/new/state.db", CLOCK, actor="cli:ada")
+    SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()).close()
+    back_up(f"sqlite:///{tmp_path}/state.db", tmp_path / "backup.db", CLOCK)
+    restore(tmp_path / "backup.db", f"sqlite:///{tmp_path}/new/state.db", CLOCK, actor="cli:ada")
     assert (mode(tmp_path / "new"), mode(tmp_path / "new" / "state.db")) == (0o700, 0o600)
 
 
 def test_the_folder_of_a_new_embedded_log_is_its_owners_alone(tmp_path: Path) -> None:
-    EmbeddedLog(tmp_path / "data" / "log")
+    EmbeddedLog(tmp_path / "data" / "log", clock=SystemClock())
     assert mode(tmp_path / "data" / "log") == 0o700
     (tmp_path / "there").mkdir(mode=0o755)
-    EmbeddedLog(tmp_path / "there")
+    EmbeddedLog(tmp_path / "there", clock=SystemClock())
     assert mode(tmp_path / "there") == 0o755
 
 

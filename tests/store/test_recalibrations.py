@@ -440,14 +440,17 @@ def test_leases_and_times_are_by_the_clock_of_the_database(postgres_server: Post
 @pytest.mark.parametrize("breaks", ["before", "after"])
 def test_an_end_whose_answer_was_lost_may_be_repeated(postgres_server: PostgresServer, breaks: str) -> None:
     database = postgres_server.new_database()
-    with Line(postgres_server.port) as line, SqlStore.open(postgres_server.url(database, port=line.port)) as store:
+    with (
+        Line(postgres_server.port) as line,
+        SqlStore.open(postgres_server.url(database, port=line.port), clock=SystemClock()) as store,
+    ):
         refits = recalibrations(store)
         refits.add_job(queued(1))
         ended = replace(claim(refits), state=JobState.CANDIDATE)
         line.breaks = breaks
         with pytest.raises(StoreUnavailable, match="does not answer"):
             refits.finish_job(ended, "w", stored_map("rc_1"), {"a": b"x"}, promote=True)
-        with SqlStore.open(postgres_server.url(database)) as other:
+        with SqlStore.open(postgres_server.url(database), clock=SystemClock()) as other:
             # All of it, or nothing.
             took_place = breaks == "after"
             observer = recalibrations(other)

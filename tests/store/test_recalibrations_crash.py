@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from monitor.clock import SystemClock
 from monitor.errors import UnknownRecalibration
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import UNDER_WAY, JobState
@@ -70,7 +71,7 @@ def test_a_killed_writer_leaves_nothing_half_promoted(tmp_path: Path) -> None:
         process.stdout.read()
         process.stdout.close()
         process.wait()
-        with SqlStore.open(url) as store:
+        with SqlStore.open(url, clock=SystemClock()) as store:
             now = assert_whole(RecalibrationStore(store.database))
             assert now >= refits
             refits = now

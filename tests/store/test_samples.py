@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from monitor.clock import SystemClock
 from monitor.errors import DamagedStore, FencedOut
 from monitor.events.model import SeriesKey
 from monitor.store import samples
@@ -67,7 +68,7 @@ def test_a_sample_is_of_all_partitions_and_spans_of_its_version_alone(store: Sql
             span(closed(random_rows(5, 9)), version="8"), span(closed(random_rows(5, 9)), model=ODD, version=ODD),
         ]  # fmt: skip
         store.save([checkpoint(store.claim(partition), 1, partition=partition, closed_samples=saved)])
-    with SqlStore.open(store_url) as elsewhere:
+    with SqlStore.open(store_url, clock=SystemClock()) as elsewhere:
         reader = elsewhere
         found = reader.read_sample("churn", "7")
         assert len(found.events) == found.population == 180

@@ -2,10 +2,12 @@
 
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
+from monitor.events.strata import Cap
 from monitor.scores import GridTable
-from monitor.store.base import Bucket, JournalBatch, ModelState, SavedStratum
+from monitor.store.base import Bucket, CapUse, JournalBatch, ModelState, SavedStratum
 from monitor.store.closing import Closing, OldPanes
 from monitor.store.sql import SqlStore
 from tests.store.samples import HOUR_MS, batch, checkpoint, closings_in, grid_table, letter, load, pane_closing, rows
@@ -45,7 +47,7 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
     )
     store.save([checkpoint(epoch, 42, partition=3, models=models, strata=strata)])
 
-    with SqlStore.open(store_url) as other:
+    with SqlStore.open(store_url, clock=SystemClock()) as other:
         loaded = load(other, 3)
         assert closings_in(other, 3) == [pane_closing(300_000, 1).to_bytes()]
         assert closings_in(other, 3, odd.model) == [odd.to_bytes()]
@@ -54,6 +56,18 @@ def test_everything_comes_back_as_it_was_saved(store: SqlStore, store_url: str) 
     assert loaded.strata == strata
     assert loaded.counters == {("prediction", "joined"): 5, ("outcome", "orphan"): 2**40}
     assert loaded.journal == [batch(FIRST, seed=1), batch(Bucket("odd\0name\\0\\", -HOUR_MS), seed=2)]
+
+
+def test_caps_are_replaced_as_a_whole_and_merged_over_partitions(store: SqlStore) -> None:
+    versions, odd, models = Cap("versions", "churn"), Cap("segment_values", "odd\0name\\", "größe\0"), Cap("models")
+    first, second = store.claim(0), store.claim(1)
+    store.save([checkpoint(first, 0, caps={odd: CapUse(3, 4, 2**40, 7), models: CapUse(1, 2)})])
+    store.save([checkpoint(first, 1)])
+    assert store.load(0).caps == {odd: CapUse(3, 4, 2**40, 7), models: CapUse(1, 2)}
+    store.save([checkpoint(first, 2, caps={odd: CapUse(3, 4, 5, 7), versions: CapUse(2, 4, 1, 9)})])
+    store.save([checkpoint(second, 0, partition=1, caps={versions: CapUse(3, 4, 2, 8), models: CapUse(2, 2)})])
+    assert store.load(0).caps == {odd: CapUse(3, 4, 5, 7), versions: CapUse(2, 4, 1, 9)}
+    assert store.caps() == {odd: CapUse(3, 4, 5, 7), versions: CapUse(3, 4, 3, 9), models: CapUse(2, 2)}
 
 
 def test_names_that_have_ended_are_removed(store: SqlStore) -> None:
@@ -211,7 +225,7 @@ def test_a_stale_owner_leaves_nothing(store: SqlStore, store_url: str) -> None:
     first = store.claim(0)
     store.save([checkpoint(first, 1, journal=[batch(FIRST)], closings=[pane_closing(300_000)])])
     before = load(store)
-    with SqlStore.open(store_url) as other:
+    with SqlStore.open(store_url, clock=SystemClock()) as other:
         second = other.claim(0)
         assert second > first
         with pytest.raises(FencedOut, match=f"partition 0 was claimed under epoch {first}, its epoch now is {second}"):

@@ -45,14 +45,14 @@ class OneTopic:
         self.broker, self.group = broker, f"group-{uuid4().hex[:8]}"
         self.topic = broker.create_topic(f"events-{uuid4().hex[:8]}", 1, **configs)
         self._decoder = Decoder(ignore_tombstones={self.topic} if ignore_tombstones else ())
-        self.store = SqlStore.open(f"sqlite:///{folder}/state.db")
+        self.store = SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock())
         self.start()
 
     def start(self) -> None:
         """Start from what is saved; unsaved events of an earlier start are read again."""
         kinds: dict[str, Kind | None] = {self.topic: None}
         connection = KafkaConnection([self.broker.bootstrap], connect_seconds=PATIENCE_SECONDS)
-        self.source = KafkaSource(connection, Topics(kinds), group_id=self.group)
+        self.source = KafkaSource(connection, Topics(kinds), group_id=self.group, clock=SystemClock())
         self.pipeline = Pipeline(
             self.source,
             self.store,

@@ -139,8 +139,8 @@ def encoded(event: NaiveEvent) -> bytes:
             segments=dict(event.segments),
             features=event.features or None,
         )
-    p = event.vector or event.p
-    return encode_labelled(event.model, event.id, event.time_ms, p, event.y, version=event.version)
+    p, segments = event.vector or event.p, dict(event.segments)
+    return encode_labelled(event.model, event.id, event.time_ms, p, event.y, version=event.version, segments=segments)
 
 
 def records_of(events: Sequence[NaiveEvent], garbage_every: int = 50) -> list[LogRecord]:

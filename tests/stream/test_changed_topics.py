@@ -43,13 +43,15 @@ class Running:
         self._folder = folder
         for topic in self.kinds:
             broker.create_topic(topic, partitions)
-        self.store = SqlStore.open(f"sqlite:///{folder}/state.db")
+        self.store = SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock())
         self.panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
         self.start()
 
     def start(self, log_start: LogStart | None = None) -> None:
         connection = KafkaConnection([self.broker.bootstrap], connect_seconds=PATIENCE_SECONDS)
-        self.source = KafkaSource(connection, Topics(self.kinds), group_id=self._group, log_start=log_start)
+        self.source = KafkaSource(
+            connection, Topics(self.kinds), group_id=self._group, log_start=log_start, clock=SystemClock()
+        )
         self.pipeline = Pipeline(
             self.source,
             self.store,

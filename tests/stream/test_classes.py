@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
@@ -142,7 +143,7 @@ class TestAtRest:
         classes = 1000
         policy = replace(POLICY, classes=tuple(map(str, range(classes))))
         vector = (0.5, *[0.5 / (classes - 1)] * (classes - 1))
-        with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
             partition = new_partition(policy, store)
             read(partition, [answered(999, 10), answered(998, 5)], classes)
             store.save([partition.checkpoint()])
@@ -172,7 +173,7 @@ class TestAtRest:
         events = [predicted(str(at), after_ms=1000 * at) for at in range(300)]
         events += [answered(at % 3, 1000 * at + 500, str(at)) for at in range(300) if at % 4]
         events.sort(key=lambda event: event.time_ms)
-        with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+        with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
             steady, partition, published = new_partition(), new_partition(store=store), Published()
             for at in range(0, len(events), 20):
                 read(steady, events[at : at + 20])
@@ -210,7 +211,7 @@ class TestChangedDeclarations:
     def restarted(
         self, folder: Path, before: ModelPolicy, after: ModelPolicy, events: Sequence[NaiveEvent]
     ) -> Partition:
-        with SqlStore.open(f"sqlite:///{folder}/state.db") as store:
+        with SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock()) as store:
             partition = new_partition(before, store)
             read(partition, events, len(before.classes))
             store.save([partition.checkpoint()])
@@ -259,7 +260,7 @@ def test_a_log_read_with_crashes_comes_to_what_obvious_loops_make_of_it(tmp_path
     }
     decoder = Decoder(Rules(classes={OF_CLASSES: len(CLASSES)}))
     published = Published()
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = Partition(0, store.claim(0), settings, store.load(0))
         while any(partition.offsets.get(topic, 0) < len(records) for topic, records in written.items()):
             for topic, records in written.items():

@@ -1,12 +1,9 @@
 """The mixed events of the JSON test as Avro, with a real registry and ``kill -9``, come to the same closings.
 
-The closings of both are compared with the same obvious loops. A million events::
-
-    EXACTLY_ONCE_AVRO_EVENTS=1_000_000 pytest -n0 tests/stream/test_exactly_once_avro.py
+The closings of both are compared with the same obvious loops. The long form has a million events.
 """
 
 import io
-import os
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,8 +14,9 @@ import fastavro
 import pytest
 
 from monitor.events.model import Kind
+from tests.long import short_of
 from tests.patience import eventually
-from tests.real.kafka import KafkaBroker
+from tests.real.kafka import KafkaProcess
 from tests.real.mixed_log import OF_CLASSES, LogLine, MixedLog
 from tests.real.registry import SchemaRegistryServer
 from tests.reference.naive_join import NaiveEvent
@@ -35,7 +33,6 @@ from tests.stream.test_exactly_once import (
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1800)]
 
-EVENTS: Final = int(os.environ.get("EXACTLY_ONCE_AVRO_EVENTS", "100_000"))
 KILLS: Final = 2
 
 
@@ -102,15 +99,18 @@ def _fields(event: NaiveEvent) -> Mapping[str, Any]:
     }
 
 
-def test_avro_through_kills(kafka_broker: KafkaBroker, schema_registry: SchemaRegistryServer, tmp_path: Path) -> None:
-    log = MixedLog(EVENTS, len(NUMBERS), models=NAMES, features=True)
+@pytest.mark.parametrize("events", short_of([40_000, 1_000_000], 1))
+def test_avro_through_kills(
+    own_broker: KafkaProcess, schema_registry: SchemaRegistryServer, tmp_path: Path, events: int
+) -> None:
+    log = MixedLog(events, len(NUMBERS), models=NAMES, features=True)
     published = published_of(log)
     serialiser = Serialiser(schema_registry, tmp_path.name)
     size = len(log.lines)
     lines = [serialiser.line(line, late=2 * at > size) for at, line in enumerate(log.lines)]
     chance = random.Random(16)
     url = f"sqlite:///{tmp_path}/state.db"
-    with World(log, kafka_broker, url, tmp_path, registry=schema_registry.url) as world:
+    with World(log, own_broker, url, tmp_path, registry=schema_registry.url) as world:
         world.fleet.start()
         for part in range(KILLS):
             before = world.saved()

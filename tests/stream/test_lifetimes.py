@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_prediction
 from monitor.events.model import ALL, OTHER, Kind, ModelPolicy
-from monitor.events.strata import Caps
+from monitor.events.strata import Cap, Caps
 from monitor.sources.base import Message, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
-from monitor.store.base import SavedStratum
+from monitor.store.base import CapUse, SavedStratum
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
@@ -38,7 +38,7 @@ SETTINGS = PartitionSettings(
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as made:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as made:
         yield made
 
 
@@ -114,6 +114,41 @@ def test_ids_that_are_given_to_others_change_no_sample_and_no_journal(store: Sql
             ending = Partition(0, store.claim(0), SETTINGS, store.load(0))
     assert ended > 20
     assert ending.sampler.candidates == steady.sampler.candidates
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_predictions_that_a_cap_folds_are_counted_once_while_windows_reach_them(
+    store: SqlStore, *, crashes: bool
+) -> None:
+    """One event a minute of one of eight versions; every tenth comes twice, and a sixth has a region of its own."""
+    rng = np.random.default_rng(3)
+    events = []
+    for at in range(1_000):
+        regions = (("region", OTHER),) if at % 6 else (("region", str(at)),)
+        time_ms, version = START_MS + at * 60_000, str(at % 8)
+        event = NaiveEvent(Kind.LABELLED, "a", str(at), time_ms, 0.5, 1, version=version, segments=regions)
+        events += [event] * (1 + (at % 10 == 0))
+    records = written(events)
+    partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+    for at in range(0, len(records), 100):
+        if crashes and rng.random() < 0.5:
+            partition.apply(batch_of(records[at : at + 77]), Decoder(), None)
+            partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        partition.apply(batch_of(records[at : at + 100]), Decoder(), None)
+        store.save([partition.checkpoint(stopped=())])
+    newest_ms = START_MS + 996 * 60_000
+    assert store.caps() == {
+        Cap("versions", "a"): CapUse(4, 4, 500, START_MS + 999 * 60_000),
+        Cap("segment_values", "a", "region"): CapUse(6, 6, 167 - 6, newest_ms),
+    }
+    # Three days later no window reaches them, and the caps have places again.
+    later = replace(events[-1], id="later", version="1", time_ms=newest_ms + 3 * DAY_MS)
+    partition.apply(batch_of(written([*events, later])[-1:]), Decoder(), None)
+    store.save([partition.checkpoint(stopped=())])
+    partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+    assert partition.changed()
+    store.save([partition.checkpoint(stopped=())])
+    assert store.caps() == {}
 
 
 def test_a_stratum_lives_as_long_as_windows_reach_and_ids_stay(store: SqlStore) -> None:

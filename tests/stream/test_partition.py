@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from monitor.clock import SystemClock
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
@@ -63,7 +64,7 @@ def test_restored_is_as_never_stopped(tmp_path: Path, seed: int, traffic: Traffi
     records = records_of(events)
     decoder = Decoder(Rules(classes={"of-classes": len(CLASSES)}))
     steady, published, kept = Partition(0, 0, SETTINGS), Published(), Published()
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         stopped = Partition(0, store.claim(0), SETTINGS, store.load(0))
         for at in range(0, len(records), 100):
             steady.apply(batch_of(records[at : at + 100]), decoder, None)
@@ -127,7 +128,7 @@ def test_closings_that_no_window_needs_are_removed(tmp_path: Path) -> None:
     settings = PartitionSettings(policy=lambda _: policy, kept_ms={1_000: 10_000})
     events = [NaiveEvent(Kind.LABELLED, "a", str(at), START_MS + 100 * at, 0.25, 1) for at in range(1_000)]
     records = records_of(events, garbage_every=0)
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = Partition(0, store.claim(0), settings, store.load(0))
         for at in range(0, 1_000, 50):
             partition.apply(batch_of(records[at : at + 50]), Decoder(), None)
@@ -144,7 +145,7 @@ def test_old_closings_of_all_models_are_removed_also_by_a_partition_that_is_rest
     policy, kept_ms = ModelPolicy(horizon_ms=1_000, lateness_ms=1_000), 10_000
     settings = PartitionSettings(policy=lambda _: policy, kept_ms={1_000: kept_ms})
     models = [f"m{at:02}" for at in range(40)]
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         for second in range(80):
             events = [
                 NaiveEvent(Kind.LABELLED, model, str(second), START_MS + 1_000 * second, 0.25, 1) for model in models
@@ -188,7 +189,7 @@ def test_a_changed_policy_is_no_danger_to_what_was_saved(tmp_path: Path) -> None
     long = ModelPolicy(horizon_ms=240_000, lateness_ms=4_000, segments=("region",))
     policies = [POLICY, long, POLICY, long]
     published = Published()
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         for turn in range(30):
             policy = policies[turn % 4]
             settings = PartitionSettings(policy=dict.fromkeys("ab", policy).get, kept_ms={1_000: 10**9})
@@ -217,7 +218,7 @@ def test_a_journal_with_a_hole_is_refused(tmp_path: Path, lost: str, message: st
         NaiveEvent(Kind.OUTCOME, "a", "1", START_MS + 10, y=1),
     ]
     records = records_of(events, garbage_every=0)
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
         partition.apply(batch_of(records[:1]), Decoder(), None)
         store.save([replace(partition.checkpoint(), **{lost: {} if lost == "strata" else ()})])  # type: ignore[arg-type]
@@ -300,7 +301,7 @@ def rows_in(store: SqlStore) -> dict[str, int]:
 
 
 def test_of_many_models_with_one_event_each_the_store_holds_a_row_and_then_a_closing_each(tmp_path: Path) -> None:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = with_many_models(store, MANY)
         once = {"models": MANY, "strata": MANY, "unsettled": 1}
         assert rows_in(store) == {**once, "journal": MANY, "closings": 0}
@@ -320,7 +321,7 @@ def test_of_many_models_with_one_event_each_the_store_holds_a_row_and_then_a_clo
 
 
 def test_models_beyond_the_cap_are_refused_and_counted(tmp_path: Path) -> None:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = with_many_models(store, 700)
         assert partition.join.counters()["labelled", "accepted"] == 700
         assert partition.join.counters()["labelled", "refused"] == MANY - 700
@@ -332,7 +333,7 @@ def test_models_beyond_the_cap_are_refused_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_writes_the_models_that_changed_alone(tmp_path: Path) -> None:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = with_many_models(store, MANY)
         assert partition.checkpoint().changed_models == []
         partition.apply(
@@ -347,7 +348,7 @@ def test_a_checkpoint_writes_the_models_that_changed_alone(tmp_path: Path) -> No
 
 
 def test_reading_many_models_takes_a_statement_for_a_hundred_and_none_where_nothing_is_new(tmp_path: Path) -> None:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = with_many_models(store, MANY)
         panes = ClosedPanes({1_000: 10**9}, lambda _: partition_policy(partition))
         statements: list[str] = []

@@ -44,10 +44,10 @@ class Bench:
     """An embedded log, a store, and pipelines between them."""
 
     def __init__(self, folder: Path) -> None:
-        self.log = EmbeddedLog(folder / "log", partitions=2)
+        self.log = EmbeddedLog(folder / "log", partitions=2, clock=SystemClock())
 
         self.database = folder / "state.db"
-        self.store = SqlStore.open(f"sqlite:///{self.database}", patience_seconds=0.2)
+        self.store = SqlStore.open(f"sqlite:///{self.database}", patience_seconds=0.2, clock=SystemClock())
 
     def pipeline(
         self,
@@ -298,7 +298,7 @@ class Watched(SqlStore):
 
 @pytest.fixture
 def watched(bench: Bench) -> Iterator[Watched]:
-    with Watched.open(f"sqlite:///{bench.database}") as store:
+    with Watched.open(f"sqlite:///{bench.database}", clock=SystemClock()) as store:
         store.clock, store.saves = ManualClock(), []
         yield store
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
+from monitor.clock import SystemClock
 from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
@@ -78,7 +79,7 @@ def test_samples_are_those_of_obvious_loops_through_crashes(tmp_path: Path, seed
     events = unruly_events(rng, 8_000, POLICY, TRAFFIC)
     records = records_of(events, garbage_every=0)
     decoder = Decoder(Rules(classes={"of-classes": len(CLASSES)}))
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
         for at in range(0, len(records), 250):
             if rng.random() < 0.3:  # a crash: what was read since the last checkpoint is read again
@@ -197,7 +198,7 @@ def test_what_is_evicted_before_its_time_is_in_no_sample_and_is_counted() -> Non
 def test_many_small_batches_of_a_bucket_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "MAX_BATCHES", 5)
     records = records_of(predictions(400), garbage_every=0)
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
         held = []
         for at in range(0, len(records), 10):

@@ -50,8 +50,8 @@ class Bench:
     """A log with Avro predictions and JSON outcomes in two partitions, a store, and pipelines between them."""
 
     def __init__(self, folder: Path) -> None:
-        self.log = EmbeddedLog(folder / "log", partitions=2)
-        self.store = SqlStore.open(f"sqlite:///{folder / 'state.db'}", patience_seconds=0.2)
+        self.log = EmbeddedLog(folder / "log", partitions=2, clock=SystemClock())
+        self.store = SqlStore.open(f"sqlite:///{folder / 'state.db'}", patience_seconds=0.2, clock=SystemClock())
 
     def pipeline(self, registry: Registry) -> Pipeline:
         return Pipeline(

@@ -21,6 +21,7 @@ from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
 from monitor.windows.panes import ClosedPanes, read_closings
+from tests.long import short_of
 from tests.stream.support import START_MS, LogRecord
 
 SECOND_MS = 1_000
@@ -357,22 +358,23 @@ def test_a_model_with_one_event_a_day_settles_with_the_next_one(bench: Bench) ->
     assert bench.pipeline.status.pending == 1
 
 
-def test_10_000_models_with_one_event_each_are_settled_by_their_next_ones(bench: Bench) -> None:
+@pytest.mark.parametrize("models", short_of([1_000, 10_000], 1))
+def test_models_with_one_event_each_are_settled_by_their_next_ones(bench: Bench, models: int) -> None:
     def one_of_each(at: int) -> None:
         for number in range(3):
-            models = range(number, 10_000, 3)
-            bench.write(number, *[encode_labelled(f"m{one}", str(at), START_MS + at, 0.5, 1) for one in models])
+            names = [f"m{one}" for one in range(number, models, 3)]
+            bench.write(number, *[encode_labelled(name, str(at), START_MS + at, 0.5, 1) for name in names])
 
     one_of_each(0)
     bench.read(seconds=4)
     one_of_each(HOUR_MS)
     bench.read(seconds=14)
-    assert len(bench.store.clocks()) == 10_000
+    assert len(bench.store.clocks()) == models
     for series in bench.panes.series():
         assert bench.settled(series.model) == HOUR_MS - POLICY.lateness_ms
         assert bench.panes.held_back_by(series.model) is None
         assert bench.panes.sum(series, SECOND_MS, 0, bench.panes.edge_ms(series.model)).predictions == 1
-    assert bench.pipeline.status.pending == 10_000
+    assert bench.pipeline.status.pending == models
 
 
 def test_with_lateness_0_events_in_order_are_all_kept_and_others_are_late(tmp_path: Path) -> None:

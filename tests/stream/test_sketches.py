@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.classes.sketch import SkceSketch, SketchPlan
+from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
@@ -57,7 +58,7 @@ def test_read_with_crashes_they_are_those_of_the_events_to_the_last_bit(tmp_path
     log = MixedLog(3_000, partitions=1, seed=seed, models=(MODELS[0], OF_CLASSES))
     written = records_of(log)
     decoder, published = Decoder(Rules(classes={OF_CLASSES: len(CLASSES)})), Published()
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
         while any(partition.offsets.get(topic, 0) < len(records) for topic, records in written.items()):
             for topic, records in written.items():
@@ -141,7 +142,7 @@ def test_another_number_of_features_begins_anew(tmp_path: Path) -> None:
     """What was closed before is of the earlier number, and windows sum those of the newest alone."""
     hour_ms = 3_600_000
     panes = ClosedPanes({1_000: 10**9}, lambda _: PETS)
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         for at, policy in enumerate((PETS, replace(PETS, sketch_features=10))):
             partition = new_partition(policy, store)
             # The hour that passes closes the pane of the first.

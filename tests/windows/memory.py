@@ -65,10 +65,10 @@ class MemoryPanes(ClosedPanes):
         return self.of_all
 
     def watermark_ms(self, model: str) -> int:
-        return self._watermarks[model]
+        return self._watermarks.get(model, -1)
 
     def edge_ms(self, model: str) -> int:
-        return self._watermarks[model] - self.of_all.horizon_ms
+        return self.watermark_ms(model) - self.of_all.horizon_ms
 
     def held_back_by(self, model: str) -> Hold | None:
         return None

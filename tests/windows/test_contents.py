@@ -4,8 +4,8 @@ import pytest
 from monitor.errors import InputError, NoLongerKept
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
-from monitor.windows.contents import moment_of, read_span, read_window, read_window_as_of
-from monitor.windows.windows import Window
+from monitor.windows.contents import moment_of, read_span, read_window, read_window_of_then
+from monitor.windows.windows import Moment, Window
 from tests.windows.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
 POLICY = ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=5 * MINUTE_MS)
@@ -86,44 +86,39 @@ def test_a_last_n_window_passes_over_silence() -> None:
 
 def test_a_mature_window_is_recomputed_as_it_was() -> None:
     panes, window = stream(POLICY, minutes=300), Window("w", HOUR_MS)
-    then = panes.watermark_ms("churn")
-    reported = read_window(panes, CHURN, window, moment_of(panes, "churn"))
+    at = moment_of(panes, "churn")
+    reported = read_window(panes, CHURN, window, at)
     p, y = calibrated(1000, seed=2)
-    panes.add(CHURN, then + 1 + np.arange(1000) * 6000, p, y)
+    panes.add(CHURN, at.watermark_ms + 1 + np.arange(1000) * 6000, p, y)
     assert read_window(panes, CHURN, window, moment_of(panes, "churn")).table != reported.table
-    again = read_window_as_of(panes, CHURN, window, then)
+    again = read_window_of_then(panes, CHURN, window, at)
     assert (again.from_ms, again.to_ms) == (reported.from_ms, reported.to_ms)
     assert again.table == reported.table
 
 
-def test_a_time_to_come_means_now() -> None:
-    panes, window = stream(POLICY), Window("w", HOUR_MS)
-    watermark = panes.watermark_ms("churn")
-    assert (
-        read_window_as_of(panes, CHURN, window, watermark + DAY_MS).table
-        == read_window(panes, CHURN, window, moment_of(panes, "churn")).table
-    )
+def then(at_ms: int) -> Moment:
+    return Moment(at_ms, at_ms - HOUR_MS)
 
 
 def test_what_is_gone_is_refused_and_what_is_named_works() -> None:
     panes, window = stream(POLICY), Window("1h", HOUR_MS)
     panes.kept_ms = START_MS + 4 * HOUR_MS
     with pytest.raises(NoLongerKept) as caught:
-        read_window_as_of(panes, CHURN, window, START_MS + 4 * HOUR_MS + 30 * MINUTE_MS)
+        read_window_of_then(panes, CHURN, window, then(START_MS + 4 * HOUR_MS + 30 * MINUTE_MS))
     assert str(caught.value) == (
         "window '1h' at 2024-10-04T04:30:00Z needs predictions since 2024-10-04T02:30:00Z, and those of model 'churn' "
         "are kept since 2024-10-04T04:00:00Z: ask as of 2024-10-04T06:00:00Z or later"
     )
-    found = read_window_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS)
+    found = read_window_of_then(panes, CHURN, window, then(START_MS + 6 * HOUR_MS))
     assert found.from_ms == panes.kept_ms
     with pytest.raises(NoLongerKept):
-        read_window_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS - 1)
+        read_window_of_then(panes, CHURN, window, then(START_MS + 6 * HOUR_MS - 1))
 
 
 def test_a_last_n_window_needs_only_the_panes_that_it_holds() -> None:
     panes, window = stream(POLICY), Window("w", 5 * HOUR_MS, last=50)
     panes.kept_ms = START_MS + 4 * HOUR_MS
-    found = read_window_as_of(panes, CHURN, window, START_MS + 6 * HOUR_MS)
+    found = read_window_of_then(panes, CHURN, window, then(START_MS + 6 * HOUR_MS))
     assert found.from_ms >= panes.kept_ms
     assert found.table.labelled >= 50
 
@@ -131,7 +126,7 @@ def test_a_last_n_window_needs_only_the_panes_that_it_holds() -> None:
 def test_before_the_first_event_nothing_is_gone() -> None:
     panes = MemoryPanes(POLICY)
     panes.add(CHURN, [2 * HOUR_MS], [0.5], [1])
-    found = read_window_as_of(panes, CHURN, Window("7d", 7 * DAY_MS), 2 * HOUR_MS)
+    found = read_window_of_then(panes, CHURN, Window("7d", 7 * DAY_MS), moment_of(panes, "churn"))
     assert found.from_ms < 0
     assert found.table == GridTable.zero()
 

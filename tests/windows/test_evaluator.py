@@ -522,6 +522,15 @@ def test_more_series_than_allowed_lose_their_segments_first() -> None:
     assert evaluator.report("churn", "7", many(3)[2].segment, "1h").n == 200
 
 
+def test_names_of_other_models_take_no_place_of_a_declared_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    declared = [SeriesKey("zebra", "1", segment) for segment in (ALL, "region=eu")]
+    panes = stream(SeriesKey("invented", "1", ALL), *declared)
+    monkeypatch.setattr(panes, "policy", lambda model: replace(POLICY, declared=model == "zebra"))
+    evaluator = Evaluator(panes, WINDOWS[:1], measures=KCE, max_series=2, clock=ManualClock())
+    evaluator.evaluate()
+    assert [at.series for at in evaluator.latest.reports] == declared
+
+
 def test_a_report_comes_from_the_snapshot() -> None:
     panes = stream()
     evaluator = Evaluator(panes, WINDOWS, clock=ManualClock())

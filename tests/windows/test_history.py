@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, Verdict
@@ -32,7 +32,7 @@ CHOSEN = {name: MEASURES[name] for name in ("kce", "brier")}
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqlStore]:
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", patience_seconds=0.1) as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", patience_seconds=0.1, clock=SystemClock()) as store:
         yield store
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.store.evaluations import Beat, EvaluationStore
 from monitor.store.sql import SqlStore
@@ -212,9 +212,9 @@ def test_no_two_replicas_hold_a_model_on_postgresql(postgres_server: PostgresSer
             # Beyond the lease, by little and by so much that another takes over.
             time.sleep(draw.choice([0.02, 0.1, 1.4, 2.0]))
 
-    with SqlStore.open(url) as store:
+    with SqlStore.open(url, clock=SystemClock()) as store:
         evaluations = EvaluationStore(store.database, lease_ms=1300)
-        replicas = [Leases(evaluations, name, ROLES) for name in "abc"]
+        replicas = [Leases(evaluations, name, ROLES, clock=SystemClock()) for name in "abc"]
         threads = [
             threading.Thread(target=run, args=(replica, random.Random(seed)), daemon=True)
             for seed, replica in enumerate(replicas)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
 from monitor.store.base import Checkpoint, ModelClock, ModelState
@@ -173,7 +174,7 @@ class InterruptedStore(SqlStore):
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InterruptedStore]:
     """One for all examples, each of which has a model of its own."""
-    with InterruptedStore.open(f"sqlite:///{tmp_path_factory.mktemp('order')}/state.db") as store:
+    with InterruptedStore.open(f"sqlite:///{tmp_path_factory.mktemp('order')}/state.db", clock=SystemClock()) as store:
         yield store
 
 

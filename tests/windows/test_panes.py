@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
@@ -128,7 +129,7 @@ def test_a_store_gives_the_same_panes_to_whoever_reads_it_and_whenever(tmp_path:
     written = Written(5)
     checkpoints = written.checkpoints(rng)
     eager = ClosedPanes(KEPT_MS, lambda _: POLICY)
-    with SqlStore.open(f"sqlite:///{tmp_path}/state.db") as store:
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
         for number in range(PARTITIONS):
             store.claim(number)
         for turn in range(len(checkpoints[0])):

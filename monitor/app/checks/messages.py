@@ -10,7 +10,6 @@ from monitor.app.parts import make_connection, make_formats, make_policy, make_r
 from monitor.app.settings import Settings
 from monitor.app.settings.model import MappingSettings
 from monitor.clock import Clock
-from monitor.events.arrow_events import KEYS
 from monitor.events.codec import Decoder
 from monitor.events.features import read_features
 from monitor.events.fields import Rejected
@@ -18,7 +17,7 @@ from monitor.events.formats import load_formats
 from monitor.events.formats.base import Format, Messages, Rules
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
-from monitor.events.wire import ABSENT, Event
+from monitor.events.wire import ABSENT, KEYS, Event
 from monitor.sources.kafka_connection import partition_counts, read_newest
 
 _MAX_EXAMPLES: Final = 3

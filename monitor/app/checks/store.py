@@ -1,6 +1,7 @@
 """Check that the store answers, has this version, can be written, and continues at offsets that the log still has."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,13 +11,16 @@ import sqlalchemy as sa
 
 from monitor.app.checks.base import MAX_SKEW_SECONDS, CheckResult, Surroundings, existing_folder, fail, ok, warn
 from monitor.app.log_bounds import LogBounds, continuation
-from monitor.app.parts import make_kept_ms, make_policy, make_webhooks
+from monitor.app.parts import make_kept_ms, make_measures, make_policy, make_webhooks
 from monitor.errors import NoStore, SettingsError, SourceError
 from monitor.events.model import Reason
 from monitor.events.times import format_time
+from monitor.metrics.series import Level, read_families
+from monitor.metrics.windows import report_series
 from monitor.reports.formatting import size_text
 from monitor.store.address import connect_existing, sqlite_path
 from monitor.store.base import BACKFILL, StoredDeadLetter
+from monitor.store.caps import cap_warning
 from monitor.store.database import Database
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.migrate import (
@@ -32,6 +36,7 @@ from monitor.store.settled import running, settled_edge
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
 from monitor.windows.leases import EVALUATE
+from monitor.windows.snapshot import decode_reports
 
 _PATIENCE_SECONDS: Final = 5.0
 _MAX_MODELS: Final = 20
@@ -91,14 +96,16 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
             yield ok(
                 "store",
                 f"{database.shown} ({server['name']}): {schema}, {partitions} partitions, {size_text(size)}"
-                + ("; back it up first: `monitor backup`" if revision != newest else ""),
+                + ("; back it up first" if revision != newest else ""),
             )
             yield from _check_offsets(around, connection)
             if revision == newest:
                 store = SqlStore(database, dead_letter_limit=0)
                 yield from _check_settled(around, store)
                 yield from _check_refused(store)
+                yield from _check_caps(store)
                 yield from _check_replicas(database)
+                yield from _check_metrics(around, database)
                 yield from _check_webhooks(around, database)
         if server["read_only"]:
             yield fail("store", f"{database.shown} takes no changes: {server['read_only']}")
@@ -195,6 +202,19 @@ def _check_refused(store: SqlStore) -> Iterator[CheckResult]:
         yield warn("refused", f"events of {len(first) - _MAX_MODELS} more models are refused")
 
 
+def _check_caps(store: SqlStore) -> Iterator[CheckResult]:
+    """Name the caps that are nearly full, or have made names ``other`` that windows still reach."""
+    warnings = [
+        f"{cap.model}: {text}" if cap.model else text
+        for cap, use in store.caps().items()
+        if (text := cap_warning(cap, use)) is not None
+    ]
+    for text in warnings[:_MAX_MODELS]:
+        yield warn("caps", text)
+    if len(warnings) > _MAX_MODELS:
+        yield warn("caps", f"{len(warnings) - _MAX_MODELS} more caps are nearly full")
+
+
 def _check_replicas(database: Database) -> Iterator[CheckResult]:
     """Name the live replicas, and what each of them does."""
     replicas = EvaluationStore(database).replicas()
@@ -205,6 +225,29 @@ def _check_replicas(database: Database) -> Iterator[CheckResult]:
     for role, consequence in _WITHOUT.items():
         if replicas and not any(role in replica.roles for replica in replicas):
             yield warn("replicas", f"no live replica has the role {role}: {consequence}")
+
+
+def _check_metrics(around: Surroundings, database: Database) -> Iterator[CheckResult]:
+    """Compare the time series about windows that each replica exports with the bound of /metrics."""
+    settings, store, by_owner = around.settings, EvaluationStore(database), Counter[str]()
+    level, bound = settings.exposition.level, settings.exposition.max_series
+    series = report_series(make_measures(settings).values(), Level[level.upper()])
+    windows = {window.title for window in settings.windows}
+    states = store.states()
+    for evaluation, _, _ in store.read(dict.fromkeys(states, 0)):
+        reports = decode_reports(evaluation.reports).values() if evaluation.reports else ()
+        subjects = [((), report) for report in reports if report.window in windows]
+        by_owner[states[evaluation.model].owner] += sum(len(read.rows) for read in read_families(series, subjects))
+    largest = max(by_owner.values(), default=0)
+    message = f"{largest:,} time series about windows at exposition.level {level}"
+    if largest <= bound:
+        yield ok("metrics", message)
+    else:
+        yield warn(
+            "metrics",
+            f"{message}, of which exposition.max_series takes {bound:,}: windows are left out of /metrics, those of "
+            "segments first; raise it, or lower exposition.level, evaluation.measures or the number of windows",
+        )
 
 
 def _check_webhooks(around: Surroundings, database: Database) -> Iterator[CheckResult]:

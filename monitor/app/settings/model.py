@@ -41,17 +41,15 @@ from monitor.events.mapping import compile_source
 class ExpositionSettings(Section):
     """What GET /metrics exports of windows."""
 
-    level: Literal["auto", "values", "intervals", "all"] = "auto"
+    level: Literal["values", "intervals", "all"] = "values"
     """How much is exported of each window. `values`: counts, the values of the measures, the verdict and the diagnosis,
     and everything that alerts read; `intervals`: also the intervals, levels under calibration, p-values and error
-    bounds of all measures; `all`: also reliability diagrams. docs/series.md says from which level on a series is
-    exported. `auto` is `all` for up to 50 models and `values` for more, and `all` again once they are 40 or fewer."""
-    bins: bool = True
-    """Whether each window's reliability diagram is exported at the level `all`, as counts of ten bins: up to 30 time
-    series a window, half as much again as its measures take. Without them dashboards have no reliability diagrams."""
-    max_series: Positive = 150_000
-    """Time series about windows in one answer. Beyond them windows are left out whole and counted, those of segments
-    first."""
+    bounds of all measures; `all`: also reliability diagrams, as counts of ten bins. Some 30, 66 and 96 time series a
+    window. docs/series.md says from which level on a series is exported."""
+    max_series: Positive = 600_000
+    """Time series about windows in one answer: 63 MB, and a second of a processor. Beyond them windows are left out
+    whole: those of models that are not declared first, and of these those of segments; the log and `monitor check`
+    say so."""
 
 
 class ApiSettings(Section):
@@ -471,7 +469,8 @@ class EvaluationSettings(Section):
     look_back: Duration = timedelta(hours=1)
     """How far back reports as of an earlier time reach; what is needed for them stays in memory that long."""
     max_series: Positive = 1000
-    """Series (model, version, segment) that are measured; further ones are counted, whole models go last."""
+    """Series (model, version, segment) that are measured; further ones are counted. Declared models come first, and
+    whole models before segments."""
 
 
 class HistorySettings(Section):

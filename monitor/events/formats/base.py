@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from monitor.clock import Clock, SystemClock
 from monitor.events.model import Kind, Record
@@ -87,6 +87,8 @@ class Format(NamedTuple):
     read_rows: Callable[[Messages], tuple[Sequence[Record], list[Event | None]]] | None = None
     """In place of ``decode``, of messages that hold any number of events: the rows of all messages, each with the
     offset and the bytes of its message, for ``examine``; and their events."""
+    document: Callable[[Record], Mapping[str, Any]] | None = None
+    """A whole message, decoded, of a format that can be mapped. Raises Rejected if it cannot be decoded."""
 
 
 def kind_by_keys(*, has_prediction: bool, has_outcome: bool) -> Kind | None:

@@ -26,7 +26,7 @@ def matches(messages: Messages) -> Collection[int]:
 
 def decode(messages: Messages) -> list[Event | None]:
     """The event of each message, completed by its envelope: in the headers, or else in the value."""
-    values = utf8_values(messages)
+    values = utf8_values(messages.values)
     if not messages.have_headers:
         return [None if event is None else unwrap(event) for event in decode_each(decode_cloudevent, values)]
     events: list[Event | None] = [None] * len(values)

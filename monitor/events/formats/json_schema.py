@@ -3,7 +3,7 @@
 The schema restricts what producers may write. It is not needed to read it, and no registry is asked.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -14,14 +14,12 @@ from monitor.events.schemas import NO_SCHEMA, Prefixed, Unframed
 
 NAME: Final = "json_schema"
 
-_CODEC: Final = DocumentCodec(msgspec.json.Decoder(dict[str, Any]).decode)
-
 
 def make_format(_: object, mapping: FieldMapping | None = None) -> Format:
     """The format; it needs no schemas."""
-    return SchemaFormat("JSON", Prefixed(), lambda _: _CODEC, mapping).format
+    return SchemaFormat("JSON", Prefixed(), lambda _: DocumentCodec(msgspec.json, mapping), mapping).format
 
 
 def make_mapped_json(mapping: FieldMapping) -> Format:
     """JSON without a prefix, whose keys are elsewhere."""
-    return SchemaFormat("JSON", Unframed(NO_SCHEMA), lambda _: _CODEC, mapping).format
+    return SchemaFormat("JSON", Unframed(NO_SCHEMA), lambda _: DocumentCodec(msgspec.json, mapping), mapping).format

@@ -3,7 +3,7 @@
 Source: https://github.com/msgpack/msgpack/blob/master/spec.md
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -14,9 +14,9 @@ from monitor.events.schemas import NO_SCHEMA, Unframed
 
 NAME: Final = "messagepack"
 
-_CODEC: Final = DocumentCodec(msgspec.msgpack.Decoder(dict[str, Any]).decode)
-
 
 def make_format(_: object, mapping: FieldMapping | None = None) -> Format:
     """The format; it has no schemas."""
-    return SchemaFormat("MessagePack", Unframed(NO_SCHEMA), lambda _: _CODEC, mapping).format
+    return SchemaFormat(
+        "MessagePack", Unframed(NO_SCHEMA), lambda _: DocumentCodec(msgspec.msgpack, mapping), mapping
+    ).format

@@ -31,7 +31,7 @@ def event_schema(kind: Kind) -> dict[str, Any]:
 
 _T = TypeVar("_T")
 
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE: Final = (msgspec.MsgspecError, ValueError, RecursionError, OverflowError)
 
 
 def decode(messages: Messages) -> list[Event | None]:
@@ -39,28 +39,30 @@ def decode(messages: Messages) -> list[Event | None]:
 
     One call for a whole batch, joined to a JSON array, is no faster, and a message like ``{},{}`` would shift the rest.
     """
-    return decode_each(decode_event, utf8_values(messages))
+    return decode_each(decode_event, utf8_values(messages.values))
 
 
-def decode_each(decode_one: Callable[[bytes], _T], values: Iterable[bytes]) -> list[_T | None]:
-    """Call a decoder for each value; None where it raises."""
+def decode_each(
+    decode_one: Callable[[Any], _T], values: Iterable[Any], errors: tuple[type[Exception], ...] = UNREADABLE
+) -> list[_T | None]:
+    """Call a decoder for each value; None where it raises one of these errors."""
     decoded: list[_T | None] = []
     rest = iter(values)
     while True:
         try:
             # Keeps what was decoded before the message that raises.
             decoded.extend(map(decode_one, rest))
-        except UNREADABLE:
+        except errors:
             decoded.append(None)
         else:
             return decoded
 
 
-def utf8_values(messages: Messages) -> Sequence[bytes]:
+def utf8_values(values: Sequence[bytes]) -> Sequence[bytes]:
     """The values, b"" in place of those that are not UTF-8: msgspec does not check the bytes of unknown keys."""
-    if messages.joined.isascii():
-        return messages.values
-    return [value if value.isascii() or _is_utf8(value) else b"" for value in messages.values]
+    if all(map(bytes.isascii, values)):
+        return values
+    return [value if value.isascii() or _is_utf8(value) else b"" for value in values]
 
 
 def _is_utf8(value: bytes) -> bool:

@@ -14,18 +14,17 @@ import importlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
 from monitor.errors import SettingsError
 from monitor.events.formats.base import Format
-from monitor.events.mapping import Document, FieldMapping
-from monitor.events.protobuf_columns import TIMESTAMP, WRAPPERS, MessageType
-from monitor.events.schema_format import Codec, Columns, SchemaFormat
+from monitor.events.formats.plain_json import decode_each
+from monitor.events.mapping import Column, Document, FieldMapping, Values
+from monitor.events.schema_format import Codec, Part, SchemaFormat, decode_documents
 from monitor.events.schemas import Framed, Schema, Unframed
 
 NAME: Final = "protobuf"
@@ -34,8 +33,13 @@ _COMPILE_SECONDS: Final = 60
 _FILE: Final = "monitored.proto"
 _MAX_STEPS: Final = 32
 _MAX_TYPES: Final = 16
-"""Types in a batch that are decoded by columns; of a topic there are few."""
+"""Types in a batch whose messages are decoded together; of a topic there are few."""
 _MAX_VARINT_BYTES: Final = 5
+_TIMESTAMP: Final = "google.protobuf.Timestamp"
+_WRAPPERS: Final = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
 
 
 def make_format(schemas: Framed | Unframed, mapping: FieldMapping | None = None) -> Format:
@@ -188,8 +192,8 @@ class _ProtobufCodec:
         self._only = None if only is None else _Reader(only)
         self._readers: dict[tuple[int, ...], _Reader] = {}
 
-    def columns(self, payloads: Sequence[bytes], names: Collection[str]) -> Iterable[Columns]:
-        """The messages, by columns for each type."""
+    def decode(self, payloads: Sequence[bytes]) -> Iterable[Part]:
+        """The messages, together for each type."""
         left: Sequence[int] = range(len(payloads))
         for _ in range(_MAX_TYPES):
             if not left:
@@ -204,16 +208,13 @@ class _ProtobufCodec:
             if start and {payloads[row][:start] for row in rows} != {steps}:
                 left = [row for row in rows if not payloads[row].startswith(steps)]
                 rows = [row for row in rows if payloads[row].startswith(steps)]
-            if reader.message_type is not None:
-                of_type = payloads if len(rows) == len(payloads) else [payloads[row] for row in rows]
-                good, columns = reader.message_type.decode(of_type, start, names)
-                if good.any():
-                    yield Columns(rows if good.all() else np.array(rows)[good].tolist(), columns)
+            yield reader.decode([payloads[row][start:] for row in rows], rows)
+        yield decode_documents(self.document, payloads, left)
 
     def document(self, payload: bytes) -> Document:
         """One message, decoded."""
         reader, start = self._reader(payload)
-        return reader.read(payload[start:])
+        return reader.document(payload[start:])
 
     def _reader(self, payload: bytes) -> tuple["_Reader", int]:
         """What reads a message, and where it begins."""
@@ -272,61 +273,104 @@ class _Reader:
 
         self._parse = GetMessageClass(descriptor).FromString
         self._broken = DecodeError
-        self._fields = _fields_of(descriptor)
-        self.message_type = None
-        with suppress(ValueError):
-            self.message_type = MessageType(descriptor)
+        self._descriptor = descriptor
 
-    def read(self, payload: bytes) -> Document:
+    def decode(self, payloads: Sequence[bytes], rows: Sequence[int]) -> Part:
+        """The messages in payloads of these rows; left out are those that are not of the type."""
+        messages = decode_each(self._parse, payloads, (self._broken,))
+        if not all(messages):
+            rows = [row for row, message in zip(rows, messages, strict=True) if message is not None]
+            messages = [message for message in messages if message is not None]
+        return Part(rows, _Messages(messages, self._descriptor))
+
+    def document(self, payload: bytes) -> Document:
         """One message, decoded."""
         try:
             message = self._parse(payload)
         except self._broken as error:
             raise ValueError(str(error)) from None
-        return _read_message(message, self._fields)
+        (document,) = _Messages([message], self._descriptor).values()
+        return document  # type: ignore[no-any-return] # of a message that is there
 
 
-_Fields = list[tuple[str, bool, Any]]
-"""Name of each field, whether it knows that it was set, and its descriptor."""
+class _Messages:
+    """A column of messages of one type, as Google's runtime has them.
+
+    Parameters
+    ----------
+    messages
+        None where there is none.
+    descriptor
+        Their type.
+    """
+
+    def __init__(self, messages: list[Any], descriptor: Any) -> None:
+        self._messages = messages
+        self._descriptor = descriptor
+
+    def inside(self, step: str | int) -> Column:
+        """The field of each message; None where it is not set, or is an empty text that does not know whether it is."""
+        name = str(step)
+        field = self._descriptor.fields_by_name.get(name)
+        if field is None:
+            return Values([None] * len(self._messages))
+        read = attrgetter(name)
+        if field.has_presence:
+            found = [read(one) if one is not None and one.HasField(name) else None for one in self._messages]
+            is_message = field.message_type is not None and field.message_type.full_name not in {_TIMESTAMP, *_WRAPPERS}
+            return _Messages(found, field.message_type) if is_message else Values(_plain(found, field))
+        if all(self._messages):
+            found = [*map(read, self._messages)]
+        else:
+            found = [None if one is None else read(one) for one in self._messages]
+        if field.is_repeated:
+            return Values(_read_repeated(found, field))
+        if field.type == field.TYPE_STRING:
+            return Values([text or None for text in found])
+        return Values(_plain(found, field))
+
+    def values(self) -> list[Any]:
+        """The messages as documents: the fields that are set."""
+        if not any(self._messages):
+            return [None] * len(self._messages)  # also ends the descent into a type that holds itself
+        names = [field.name for field in self._descriptor.fields]
+        columns = [self.inside(name).values() for name in names]
+        rows = zip(*columns, strict=True) if names else [()] * len(self._messages)
+        return [
+            None if one is None else {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for one, row in zip(self._messages, rows, strict=True)
+        ]
 
 
-def _fields_of(descriptor: Any) -> _Fields:
-    return [(field.name, field.has_presence, field) for field in descriptor.fields]
-
-
-def _read_message(message: Any, fields: _Fields) -> dict[str, Any]:
-    document = {}
-    for name, has_presence, field in fields:
-        if has_presence and not message.HasField(name):
-            continue
-        value = getattr(message, name)
-        if field.message_type is not None or field.enum_type is not None or field.is_repeated:
-            value = _read_value(value, field)
-        if value == "" and not has_presence:
-            continue
-        document[name] = value
-    return document
-
-
-def _read_value(value: Any, field: Any) -> Any:
-    """The plain value of a field that is a message, an enum, repeated or a map."""
-    if field.is_repeated:
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            inner = field.message_type.fields_by_name["value"]
-            return {str(key): _read_one(value[key], inner) for key in value}
-        return [_read_one(item, field) for item in value]
-    return _read_one(value, field)
-
-
-def _read_one(value: Any, field: Any) -> Any:
+def _plain(values: list[Any], field: Any) -> list[Any]:
+    """Single values of a field's type, as documents have them; None stays."""
     if field.enum_type is not None:
-        named = field.enum_type.values_by_number.get(value)
-        return value if named is None else named.name
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return [names.get(value, value) for value in values]
     if field.message_type is None:
-        return value
+        return values
     name = field.message_type.full_name
-    if name == TIMESTAMP:
-        return 1000 * value.seconds + value.nanos // 1_000_000
-    if name in WRAPPERS:
-        return value.value
-    return _read_message(value, _fields_of(field.message_type))
+    if name == _TIMESTAMP:
+        return [None if at is None else 1000 * at.seconds + at.nanos // 1_000_000 for at in values]
+    if name in _WRAPPERS:
+        return [None if wrapper is None else wrapper.value for wrapper in values]
+    return _Messages(values, field.message_type).values()
+
+
+def _read_repeated(columns: list[Any], field: Any) -> list[Any]:
+    """The lists of a field that is repeated, or its maps; None where there is no message."""
+    is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
+    inner = field.message_type.fields_by_name["value"] if is_map else field
+    if is_map:
+        columns = [None if of is None else {str(key): of[key] for key in of} for of in columns]
+    if inner.enum_type is None and inner.message_type is None:
+        return columns if is_map else [None if of is None else list(of) for of in columns]
+    lists = [() if of is None else of.values() if is_map else of for of in columns]
+    flat = _plain([*chain.from_iterable(lists)], inner)
+    ends = pairwise(accumulate(map(len, lists), initial=0))
+    values = [flat[begin:end] for begin, end in ends]
+    if is_map:
+        return [
+            None if of is None else dict(zip(of, items, strict=True)) for of, items in zip(columns, values, strict=True)
+        ]
+    return [None if of is None else items for of, items in zip(columns, values, strict=True)]

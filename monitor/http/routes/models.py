@@ -20,6 +20,7 @@ from monitor.http.schemas import ModelsBody
 from monitor.http.services import Services, ServicesOf
 from monitor.http.snapshots import ModelView, SnapshotView, document_of
 from monitor.reports.evaluation.report import Report
+from monitor.store.caps import cap_warning
 from monitor.store.settled import Hold
 from monitor.urls import wrong_path
 from monitor.windows.evidence_state import state_of
@@ -52,8 +53,10 @@ async def models(request: Request, services: ServicesOf, query: Annotated[Models
         shown = known & {query.model} if query.model else known
         names = sorted(name for name in filter(may_read, shown) if not wrong_path(name))
         page, next_cursor = paginate(names, query.cursor, query.limit, lambda name: (name,))
+        caps = _caps(services)
         body = {
-            "models": [_model(name, view, services) for name in page],
+            "models": [_model(name, view, services, caps.get(name, [])) for name in page],
+            "caps": caps.get("", []),
             "next_cursor": next_cursor,
             "partitions": sorted(services.status().partitions),
         }
@@ -65,7 +68,7 @@ async def models(request: Request, services: ServicesOf, query: Annotated[Models
 # As dicts: a page of 1,000 bodies would take several times as long.
 
 
-def _model(name: str, view: SnapshotView, services: Services) -> dict[str, Any]:
+def _model(name: str, view: SnapshotView, services: Services, caps: list[dict[str, Any]]) -> dict[str, Any]:
     """What ModelBody describes."""
     model, known, policy = view.models.get(name), view.snapshot.models.get(name), services.policy(name)
     return {
@@ -79,6 +82,7 @@ def _model(name: str, view: SnapshotView, services: Services) -> dict[str, Any]:
         "settled_to": None if known is None or known.edge_ms < 0 else format_time(known.edge_ms),
         "held_back_by": None if known is None or known.hold is None else _hold(known.hold),
         "policy": None if policy is None else _policy(policy),
+        "caps": caps,
         "report": f"/v1/models/{quote(name)}/report",
     }
 
@@ -102,6 +106,22 @@ def _versions(name: str, model: ModelView, view: SnapshotView, services: Service
 
 def _hold(hold: Hold) -> dict[str, Any]:
     return {"partition": hold.partition, "reason": hold.reason, "detail": hold.detail}
+
+
+def _caps(services: Services) -> Mapping[str, list[dict[str, Any]]]:
+    """What CapBody describes, of each cap, by model; that on models under the empty name."""
+    bodies: dict[str, list[dict[str, Any]]] = {}
+    for cap, use in services.caps().items():
+        body = {
+            "setting": f"caps.{cap.setting}",
+            "segment_key": cap.segment_key or None,
+            "used": use.used,
+            "limit": use.limit,
+            "folded": use.folded,
+            "warning": cap_warning(cap, use),
+        }
+        bodies.setdefault(cap.model, []).append(body)
+    return bodies
 
 
 def _policy(policy: ModelPolicy) -> dict[str, Any]:

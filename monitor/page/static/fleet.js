@@ -271,6 +271,7 @@ function Fleet() {
       ${labels.length > 0 && html`<select aria-label="Label" onChange=${(/** @type {any} */ event) => change({ label: event.target.value })}><option value="">All labels</option>${labels.map((label) => html`<option value=${label} selected=${label === view.label}>${label}</option>`)}</select>`}
       ${STATES.filter((state) => counted[state] || state === view.state).map((state) => html`<button type="button" aria-pressed=${view.state === state} onClick=${() => change({ state: view.state === state ? "" : state })}><${State} state=${state} /> ${counted[state] ?? 0}</button>`)}
     </div>
+    ${data.caps.map((/** @type {any} */ { warning }) => warning && html`<p class="banner calm">▲ ${sentence(warning)}</p>`)}
     ${
       all.length === 0 &&
       html`<p class="lead">No model has sent events yet. <a href="${ROOT}docs">Send one over REST</a>, or start <code>monitor simulate</code>.</p>`

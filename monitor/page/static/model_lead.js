@@ -52,6 +52,7 @@ export function Lead({ model, of, alert, report, serving }) {
       ${serving ? html`<a href="${ROOT}recalibrations/${encodeURIComponent(serving.id)}">${serving.method}</a> serves. ` : "No map serves. "}
       ${model.settled_to && html`Settled to <${Time} at=${model.settled_to} />. `}
       ${hold && html`<strong>▲ Partition ${hold.partition} holds that back: <bdi>${hold.detail}</bdi>.</strong> `}
+      ${model.caps.map((/** @type {any} */ { warning }) => warning && html`<strong>▲ <bdi>${sentence(warning)}</bdi></strong> `)}
       ${late && html`<strong>▲ Stale: last evaluated <${Time} at=${evaluated} relative />.</strong> `}
     </p>
   </div>`;

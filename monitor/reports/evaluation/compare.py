@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
@@ -223,51 +222,56 @@ def compare_tables(
         ).whole
         for table, name in zip((aligned.first, aligned.second), names, strict=True)
     )
-    paired = aligned.pairing != "none"
     shared = {name: measures[name] for name in a.measures if name in b.measures}
-    differences = {name: interval_difference(a.measures[name], b.measures[name], paired=paired) for name in shared}
     if not shared:
-        return ReportComparison(a, b, aligned.pairing, aligned.note, differences)
+        return ReportComparison(a, b, aligned.pairing, aligned.note, {})
     one, two = _events(aligned.first), _events(aligned.second)
-    if not paired:
-        of_scores = partial(compare_scores, draws=draws, seed=seed, progress=progress)
-        return replace(of_scores((a, one.table), (b, two.table), measures=shared), note=aligned.note)
-    if draws:
-        errors = paired_errors(one, two, draws, seed)
-        drawn = norms_of_draws(one.cells, two.cells, shared, errors, lambda done: progress("comparing", done / draws))
-        for name, (differences_of_draws, own_norms) in drawn.items():
-            differences[name] = norm_difference(differences[name], differences_of_draws, own_norms)
-        for name, measure in shared.items():
-            if isinstance(measure, MeanLoss):
-                differences[name] = loss_difference(differences[name], one, two, measure.losses)
-            differences[name] = differences[name].within(measure.largest(one.table), measure.largest(two.table))
-    return ReportComparison(a, b, aligned.pairing, aligned.note, differences)
+    compared = compare_scores(
+        (a, one.table),
+        (b, two.table),
+        same=None if aligned.pairing == "none" else (one, two),
+        measures=shared,
+        draws=draws,
+        seed=seed,
+        progress=progress,
+    )
+    return replace(compared, pairing=aligned.pairing, note=aligned.note)
 
 
 def compare_scores(
     first: tuple[Report, ScoreTable],
     second: tuple[Report, ScoreTable],
     *,
+    same: tuple[Events, Events] | None = None,
     measures: Mapping[str, Measure] = REPORT_MEASURES,
     draws: int = DRAWS,
     seed: int | None = None,
     progress: StageProgress = no_progress,
 ) -> ReportComparison:
-    """Compare two reports on different events, given the score tables that they were made of.
+    """Compare two reports, given the score tables that they were made of.
 
-    Parameters are those of :func:`compare_tables`, which says how intervals are computed.
+    Parameters are those of :func:`compare_tables`, which says how intervals are computed; ``same`` are the events where
+    both reports are of the same ones.
     """
     (a, one), (b, two) = first, second
     shared = {name: measures[name] for name in measures if name in a.measures and name in b.measures}
-    differences = {name: interval_difference(a.measures[name], b.measures[name], paired=False) for name in shared}
-    caution = _prevalences_apart(one, two, (a.model, b.model)) if shared else None
+    differences = {
+        name: interval_difference(a.measures[name], b.measures[name], paired=same is not None) for name in shared
+    }
+    caution = _prevalences_apart(one, two, (a.model, b.model)) if shared and same is None else None
     if draws and shared:
-        cells = resampled(one, "a difference"), resampled(two, "a difference")
-        errors = independent_errors(*cells, draws, seed)
+        if same is None:
+            cells = resampled(one, "a difference"), resampled(two, "a difference")
+            errors = independent_errors(*cells, draws, seed)
+        else:
+            cells = same[0].cells, same[1].cells
+            errors = paired_errors(*same, draws, seed)
         drawn = norms_of_draws(*cells, shared, errors, lambda done: progress("comparing", done / draws))
         for name, (differences_of_draws, own_norms) in drawn.items():
             differences[name] = norm_difference(differences[name], differences_of_draws, own_norms)
         for name, measure in shared.items():
+            if same is not None and isinstance(measure, MeanLoss):
+                differences[name] = loss_difference(differences[name], *same, measure.losses)
             differences[name] = differences[name].within(measure.largest(one), measure.largest(two))
     note = "they are of different events"
     return ReportComparison(a, b, "none", note, differences, () if caution is None else (caution,))

@@ -2,22 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple, Unpack
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from monitor.arrays import Ints
 from monitor.errors import InputError
-from monitor.events.model import ALL
-from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
-from monitor.measures.base import Measure
-from monitor.progress import StageProgress, no_progress
-from monitor.reports.evaluation.assess import FILE_MINIMUM, Minimum
-from monitor.reports.evaluation.evaluate import evaluate_cells
-from monitor.reports.evaluation.files import FileReport, TableOptions
-from monitor.reports.evaluation.report import Report
-from monitor.reports.evaluation.segments import rank_segments, segment_columns, segments_of
+from monitor.reports.evaluation.segments import segment_columns, segments_of
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_counts import GridCounts
 from monitor.scores.grid_table import NEGATIVES, POSITIVES
@@ -209,37 +201,3 @@ def count_rows(
         counting.add(table)
     notes, cautions = lines()
     return counting.finish(notes, cautions)
-
-
-def report_counts(
-    rows: CountedRows,
-    *,
-    segment: str = ALL,
-    measures: Mapping[str, Measure] | None = None,
-    minimum: Minimum = FILE_MINIMUM,
-    progress: StageProgress = no_progress,
-    **options: Unpack[TableOptions],
-) -> FileReport:
-    """Report on counted rows, and on each of their segments.
-
-    Parameters
-    ----------
-    segment, measures, minimum, progress, options
-        See :func:`~monitor.reports.evaluation.files.report_table`.
-    """
-
-    def report(table: GridTable, name: str, enough: Minimum, chosen: Mapping[str, Measure], step: str) -> Report:
-        return evaluate_cells(
-            table,
-            span_ms=rows.span_ms,
-            measures=chosen,
-            minimum=enough,
-            progress=lambda share: progress(step, share),
-            segment=name,
-            **options,
-        )
-
-    whole = report(rows.whole, segment, minimum, REPORT_MEASURES if measures is None else measures, "measuring")
-    chosen = WINDOW_MEASURES if measures is None else measures
-    reports = (report(table, name, Minimum(), chosen, f"measuring {name}") for name, table in rows.segments)
-    return FileReport(whole, rank_segments(reports))

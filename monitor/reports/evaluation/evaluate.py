@@ -49,10 +49,9 @@ MAX_CLASS_REPORTS: Final = 50
 """Classes up to which each has a report of its own unless the caller asks for them: more take minutes."""
 
 
-class Options(TypedDict, total=False):
-    """Options that reports of two classes and of many have in common: see :func:`evaluate_binary`."""
+class ScoreOptions(TypedDict, total=False):
+    """Options of every report: see :func:`evaluate_scores`."""
 
-    time_ms: Times | None
     measures: Measures
     minimum: Minimum
     seed: int | None
@@ -61,6 +60,12 @@ class Options(TypedDict, total=False):
     model: str
     version: str
     segment: str
+
+
+class Options(ScoreOptions, total=False):
+    """Options that reports of two classes and of many have in common: see :func:`evaluate_binary`."""
+
+    time_ms: Times | None
 
 
 def evaluate(
@@ -113,21 +118,50 @@ def evaluate(
     return evaluate_classes(prediction, y, draws=WINDOW_DRAWS if draws is None else draws, **options)
 
 
+class ScoredRows(NamedTuple):
+    """Predictions of two classes as a report needs them: a score table, and counts."""
+
+    table: ScoreTable
+    """Of those with an outcome."""
+    n: int
+    """Those with an outcome."""
+    positives: int
+    predictions: int
+    span_ms: tuple[int, int] | None
+    """From the first prediction to after the last one, milliseconds since the epoch."""
+
+    @classmethod
+    def of_events(
+        cls, p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, time_ms: Times | None = None
+    ) -> "ScoredRows":
+        """Score predictions; arguments and errors are those of :func:`evaluate_binary`."""
+        prediction, outcome, weights, times = check_events(p, y, weight=weight, time_ms=time_ms)
+        labelled = ~np.isnan(outcome)
+        if weights is not None:
+            weights = relative_weights(weights[labelled]) if labelled.any() else None
+        return cls(
+            ScoreTable.from_events(prediction[labelled], outcome[labelled], weights),
+            n=int(np.count_nonzero(labelled)),
+            positives=int(np.count_nonzero(outcome == 1.0)),
+            predictions=int(prediction.size),
+            span_ms=None if times is None or not times.size else (int(times.min()), int(times.max()) + 1),
+        )
+
+    @classmethod
+    def of_cells(cls, cells: GridTable, span_ms: tuple[int, int] | None = None) -> "ScoredRows":
+        """Predictions that were counted on the grid; values differ by at most each measure's error bound."""
+        table = cells.to_scores()
+        return cls(table, cells.labelled, int(table.positives.sum()), cells.predictions, span_ms)
+
+
 def evaluate_binary(
     p: ArrayLike,
     y: ArrayLike,
     *,
     weight: ArrayLike | None = None,
     time_ms: Times | None = None,
-    measures: Measures = REPORT_MEASURES,
-    minimum: Minimum = FILE_MINIMUM,
     draws: int = DRAWS,
-    seed: int | None = None,
-    progress: Progress = no_progress,
-    tolerance: float = TOLERANCE,
-    model: str = UNNAMED,
-    version: str = UNVERSIONED,
-    segment: str = ALL,
+    **options: Unpack[ScoreOptions],
 ) -> Report:
     """Report on predictions of two classes, in the window ``all``.
 
@@ -144,6 +178,43 @@ def evaluate_binary(
     time_ms
         Times of the predictions, shape (n,), milliseconds since the epoch or datetimes (numpy's of any unit, or
         Python's and pandas' with or without a zone; without one they are UTC).
+    draws, options
+        See :func:`evaluate_scores`.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, lengths differ, an option is wrong, or there are weights and every measure wanted
+        needs whole counts. The message names the first such value.
+
+    Examples
+    --------
+    >>> report = evaluate_binary([0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19], [1, 0, 1, 1, 0, 1, 0, 0])
+    >>> round(report.measures["smce"].value, 5)
+    0.10575
+    """
+    return evaluate_scores(ScoredRows.of_events(p, y, weight=weight, time_ms=time_ms), draws=draws, **options)
+
+
+def evaluate_scores(
+    rows: ScoredRows,
+    *,
+    measures: Measures = REPORT_MEASURES,
+    minimum: Minimum = FILE_MINIMUM,
+    draws: int = DRAWS,
+    seed: int | None = None,
+    progress: Progress = no_progress,
+    tolerance: float = TOLERANCE,
+    model: str = UNNAMED,
+    version: str = UNVERSIONED,
+    segment: str = ALL,
+) -> Report:
+    """Measure and diagnose a score table, in the window ``all``.
+
+    Parameters
+    ----------
+    rows
+        Raw predictions or counted ones.
     measures
         Names, one name, or a mapping such as :data:`monitor.measures.MEASURES`.
     minimum
@@ -162,124 +233,26 @@ def evaluate_binary(
     Raises
     ------
     InputError
-        A value is out of its range, lengths differ, an option is wrong, or there are weights and every measure wanted
-        needs whole counts. The message names the first such value.
-
-    Examples
-    --------
-    >>> report = evaluate_binary([0.91, 0.32, 0.66, 0.67, 0.57, 0.98, 0.41, 0.19], [1, 0, 1, 1, 0, 1, 0, 0])
-    >>> round(report.measures["smce"].value, 5)
-    0.10575
+        An option is wrong, or there are weights and every measure wanted needs whole counts.
     """
     require_resampling(draws, seed)
     require_tolerance(tolerance)
     wanted = measures_by_name(measures)
-    prediction, outcome, weights, times = check_events(p, y, weight=weight, time_ms=time_ms)
-    labelled = ~np.isnan(outcome)
-    if weights is not None:
-        weights = relative_weights(weights[labelled]) if labelled.any() else None
-    table = ScoreTable.from_events(prediction[labelled], outcome[labelled], weights)
-    if table.weighted:
+    if rows.table.weighted:
         _require_weighable(wanted)
-    return _report(
-        table,
-        wanted,
-        _Events(
-            n=int(np.count_nonzero(labelled)),
-            positives=int(np.count_nonzero(outcome == 1.0)),
-            predictions=int(prediction.size),
-            span_ms=None if times is None or not times.size else (int(times.min()), int(times.max()) + 1),
-        ),
-        SeriesKey(model, version, segment),
-        minimum=minimum,
-        draws=draws,
-        seed=seed,
-        progress=progress,
-        tolerance=tolerance,
-    )
-
-
-def evaluate_cells(
-    table: GridTable,
-    *,
-    span_ms: tuple[int, int] | None = None,
-    measures: Measures = REPORT_MEASURES,
-    minimum: Minimum = FILE_MINIMUM,
-    draws: int = DRAWS,
-    seed: int | None = None,
-    progress: Progress = no_progress,
-    tolerance: float = TOLERANCE,
-    model: str = UNNAMED,
-    version: str = UNVERSIONED,
-    segment: str = ALL,
-) -> Report:
-    """Report on predictions of two classes that were counted on the grid.
-
-    Parameters
-    ----------
-    table
-        Their cells. Values differ from those of the raw predictions by at most each measure's error bound.
-    span_ms
-        From the first prediction to after the last one, milliseconds since the epoch.
-    measures, minimum, draws, seed, progress, tolerance, model, version, segment
-        See :func:`evaluate_binary`.
-
-    Raises
-    ------
-    InputError
-        An option is wrong.
-    """
-    require_resampling(draws, seed)
-    require_tolerance(tolerance)
-    scores = table.to_scores()
-    events = _Events(table.labelled, int(scores.positives.sum()), table.predictions, span_ms)
-    return _report(
-        scores,
-        measures_by_name(measures),
-        events,
-        SeriesKey(model, version, segment),
-        minimum=minimum,
-        draws=draws,
-        seed=seed,
-        progress=progress,
-        tolerance=tolerance,
-    )
-
-
-class _Events(NamedTuple):
-    """Counts of the predictions of a report: with an outcome, with outcome 1, all; and [from, to) of their times."""
-
-    n: int
-    positives: int
-    predictions: int
-    span_ms: tuple[int, int] | None
-
-
-def _report(
-    table: ScoreTable,
-    measures: Mapping[str, Measure],
-    events: _Events,
-    series: SeriesKey,
-    *,
-    minimum: Minimum,
-    draws: int,
-    seed: int | None,
-    progress: Progress,
-    tolerance: float,
-) -> Report:
-    """Measure and diagnose a table of the predictions with an outcome."""
+    from_ms, to_ms = rows.span_ms or (None, None)
     report = build_report(
-        ReportKey(series, ALL),
-        table,
-        assess(table, measures=measures, minimum=minimum, draws=draws, seed=seed, progress=progress),
-        from_ms=None if events.span_ms is None else events.span_ms[0],
-        to_ms=None if events.span_ms is None else events.span_ms[1],
-        n=events.n,
-        positives=events.positives,
-        predictions=events.predictions,
-        emptiness=None if events.predictions else "there are no predictions",
+        ReportKey(SeriesKey(model, version, segment), ALL),
+        rows.table,
+        assess(rows.table, measures=wanted, minimum=minimum, draws=draws, seed=seed, progress=progress),
+        from_ms=from_ms,
+        to_ms=to_ms,
+        n=rows.n,
+        positives=rows.positives,
+        predictions=rows.predictions,
+        emptiness=None if rows.predictions else "there are no predictions",
     )
-    return diagnosed(report, table, draws=draws, seed=seed, tolerance=tolerance)
+    return diagnosed(report, rows.table, draws=draws, seed=seed, tolerance=tolerance)
 
 
 def evaluate_classes(

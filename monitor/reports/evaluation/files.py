@@ -1,7 +1,8 @@
 """Reports of a file: the whole of it, and each segment's."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypedDict, Unpack
@@ -16,7 +17,7 @@ from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
 from monitor.progress import StageProgress, no_progress
 from monitor.reports.evaluation.assess import FILE_MINIMUM, Minimum
-from monitor.reports.evaluation.evaluate import evaluate_binary
+from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_scores
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segment_search import find_segments
 from monitor.reports.evaluation.segments import (
@@ -106,7 +107,7 @@ def model_of(path: str | Path) -> str:
 
 
 class TableOptions(TypedDict, total=False):
-    """Options of every report on a table: see :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`."""
+    """Options of every report on a table: see :func:`~monitor.reports.evaluation.evaluate.evaluate_scores`."""
 
     draws: int
     seed: int | None
@@ -149,47 +150,90 @@ def report_table(
     """
     outcome = outcomes_or_nan(table)
 
-    def report(
-        rows: NDArray[np.intp] | slice, name: str, enough: Minimum, chosen: Mapping[str, Measure], step: str
-    ) -> Report:
-        return evaluate_binary(
+    def scored(rows: NDArray[np.intp] | slice) -> ScoredRows:
+        return ScoredRows.of_events(
             table.prediction[rows],
             outcome[rows],
             weight=None if table.weight is None else table.weight[rows],
             time_ms=None if table.time_ms is None else table.time_ms[rows],
-            measures=chosen,
-            minimum=enough,
-            progress=lambda share: progress(step, share),
+        )
+
+    groups = segments_of(segment_columns(table.segments, segments))
+    result = report_scores(
+        scored(slice(None)),
+        ((name, scored(rows)) for name, rows in groups),
+        segment=segment,
+        measures=measures,
+        minimum=minimum,
+        progress=progress,
+        **options,
+    )
+    if searched is None:
+        return result
+    found = find_segments(
+        table.prediction,
+        outcome,
+        searched,
+        weight=table.weight,
+        progress=lambda share: progress("searching segments", share),
+    )
+    reports = (
+        SegmentReport(
+            evaluate_scores(
+                scored(group.rows),
+                measures=WINDOW_MEASURES if measures is None else measures,
+                progress=partial(progress, f"measuring {group.name}"),
+                segment=group.name,
+                **options,
+            ),
+            group.p_value,
+            group.q_value,
+        )
+        for group in found.segments
+    )
+    # A calibrated group of a miscalibrated whole differs from the whole, but it is no fault.
+    wrong = by_harm(group for group in reports if (p_value(group.report) or 0.0) <= FALSE_DISCOVERY_RATE)
+    closest = None if found.closest is None else (found.closest.name, found.closest.q_value)
+    return replace(result, search=SearchReport(found.columns, found.groups, wrong, closest))
+
+
+def report_scores(
+    whole: ScoredRows,
+    segments: Iterable[tuple[str, ScoredRows]],
+    *,
+    segment: str = ALL,
+    measures: Mapping[str, Measure] | None = None,
+    minimum: Minimum = FILE_MINIMUM,
+    progress: StageProgress = no_progress,
+    **options: Unpack[TableOptions],
+) -> FileReport:
+    """Report on all rows, raw or counted, and on each of their segments, by name.
+
+    Parameters
+    ----------
+    segment, measures, minimum, progress, options
+        See :func:`report_table`.
+    """
+    report = evaluate_scores(
+        whole,
+        measures=REPORT_MEASURES if measures is None else measures,
+        minimum=minimum,
+        progress=partial(progress, "measuring"),
+        segment=segment,
+        **options,
+    )
+    reports = (
+        evaluate_scores(
+            rows,
+            measures=WINDOW_MEASURES if measures is None else measures,
+            minimum=Minimum(),
+            progress=partial(progress, f"measuring {name}"),
             segment=name,
             **options,
         )
-
-    whole = report(slice(None), segment, minimum, REPORT_MEASURES if measures is None else measures, "measuring")
-    chosen = WINDOW_MEASURES if measures is None else measures
-    groups = segments_of(segment_columns(table.segments, segments))
-    ranked = rank_segments(report(rows, name, Minimum(), chosen, f"measuring {name}") for name, rows in groups)
-    search = None
-    if searched is not None:
-        result = find_segments(
-            table.prediction,
-            outcome,
-            searched,
-            weight=table.weight,
-            progress=lambda share: progress("searching segments", share),
-        )
-        reports = (
-            SegmentReport(
-                report(group.rows, group.name, FILE_MINIMUM, chosen, f"measuring {group.name}"),
-                group.p_value,
-                group.q_value,
-            )
-            for group in result.segments
-        )
-        # A calibrated group of a miscalibrated whole differs from the whole, but it is no fault.
-        wrong = by_harm(group for group in reports if (p_value(group.report) or 0.0) <= FALSE_DISCOVERY_RATE)
-        closest = None if result.closest is None else (result.closest.name, result.closest.q_value)
-        search = SearchReport(result.columns, result.groups, wrong, closest)
-    return FileReport(whole, ranked, search)
+        for name, rows in segments
+    )
+    return FileReport(report, rank_segments(reports))
 
 
 def outcomes_or_nan(table: EventTable) -> Floats:

@@ -15,7 +15,7 @@ from monitor.measures.base import Measure
 from monitor.progress import StageProgress, no_progress
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.counting import GroupCounts
-from monitor.reports.evaluation.evaluate import evaluate_binary, evaluate_cells
+from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_scores
 from monitor.reports.evaluation.files import TableOptions, outcomes_or_nan
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import SegmentReport, rank_segments
@@ -192,69 +192,55 @@ class Grouping:
 
 
 class GroupOptions(TableOptions, total=False):
-    """Options of every report: see :func:`~monitor.reports.evaluation.evaluate.evaluate_binary`."""
+    """Options of every report: see :func:`~monitor.reports.evaluation.evaluate.evaluate_scores`."""
 
     measures: Mapping[str, Measure]
     minimum: Minimum
 
 
 def report_groups(
-    table: EventTable, grouping: Grouping, *, progress: StageProgress = no_progress, **options: Unpack[GroupOptions]
-) -> GroupReports:
-    """Report on each combination of values in the rows of a table.
-
-    Parameters
-    ----------
-    table
-        At least one row.
-    grouping
-        What divides the rows.
-    progress
-        Called with the current group and the share of all that is done.
-    """
-    codes = grouping.codes(table)
-    outcome = outcomes_or_nan(table)
-    order, cuts = grouped(*codes)
-
-    def groups() -> Iterator[tuple[Group, Report]]:
-        for first, end in pairwise(cuts):
-            rows = order[first:end]
-            group = grouping.group([int(code[rows[0]]) for code in codes], table)
-            weight = None if table.weight is None else table.weight[rows]
-            progress(f"measuring {group.name}", first / order.size)
-            yield (
-                group,
-                evaluate_binary(table.prediction[rows], outcome[rows], weight=weight, segment=group.name, **options),
-            )
-
-    return GroupReports.of(grouping.by, groups())
-
-
-def report_counted_groups(
-    counts: GroupCounts,
-    table: EventTable,
-    grouping: Grouping,
+    by: tuple[str, ...],
+    groups: Iterable[tuple[Group, ScoredRows, float]],
     *,
     progress: StageProgress = no_progress,
     **options: Unpack[GroupOptions],
 ) -> GroupReports:
-    """Report on each combination of values of rows that were counted on the grid.
+    """Report on each combination of values.
 
     Parameters
     ----------
-    counts
-        The rows of each combination.
-    table
-        The last table of rows, whose columns have all values.
-    grouping, progress, options
-        See :func:`report_groups`.
+    by
+        The columns and spans of time that divide the rows.
+    groups
+        Each combination with its rows, and the share of all that is done before it.
+    progress
+        Called with the current group and that share.
     """
 
-    def groups() -> Iterator[tuple[Group, Report]]:
-        all_codes = counts.codes().tolist()
-        for number, (codes, cells) in enumerate(zip(all_codes, counts.tables(), strict=True)):
-            group = grouping.group(codes, table)
-            progress(f"measuring {group.name}", number / len(all_codes))
-            yield group, evaluate_cells(cells, segment=group.name, **options)
+    def reports() -> Iterator[tuple[Group, Report]]:
+        for group, rows, done in groups:
+            progress(f"measuring {group.name}", done)
+            yield group, evaluate_scores(rows, segment=group.name, **options)
 
-    return GroupReports.of(grouping.by, groups())
+    return GroupReports.of(by, reports())
+
+
+def groups_of_rows(table: EventTable, grouping: Grouping) -> Iterator[tuple[Group, ScoredRows, float]]:
+    """Divide the rows of a table; it has at least one."""
+    codes = grouping.codes(table)
+    outcome = outcomes_or_nan(table)
+    order, cuts = grouped(*codes)
+    for first, end in pairwise(cuts):
+        rows = order[first:end]
+        weight = None if table.weight is None else table.weight[rows]
+        scored = ScoredRows.of_events(table.prediction[rows], outcome[rows], weight=weight)
+        yield grouping.group([int(code[rows[0]]) for code in codes], table), scored, first / order.size
+
+
+def groups_of_counts(
+    counts: GroupCounts, table: EventTable, grouping: Grouping
+) -> Iterator[tuple[Group, ScoredRows, float]]:
+    """Name the combinations of rows that were counted on the grid; the columns of the table have all values."""
+    all_codes = counts.codes().tolist()
+    for number, (codes, cells) in enumerate(zip(all_codes, counts.tables(), strict=True)):
+        yield grouping.group(codes, table), ScoredRows.of_cells(cells), number / len(all_codes)

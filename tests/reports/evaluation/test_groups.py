@@ -12,7 +12,7 @@ import pytest
 from monitor.errors import InputError
 from monitor.measures import WINDOW_MEASURES
 from monitor.reports.evaluation.assess import Minimum
-from monitor.reports.evaluation.evaluate import evaluate_binary, evaluate_cells
+from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_binary, evaluate_scores
 from monitor.reports.findings import GroupFindings, ReportOptions, measure_groups
 from monitor.scores import GridTable
 from monitor.sources import tables
@@ -83,7 +83,7 @@ def test_each_report_is_that_of_the_rows_of_its_group(
         whole = (
             evaluate_binary(p, y, **own)
             if memory is None
-            else evaluate_cells(GridTable.from_events(p, np.where(np.isnan(y), -1.0, y)), **own)
+            else evaluate_scores(ScoredRows.of_cells(GridTable.from_events(p, np.where(np.isnan(y), -1.0, y))), **own)
         )
         report = found[key]
         without_times = {**report.to_dict(), "from": None, "to": None}

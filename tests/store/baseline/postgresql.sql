@@ -146,6 +146,10 @@ CREATE TABLE evaluations (
     number BIGINT NOT NULL,
     evaluated_ms BIGINT NOT NULL,
     summary BYTEA NOT NULL,
+    watermark_ms BIGINT NOT NULL,
+    edge_ms BIGINT NOT NULL,
+    since_ms BIGINT NOT NULL,
+    version TEXT NOT NULL,
     PRIMARY KEY (model)
 );
 
@@ -154,6 +158,15 @@ CREATE TABLE evaluated_reports (
     number BIGINT NOT NULL,
     reports BYTEA NOT NULL,
     PRIMARY KEY (model)
+);
+
+CREATE TABLE evaluated_moments (
+    model TEXT NOT NULL,
+    watermark_ms BIGINT NOT NULL,
+    before_to_ms BIGINT NOT NULL,
+    edge_ms BIGINT NOT NULL,
+    version TEXT NOT NULL,
+    PRIMARY KEY (model, watermark_ms)
 );
 
 CREATE TABLE alerts (
@@ -308,6 +321,19 @@ CREATE TABLE closed_samples (
 );
 
 CREATE INDEX closed_samples_by_version ON closed_samples (model, version);
+
+CREATE TABLE caps (
+    partition INTEGER NOT NULL,
+    setting TEXT NOT NULL,
+    model TEXT NOT NULL,
+    segment_key TEXT NOT NULL,
+    used INTEGER NOT NULL,
+    allowed INTEGER NOT NULL,
+    folded BIGINT NOT NULL,
+    newest_ms BIGINT NOT NULL,
+    PRIMARY KEY (partition, setting, model, segment_key),
+    FOREIGN KEY(partition) REFERENCES partitions (partition)
+);
 
 CREATE TABLE counters (
     partition INTEGER NOT NULL,

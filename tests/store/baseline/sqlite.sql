@@ -142,6 +142,10 @@ CREATE TABLE evaluations (
     number BIGINT NOT NULL,
     evaluated_ms BIGINT NOT NULL,
     summary BLOB NOT NULL,
+    watermark_ms BIGINT NOT NULL,
+    edge_ms BIGINT NOT NULL,
+    since_ms BIGINT NOT NULL,
+    version TEXT NOT NULL,
     PRIMARY KEY (model)
 );
 
@@ -150,6 +154,15 @@ CREATE TABLE evaluated_reports (
     number BIGINT NOT NULL,
     reports BLOB NOT NULL,
     PRIMARY KEY (model)
+);
+
+CREATE TABLE evaluated_moments (
+    model TEXT NOT NULL,
+    watermark_ms BIGINT NOT NULL,
+    before_to_ms BIGINT NOT NULL,
+    edge_ms BIGINT NOT NULL,
+    version TEXT NOT NULL,
+    PRIMARY KEY (model, watermark_ms)
 );
 
 CREATE TABLE alerts (
@@ -303,6 +316,19 @@ CREATE TABLE closed_samples (
 );
 
 CREATE INDEX closed_samples_by_version ON closed_samples (model, version);
+
+CREATE TABLE caps (
+    partition INTEGER NOT NULL,
+    setting TEXT NOT NULL,
+    model TEXT NOT NULL,
+    segment_key TEXT NOT NULL,
+    used INTEGER NOT NULL,
+    allowed INTEGER NOT NULL,
+    folded BIGINT NOT NULL,
+    newest_ms BIGINT NOT NULL,
+    PRIMARY KEY (partition, setting, model, segment_key),
+    FOREIGN KEY(partition) REFERENCES partitions (partition)
+);
 
 CREATE TABLE counters (
     partition INTEGER NOT NULL,
