@@ -159,6 +159,7 @@ class Service:
             "labels": {},
             "local_only": False,
             "roles": ("consume", "evaluate", "serve"),
+            "caps": dict,
             "replicas": dict,
             "is_stopping": lambda: False,
         }
