@@ -248,12 +248,10 @@ class Months:
             name = model["model"]
             if not self._is_known(name) or name in {"m00", "m01", "m02"} or not model["settled_to"]:
                 continue
-            version = model["current_version"]
-            if (name, version) in alerted:
-                continue
-            found = self._service.get(f"/v1/models/{name}/evidence", {"version": version})["versions"]
-            if found:
-                yield from self._weigh_version(name, version, found[0])
+            found = self._service.get(f"/v1/models/{name}/evidence")["versions"]
+            for version in found[-1:]:
+                if (name, version["version"]) not in alerted:
+                    yield from self._weigh_version(name, version["version"], version)
 
     def _weigh_version(self, name: str, version: str, found: Mapping[str, Any]) -> Iterator[str]:
         to_ms = _ms(found["settled_to"])
