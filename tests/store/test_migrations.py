@@ -84,6 +84,7 @@ def test_many_may_make_and_migrate_a_store_at_once(store_url: str, tmp_path: Pat
         [
             "import sys",
             "from pathlib import Path",
+            "from monitor.clock import SystemClock",
             "from monitor.errors import FencedOut",
             "from monitor.store import migrate",
             "from monitor.store.sql import SqlStore",
@@ -91,7 +92,7 @@ def test_many_may_make_and_migrate_a_store_at_once(store_url: str, tmp_path: Pat
             "for folder in (migrate.MIGRATIONS, Path(sys.argv[2])):",
             "    migrate.MIGRATIONS = folder",
             "    sys.stdin.readline()",
-            f"    with SqlStore.open(sys.argv[1], patience_seconds={PATIENCE_SECONDS}) as store:",
+            f"    with SqlStore.open(sys.argv[1], patience_seconds={PATIENCE_SECONDS}, clock=SystemClock()) as store:",
             "        print(claim_after_others(store, 5), flush=True)",
         ]
     )
