@@ -22,7 +22,7 @@ from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact
 from monitor.measures.base import Measure
 from monitor.progress import no_progress
-from monitor.recalibration.comparison import DRAWS
+from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.refit_file import Trial, choose_methods, labelled_rows, refit_rows
 from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated

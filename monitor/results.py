@@ -17,7 +17,7 @@ from monitor.maps.artifact import Artifact, from_bytes
 from monitor.recalibration.refit_file import Trial, artifact
 from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
 from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.compare import ReportComparison
 from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.files import SearchReport
 from monitor.reports.evaluation.groups import Group
@@ -260,7 +260,7 @@ class DataGroups(Page):
 
 
 @dataclass(frozen=True, repr=False)
-class DataComparison(_MeasuredResult, Comparison):
+class DataComparison(_MeasuredResult, ReportComparison):
     """A comparison of data at hand; ``measured`` is what it was made of."""
 
     measured: Measured = field(kw_only=True, compare=False)

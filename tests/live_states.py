@@ -6,6 +6,7 @@ from typing import Any
 
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.live import LiveState
 from monitor.store.recalibrations import Champion, JobState, Tally
 from tests.snapshots import NOW_MS, result
@@ -31,6 +32,12 @@ def map_of(map_id: str | None, measures: Iterable[Measure] = WINDOW_MEASURES.val
     }
 
 
+def evidence(log10_e: float) -> dict[str, Any]:
+    """Evidence of a difference that is not looked at."""
+    difference = {"brier_difference": -0.01, "lower": -0.02, "upper": 0.0, "log_loss_difference": None}
+    return {"e_value": 10.0**log10_e, "log10_e": log10_e, **difference}
+
+
 def document(measures: Iterable[Measure] = WINDOW_MEASURES.values(), **told: Any) -> dict[str, Any]:
     """A document with everything that a document can hold."""
     measures = tuple(measures)
@@ -49,9 +56,9 @@ def document(measures: Iterable[Measure] = WINDOW_MEASURES.values(), **told: Any
             "candidate": map_of("rc_2", measures),
         },
         "evidence": {
-            "champion_against_none": {"log10_e": 4.5},
-            "candidate_against_none": {"log10_e": 5.5},
-            "candidate_against_champion": {"log10_e": -0.5},
+            "champion_against_none": evidence(4.5),
+            "candidate_against_none": evidence(5.5),
+            "candidate_against_champion": evidence(-0.5),
         },
         **told,
     }
@@ -60,7 +67,7 @@ def document(measures: Iterable[Measure] = WINDOW_MEASURES.values(), **told: Any
 def state(measures: Iterable[Measure] = WINDOW_MEASURES.values(), **told: Any) -> LiveState:
     """Of a model with a champion and a candidate, after five refits and one under way."""
     values: dict[str, Any] = {
-        "documents": {VERSION: document(measures)},
+        "documents": {VERSION: LiveComparison.of(document(measures))},
         "champions": [Champion(*VERSION, "rc_1", NOW_MS, 1)],
         "tallies": [
             Tally("churn", JobState.CANDIDATE, 2, NOW_MS + 2000, NOW_MS),

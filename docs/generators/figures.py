@@ -53,10 +53,7 @@ FIGURES: Final[Mapping[str, Callable[[], Figure]]] = MappingProxyType(
         "gce.svg": lambda: gce_figure(gce_family(counter_examples.too_sure_classes())),
         "sample-size.svg": counter_examples.sample_size_figure,
         "temperature.svg": counter_examples.temperature_figure,
-        "before-after.svg": lambda: example()["reliability"],
-        "worst-by-gamma.svg": lambda: example()["mlce_by_gamma"],
-        "local-map.svg": lambda: example()["local_map"],
-        "segments.svg": lambda: example()["segments"],
+        "before-after.svg": lambda: example().plot(),
         "simulated-delays.svg": delays,
     }
 )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 
 import sqlalchemy as sa
 
-from monitor.alarms.finding import Finding, Findings
+from monitor.alarms.finding import Finding, ReadFindings
 from monitor.alarms.lifecycle import advance, without_finding
 from monitor.store import alerts, audit, servings
 from monitor.store.alerts import OPEN, SERVICE, Alert, Resolution
@@ -33,7 +33,7 @@ class Alarms:
     """
 
     def __init__(
-        self, database: Database, findings: Findings, rolls_back: Callable[[str], bool] = lambda _: False
+        self, database: Database, findings: ReadFindings, rolls_back: Callable[[str], bool] = lambda _: False
     ) -> None:
         self._database = database
         self._rolls_back = rolls_back

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from monitor.store.alerts import Finding, Kind
 
-__all__ = ["Finding", "Findings", "Kind"]
+__all__ = ["Finding", "Kind", "ReadFindings"]
 
-Findings = Callable[[Collection[str]], Mapping[str, Sequence[Finding]]]
+ReadFindings = Callable[[Collection[str]], Mapping[str, Sequence[Finding]]]
 """Models -> the latest findings about each of them, of all of its versions that have events and all kinds.
 
 A model that is not in it was not evaluated yet. A version without any finding has stopped: its alerts are resolved. The

@@ -19,7 +19,7 @@ from monitor.sequential.evidence import YEAR_MS, Alarm, after
 from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
-from monitor.sequential.watch import Event, Watch
+from monitor.sequential.watch import AlarmEvent, Watch
 from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Raised
 
 _STEPS_AT_ONCE: Final = 256
@@ -228,7 +228,7 @@ class VersionWatch:
                     rest = {segment: of_series.after(event.end_ms) for segment, of_series in steps.items()}
             steps = rest
 
-    def _note(self, name: str, event: Event) -> None:
+    def _note(self, name: str, event: AlarmEvent) -> None:
         if event.alarm is None:
             del self._raised[name]
         else:

@@ -22,8 +22,8 @@ import structlog
 from monitor.clock import Clock
 from monitor.errors import StoreError
 from monitor.events.times import format_time
-from monitor.store.alerts import Alert, AlertState, Change
-from monitor.store.webhooks import Delivery, WebhookStore
+from monitor.store.alerts import Alert, AlertChange, AlertState
+from monitor.store.webhooks import WebhookDelivery, WebhookStore
 from monitor.urls import wrong_path
 from monitor.version import VERSION
 
@@ -124,7 +124,7 @@ class Webhook:
         self.waiting = self._store.progress(self.target.name, self.target.states).waiting
         return self.waiting
 
-    def _deliver(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: WebhookDelivery) -> None:
         name, change = self.target.name, delivery.change
         error, is_refused = self._send(delivery)
         if error is None or is_refused:
@@ -141,7 +141,7 @@ class Webhook:
         elif not delivery.attempts:
             _log.warning("a webhook cannot be delivered; it is tried again", **about, detail=error)
 
-    def _send(self, delivery: Delivery) -> tuple[str | None, bool]:
+    def _send(self, delivery: WebhookDelivery) -> tuple[str | None, bool]:
         """Send one change; returns the error, if there is one, and whether it is for good."""
         body = payload(self.target, delivery.change, delivery.alert)
         headers = headers_of(self.target, delivery.change, body, self._clock.now_ms() // 1000)
@@ -180,7 +180,7 @@ def _cause_of(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-def payload(target: Target, change: Change, alert: Alert) -> bytes:
+def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
     """The body for one change: Alertmanager's webhook, version 4."""
     finding = alert.finding
     labels = {"alertname": ALERT_NAME, "model": finding.model, "version": finding.version, "kind": finding.kind}
@@ -227,7 +227,7 @@ def payload(target: Target, change: Change, alert: Alert) -> bytes:
     return msgspec.json.encode(document)
 
 
-def headers_of(target: Target, change: Change, body: bytes, seconds: int) -> dict[str, str]:
+def headers_of(target: Target, change: AlertChange, body: bytes, seconds: int) -> dict[str, str]:
     """The headers for one change: the same id whenever it is tried, and the signature of Standard Webhooks."""
     delivery_id = f"{change.alert}.{change.number}"
     headers = {

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import yaml
 
-from monitor.app.checks.base import Finding
+from monitor.app.checks.base import CheckResult
 from monitor.app.checks.messages import describe_messages
 from monitor.app.parts import make_format, make_mapping, make_policy, make_rules, read_schema
 from monitor.app.settings import Settings
@@ -47,7 +47,7 @@ class ProposedTopic(NamedTuple):
 
     text: str
     """For monitor.yaml, with comments."""
-    findings: Sequence[Finding]
+    findings: Sequence[CheckResult]
     """How its messages are read with that."""
 
 

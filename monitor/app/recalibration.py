@@ -19,9 +19,9 @@ from monitor.measures.base import Measure
 from monitor.recalibration.live import DRAWS, LiveMonitor
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
-from monitor.recalibration.schedule import POLL_SECONDS, Finding, Scheduler
+from monitor.recalibration.schedule import POLL_SECONDS, Scheduler, ShapeVerdict
 from monitor.recalibration.service import Live, Recalibrations
-from monitor.recalibration.serving import REFRESH_SECONDS, Serving
+from monitor.recalibration.serving import REFRESH_SECONDS, ServingMaps
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import ReportKey, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
@@ -43,7 +43,7 @@ _SHAPE: Final = "prevalence"
 _log = structlog.get_logger(__name__)
 
 
-class Recalibration:
+class RecalibrationThreads:
     """Runs refits, schedules and live measurements. Use once: ``start``, ``stop``, ``join``.
 
     Parameters
@@ -78,7 +78,7 @@ class Recalibration:
         self._evaluates = evaluates
         chosen = settings.recalibration
         refits = RecalibrationStore(store.database, chosen.keep)
-        self.serving = Serving(refits, clock=clock)
+        self.serving = ServingMaps(refits, clock=clock)
         self.measures = make_map_measures(settings)
         self.live = LiveMonitor(
             refits,
@@ -166,7 +166,9 @@ def make_models(models: ModelsSettings, panes: ClosedPanes) -> Callable[[], Coll
     return lambda: {*models.declared, *(series.model for series in panes.series())}
 
 
-def make_versions(panes: ClosedPanes, windows: Sequence[Window], serving: Serving) -> Callable[[str, str | None], str]:
+def make_versions(
+    panes: ClosedPanes, windows: Sequence[Window], serving: ServingMaps
+) -> Callable[[str, str | None], str]:
     """Return a function: (model, version or None) -> that version, or the current one."""
 
     def version_of(model: str, version: str | None) -> str:
@@ -198,15 +200,15 @@ def make_known(panes: ClosedPanes, held: Callable[[], Collection[str]]) -> Calla
 
 
 def make_finding(
-    panes: ClosedPanes, window: Window, latest: Callable[[], Snapshot], serving: Serving, live: Live
-) -> Callable[[str], Finding | None]:
+    panes: ClosedPanes, window: Window, latest: Callable[[], Snapshot], serving: ServingMaps, live: Live
+) -> Callable[[str], ShapeVerdict | None]:
     """Return a function: model -> what is found about what its current version serves, or None if nothing is.
 
     Where there is evidence on the shape of served predictions, it decides. Otherwise, if a map serves and can be
     applied, it is the live document's verdict on that map, and else the latest evaluation's verdict on the window.
     """
 
-    def find(model: str) -> Finding | None:
+    def find(model: str) -> ShapeVerdict | None:
         snapshot = latest()
         version = snapshot.current_version(model)
         if version is None:
@@ -217,20 +219,20 @@ def make_finding(
         if evidence is not None and _SHAPE in evidence.levels:
             raised = evidence.levels[_SHAPE].raised
             since_ms = None if raised is None else raised.since_ms
-            return Finding(version, miscalibrated=raised is not None, newest_ms=newest_ms, since_ms=since_ms)
+            return ShapeVerdict(version, miscalibrated=raised is not None, newest_ms=newest_ms, since_ms=since_ms)
         map_id, document = serving.champion(model, version).map_id, live(model, version)
-        champion = None if document is None else document["maps"]["champion"]
+        champion = None if document is None else document.maps.champion
         verdict = None
-        if map_id is None or (champion is not None and champion["id"] == map_id and champion["missing"] is not None):
+        if map_id is None or (champion is not None and champion.id == map_id and champion.missing is not None):
             report = snapshot.reports.get(ReportKey(SeriesKey(model, version, ALL), window.name))
             if report is not None and report.diagnosis is not None:
                 verdict = report.diagnosis.verdict
         # A document that was made before the last promotion is about another map.
-        elif champion is not None and champion["id"] == map_id and champion["verdict"] is not None:
-            verdict = Verdict(champion["verdict"]["verdict"])
+        elif champion is not None and champion.id == map_id and champion.verdict is not None:
+            verdict = champion.verdict.verdict
         if verdict is None:
             return None
-        return Finding(version, miscalibrated=verdict in {Verdict.SHAPE, Verdict.BOTH}, newest_ms=newest_ms)
+        return ShapeVerdict(version, miscalibrated=verdict in {Verdict.SHAPE, Verdict.BOTH}, newest_ms=newest_ms)
 
     return find
 

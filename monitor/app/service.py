@@ -43,7 +43,7 @@ from monitor.app.parts import (
     make_windows,
     open_store,
 )
-from monitor.app.recalibration import Recalibration, make_known, make_plan
+from monitor.app.recalibration import RecalibrationThreads, make_known, make_plan
 from monitor.app.settings import Settings
 from monitor.app.settings.values import hide_password
 from monitor.app.telemetry import make_telemetry
@@ -54,7 +54,7 @@ from monitor.errors import MonitorError, SettingsError, StoreUnavailable
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
 from monitor.http.limits import Limits
-from monitor.http.request_log import RefusedRequests, Traffic
+from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.http.server import ApiServer
 from monitor.http.services import Services
 from monitor.http.tls import Certificate
@@ -153,7 +153,7 @@ class Service:
                 evidence=self.watcher.update,
                 snapshots=self.snapshots,
             )
-            self.recalibration = Recalibration(
+            self.recalibration = RecalibrationThreads(
                 settings,
                 self.store,
                 panes=panes,
@@ -163,7 +163,7 @@ class Service:
                 clock=self._clock,
             )
             backlog, caps = Backlog(settings, self.store, self._clock), CapWatch(self.store)
-            traffic, refused = Traffic(), RefusedRequests(self._clock)
+            traffic, refused = RequestTraffic(), RefusedRequests(self._clock)
             level = Level[settings.exposition.level.upper()]
             exposition = Exposition(
                 [

@@ -6,11 +6,11 @@ other file needs to change.
 
 from typing import Final
 
-from monitor.classes.base import ClassMeasure, Findings
+from monitor.classes.base import ClassMeasure, ClassMeasurement
 from monitor.classes.canonical_ece import canonical_ece
 from monitor.classes.gce import GceMember, gce, gce_family
 from monitor.classes.hypothesis_tests import (
-    CalibrationTest,
+    ClassCalibrationTest,
     block_test,
     bootstrap_test,
     consistency_test,
@@ -24,7 +24,15 @@ from monitor.classes.sketch import SkceSketch, SketchNull, SketchPlan
 from monitor.scanning import scan_declared
 
 __all__ = ["CLASS_MEASURES"]
-__all__ += ["CalibrationTest", "ClassMeasure", "Findings", "GceMember", "SkceSketch", "SketchNull", "SketchPlan"]
+__all__ += [
+    "ClassCalibrationTest",
+    "ClassMeasure",
+    "ClassMeasurement",
+    "GceMember",
+    "SkceSketch",
+    "SketchNull",
+    "SketchPlan",
+]
 __all__ += ["VectorKernel"]
 __all__ += ["block_test", "bootstrap_test", "canonical_ece", "classwise", "consistency_test"]
 __all__ += ["distribution_free_test", "exact_variance_test", "gce", "gce_family", "mmce", "of_each_class", "skce"]

@@ -78,7 +78,7 @@ class Prepared(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ClassMeasurement:
     """A measure of many classes with the uncertainty that follows from its own theory.
 
     Attributes
@@ -134,7 +134,7 @@ class ClassMeasure:
     unit: Unit
     value: Callable[[ClassTable], float]
     prepare: Callable[[ClassTable], Prepared] | None = None
-    findings: Callable[[ClassTable], Findings] | None = None
+    findings: Callable[[ClassTable], ClassMeasurement] | None = None
     rank: int = 100
 
 

@@ -24,7 +24,7 @@ _ROWS_AT_ONCE: Final = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
-class CalibrationTest:
+class ClassCalibrationTest:
     """The result of a test.
 
     Attributes
@@ -50,7 +50,7 @@ class CalibrationTest:
 
 def block_test(
     table: ClassTable, *, block_size: int = 2, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0
-) -> CalibrationTest:
+) -> ClassCalibrationTest:
     """Asymptotic normal test of the block estimator of the SKCE: z = mean / standard error over the blocks.
 
     Linear in the number of events, but weak: of errors that all pairs detect in 92% of cases, blocks of two detect 5 to
@@ -87,12 +87,12 @@ def block_test(
         z = estimate / error
     else:  # all blocks are equal
         z = math.copysign(math.inf, estimate)
-    return CalibrationTest("block", estimate, float(ndtr(-z)), z, error)
+    return ClassCalibrationTest("block", estimate, float(ndtr(-z)), z, error)
 
 
 def exact_variance_test(
     table: ClassTable, *, kernel: KernelName = "exponential", lengthscale: Lengthscale = 1.0
-) -> CalibrationTest:
+) -> ClassCalibrationTest:
     """Test of the unbiased quadratic estimator of the SKCE, whose variance under calibration is known exactly.
 
     Given the predictions, every outcome is drawn from its prediction if the model is calibrated; mean and variance of
@@ -115,7 +115,7 @@ def exact_variance_test(
     require_rows(table, "the exact-variance test", least=2)
     sums = PairSums.of(table, VectorKernel.of(table, kernel, lengthscale))
     _, p_value = sums.null_law()
-    return CalibrationTest("exact_variance", sums.unbiased, p_value, sums.unbiased, sums.null_deviation)
+    return ClassCalibrationTest("exact_variance", sums.unbiased, p_value, sums.unbiased, sums.null_deviation)
 
 
 def bootstrap_test(
@@ -125,7 +125,7 @@ def bootstrap_test(
     lengthscale: Lengthscale = 1.0,
     draws: int = 999,
     seed: int | None = None,
-) -> CalibrationTest:
+) -> ClassCalibrationTest:
     r"""Bootstrap test of the unbiased quadratic estimator of the SKCE.
 
     The statistic is n/(n-1) U - V. Its distribution under calibration is approximated by resamples of the events: the
@@ -173,7 +173,7 @@ def bootstrap_test(
     unbiased = (total - float(own.sum())) / pairs
     statistic = n / (n - 1.0) * unbiased - total / n**2
     resampled_values = (resampled - weights @ own) / pairs - 2.0 * crossed / n**2
-    return CalibrationTest("bootstrap", unbiased, resampled_p_value(resampled_values, statistic), statistic)
+    return ClassCalibrationTest("bootstrap", unbiased, resampled_p_value(resampled_values, statistic), statistic)
 
 
 def distribution_free_test(
@@ -183,7 +183,7 @@ def distribution_free_test(
     block_size: int = 2,
     kernel: KernelName = "exponential",
     lengthscale: Lengthscale = 1.0,
-) -> CalibrationTest:
+) -> ClassCalibrationTest:
     r"""Test by a bound that holds for every calibrated model and every number of events.
 
     .. math:: P(U \ge t) \le \exp(-\lfloor n/2 \rfloor t^2 / (2 B^2)), \qquad
@@ -218,12 +218,12 @@ def distribution_free_test(
     else:
         pairs = table.rows // 2 if estimator == "unbiased" else table.rows // block_size * (block_size // 2)
         p_value = math.exp(-pairs * max(0.0, estimate) ** 2 / (2.0 * MAX_TERM**2))
-    return CalibrationTest("distribution_free", estimate, p_value, estimate)
+    return ClassCalibrationTest("distribution_free", estimate, p_value, estimate)
 
 
 def consistency_test(
     table: ClassTable, measure: Callable[[ClassTable], float], *, draws: int = 199, seed: int | None = None
-) -> CalibrationTest:
+) -> ClassCalibrationTest:
     """Test of any measure by consistency resampling.
 
     Predictions are resampled, and outcomes drawn from them.
@@ -259,7 +259,7 @@ def consistency_test(
         prediction = table.prediction[rng.integers(table.rows, size=table.rows)]
         outcome = categorical_draws(rng, np.cumsum(prediction, axis=1), 1)[0]
         resampled_values[draw] = measure(ClassTable(prediction, outcome.astype(np.int64)))
-    return CalibrationTest("consistency", estimate, resampled_p_value(resampled_values, estimate), estimate)
+    return ClassCalibrationTest("consistency", estimate, resampled_p_value(resampled_values, estimate), estimate)
 
 
 def table_seed(table: ClassTable) -> int:

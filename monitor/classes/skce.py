@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.classes.base import ClassMeasure, Findings, gamma_q95, require_rows
+from monitor.classes.base import ClassMeasure, ClassMeasurement, gamma_q95, require_rows
 from monitor.classes.class_loops import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, block_means, pair_distances, pair_sums
 from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.errors import InputError
@@ -226,7 +226,7 @@ class PairSums:
         return max(0.0, root - radius) ** 2, (root + radius) ** 2
 
 
-def skce_findings(table: ClassTable) -> Findings:
+def skce_findings(table: ClassTable) -> ClassMeasurement:
     """:func:`skce` with its interval, its level under calibration and its p-value; null levels need no draws.
 
     Up to 5,000 events all pairs are used; for more, Fourier features of all events, which have more power than all
@@ -236,11 +236,11 @@ def skce_findings(table: ClassTable) -> Findings:
     if table.rows <= EXACT_UP_TO:
         sums = PairSums.of(table, VectorKernel())
         q95, p_value = sums.null_law()
-        return Findings(sums.unbiased, *sums.interval(), 0.0, q95, p_value, "exact, all pairs of events")
+        return ClassMeasurement(sums.unbiased, *sums.interval(), 0.0, q95, p_value, "exact, all pairs of events")
     sketch = SkceSketch.of(table, SketchPlan(table.classes, features=_FEATURES))
     null = sketch.null_level()
     method = f"all events, {_FEATURES} Fourier features of the kernel"
-    return Findings(sketch.value, *sketch.interval(), 0.0, null.q95, null.p_value, method)
+    return ClassMeasurement(sketch.value, *sketch.interval(), 0.0, null.q95, null.p_value, method)
 
 
 MEASURE: Final = ClassMeasure(

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from monitor.app.checks import CHECKS, Finding, Surroundings, Verdict, run_checks
+from monitor.app.checks import CHECKS, CheckResult, CheckStatus, Surroundings, run_checks
 from monitor.app.checks.base import fail
 from monitor.app.logs import configure_logs
 from monitor.app.settings import load_settings
@@ -18,7 +18,7 @@ from monitor.reports.formatting import printable
 
 app = typer.Typer(add_completion=False)
 
-_STYLES: Final = {Verdict.OK: "green", Verdict.WARN: "yellow", Verdict.FAIL: "bold red"}
+_STYLES: Final = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.FAIL: "bold red"}
 
 
 @app.command(
@@ -52,13 +52,13 @@ def check(
         running = iter([fail("configuration", line) for line in str(error).splitlines()])
     else:
         running = run_checks(around, only or tuple(CHECKS))
-    findings: list[Finding] = []
+    findings: list[CheckResult] = []
     for finding in running:
         findings.append(finding)
         if not as_json:
             console.print(finding_line(finding))
-    failed = sum(finding.verdict is Verdict.FAIL for finding in findings)
-    warned = sum(finding.verdict is Verdict.WARN for finding in findings)
+    failed = sum(finding.verdict is CheckStatus.FAIL for finding in findings)
+    warned = sum(finding.verdict is CheckStatus.WARN for finding in findings)
     passed = not failed and not (strict and warned)
     if as_json:
         typer.echo(json.dumps({"ok": passed, "findings": [finding._asdict() for finding in findings]}))
@@ -67,7 +67,7 @@ def check(
     raise typer.Exit(0 if passed else 1)
 
 
-def finding_line(finding: Finding) -> Text:
+def finding_line(finding: CheckResult) -> Text:
     """A finding, for a terminal."""
     text = Text(f"{finding.verdict:<4}", style=_STYLES[finding.verdict])
     return text.append(f"  {finding.check:<13}  {printable(finding.detail)}", style="default not bold")

@@ -34,7 +34,7 @@ _WORDS: Final[Mapping[str, Sequence[str]]] = {"verdict": list(Verdict), "severit
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class FailCondition:
     """One condition: ``verdict``, ``severity>=moderate``, ``smce>0.02``, ``tce.lower>10``, ``auc<0.7``.
 
     Attributes
@@ -54,7 +54,7 @@ class Condition:
     limit: float | str
 
     @classmethod
-    def parse(cls, text: str) -> "Condition":
+    def parse(cls, text: str) -> "FailCondition":
         """Parse a condition. Raises InputError, which names the nearest name."""
         match = _FORM.fullmatch(text.strip())
         if match is None:

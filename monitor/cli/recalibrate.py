@@ -17,7 +17,7 @@ from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
 from monitor.http_client import request_document
-from monitor.recalibration.comparison import DRAWS
+from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.refit_view import print_refit
 from monitor.reports.formatting import plain

@@ -13,9 +13,10 @@ from monitor.errors import InputError
 from monitor.inference.resampling import MIN_DRAWS
 from monitor.progress import StageProgress
 from monitor.recalibration.refit_file import Trial, artifact, choose_methods, labelled_rows, refit_rows
-from monitor.recalibration.refit_page import refit_page, refit_picture
+from monitor.recalibration.refit_page import before_and_after, refit_page
 from monitor.recalibration.refit_view import advice, print_trial, reasons_of
 from monitor.reports.evaluation.files import looks_like_event_log, model_of
+from monitor.reports.figures.output import to_png
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.reports.view import report_console
 from monitor.scores.arguments import number_text
@@ -123,7 +124,7 @@ def _write(
         if option == "--html":
             content = refit_page(trial, model)
         elif option == "--png":
-            content = refit_picture(trial, model)
+            content = to_png(before_and_after(trial))
         else:
             content = artifact(trial, trial.shown, model=model, created_ms=SystemClock().now_ms(), columns=columns)
         write_target(option, path, content)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.app.offline import LogReport, report_log
-from monitor.cli.fail_if import FAILED_CONDITION, Condition
+from monitor.cli.fail_if import FAILED_CONDITION, FailCondition
 from monitor.cli.options import (
     ConfigOption,
     LogitsOption,
@@ -195,7 +195,7 @@ def report(
         memory=memory,
     )
     options.check()
-    conditions = [Condition.parse(condition) for condition in fail_if]
+    conditions = [FailCondition.parse(condition) for condition in fail_if]
     if conditions and compare is not None:
         raise InputError("--fail-if judges one report: leave --compare out, and report on the file that is to pass")
     _require_weighable(weight, measure)

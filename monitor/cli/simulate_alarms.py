@@ -17,7 +17,7 @@ from monitor.reports.progress import stages_progress
 from monitor.reports.view import print_view, report_console
 from monitor.simulation.alarms import Setting
 from monitor.simulation.page import simulation_page
-from monitor.simulation.predictions import DrawnPredictions, Predictions
+from monitor.simulation.predictions import DrawnPredictions, PredictionSource
 from monitor.simulation.scenarios import KINDS, Scenario
 from monitor.simulation.simulate import (
     BUDGETS,
@@ -122,7 +122,7 @@ def simulate_alarms(
         lateness_ms=to_ms(declared.allowed_lateness),
         implied_negative=declared.implied_negative,
     )
-    predictions: Predictions
+    predictions: PredictionSource
     if model is None:
         if model_version is not None:
             raise InputError("--version is of a model: name it with --model")

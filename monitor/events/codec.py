@@ -254,7 +254,7 @@ class Decoder:
             classes = np.fromiter(map(self._rules.classes.get, models, repeat(0)), np.int32, count)
         is_outcome = kind == Kind.OUTCOME
         if is_outcome.all():
-            predictions = Predictions(np.full(count, np.nan), None)
+            predictions = DecodedPredictions(np.full(count, np.nan), None)
         else:
             predictions = read_predictions([event.p for event in events], is_outcome, classes)
             good &= is_outcome | ~np.isnan(predictions.value)
@@ -283,7 +283,7 @@ class _Draft(NamedTuple):
 
     kind: NDArray[np.int8]
     time_ms: NDArray[np.int64]
-    predictions: "Predictions"
+    predictions: "DecodedPredictions"
     outcome: NDArray[np.int16]
     good: NDArray[np.bool_]
 
@@ -354,7 +354,7 @@ def _dead_letter(batch: RecordBatch, record: Record, reason: Reason, detail: str
 _OF_TWO: Final = 2
 
 
-class Predictions(NamedTuple):
+class DecodedPredictions(NamedTuple):
     """The predictions of a batch."""
 
     value: NDArray[np.float64]
@@ -365,7 +365,7 @@ class Predictions(NamedTuple):
 
 def read_predictions(
     written: Sequence[float | list[float] | None], is_outcome: NDArray[np.bool_], classes: NDArray[np.int32] | None
-) -> Predictions:
+) -> DecodedPredictions:
     """Columns of the ``p`` of events.
 
     Parameters
@@ -388,7 +388,7 @@ def read_predictions(
         value[is_outcome] = np.nan
         if classes is not None:
             value[classes > 0] = np.nan
-        return Predictions(value, None)
+        return DecodedPredictions(value, None)
     return _read_lists(written, is_outcome, np.zeros(len(written), np.int32) if classes is None else classes)
 
 
@@ -415,7 +415,7 @@ def read_labels(written: Sequence[float | None], classes: NDArray[np.int32] | No
 
 def _read_lists(
     written: Sequence[float | list[float] | None], is_outcome: NDArray[np.bool_], declared: NDArray[np.int32]
-) -> Predictions:
+) -> DecodedPredictions:
     value = np.array([np.nan if isinstance(p, list) else p for p in written], np.float64) + 0.0
     value[is_outcome | (declared > 0)] = np.nan
     lists = [p if isinstance(p, list) else () for p in written]
@@ -428,7 +428,7 @@ def _read_lists(
     value[of_two] = flat[np.cumsum(length)[of_two] - 1]
     of_several = adds_up & (declared > 0) & (length == declared)
     if not of_several.any():
-        return Predictions(value, None)
+        return DecodedPredictions(value, None)
     value[of_several] = largest[of_several]
     vectors = ClassVectors(np.where(of_several, length, 0).astype(np.int32), flat[np.repeat(of_several, length)])
-    return Predictions(value, vectors)
+    return DecodedPredictions(value, vectors)

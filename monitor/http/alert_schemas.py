@@ -7,7 +7,7 @@ import numpy as np
 
 from monitor.events.times import format_time
 from monitor.http.schemas import NEXT_CURSOR, Body, field
-from monitor.store.alerts import Alert, AlertState, Change, Kind, Resolution
+from monitor.store.alerts import Alert, AlertChange, AlertState, Kind, Resolution
 
 _ID: Final = "al_5e2c8f0b7d1a4936"
 _TIME: Final = "2026-11-21T08:05:13.000Z"
@@ -132,12 +132,12 @@ def summaries_of(alerts: Sequence[Alert]) -> list[dict[str, Any]]:
     ]
 
 
-def change_of(change: Change) -> dict[str, Any]:
+def change_of(change: AlertChange) -> dict[str, Any]:
     """What AlertChangeBody describes."""
     return {"at": format_time(change.at_ms), "state": change.state, "actor": change.actor, "note": change.note}
 
 
-def document_of(alert: Alert, changes: Sequence[Change]) -> dict[str, Any]:
+def document_of(alert: Alert, changes: Sequence[AlertChange]) -> dict[str, Any]:
     """What AlertBody describes."""
     (summary,) = summaries_of([alert])
     return summary | {"document": alert.finding.document, "history": [change_of(one) for one in changes]}

@@ -29,7 +29,7 @@ from monitor.clock import Clock
 from monitor.errors import Forbidden, InputError, Unauthenticated, UnknownAlert, UnknownRecalibration, UnknownSeries
 from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_network
 from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
-from monitor.http.request_log import Reason, RefusedRequests
+from monitor.http.request_log import RefusalReason, RefusedRequests
 from monitor.http.request_parsing import check_media_type
 from monitor.urls import wrong_path
 
@@ -149,7 +149,7 @@ class Authorization:
             return ANONYMOUS
         credential = credential_of(request)
         if credential is None:
-            self._refused.count(Reason.MISSING, _address_of(request))
+            self._refused.count(RefusalReason.MISSING, _address_of(request))
             raise Unauthenticated(
                 "this needs an API key or a token: send it as Authorization: Bearer ...; `monitor keys create` makes a"
                 " key"
@@ -188,7 +188,7 @@ class Authorization:
         except Unauthenticated:
             self._accepted.pop(fingerprint, None)
             self._failures.hit(address)
-            self._refused.count(Reason.WRONG, address)
+            self._refused.count(RefusalReason.WRONG, address)
             request.state.forget_session = credential.from_cookie
             raise
         self._accept(fingerprint)
@@ -220,14 +220,14 @@ class Authorization:
             if request.method != "DELETE":
                 check_media_type(request, "application/json")
         except Problem:
-            self._refused.count(Reason.CROSS_SITE, _address_of(request))
+            self._refused.count(RefusalReason.CROSS_SITE, _address_of(request))
             raise
 
     def check_rate(self, request: Request, principal: Principal) -> None:
         """Count a request of a caller. Raises Problem (429) if there were too many within a second."""
         if self._authenticator is None or self._requests.hit(principal.name):
             return
-        self._refused.count(Reason.REQUESTS, _address_of(request))
+        self._refused.count(RefusalReason.REQUESTS, _address_of(request))
         raise _too_many(
             f"{principal.name} sends more requests than access.requests_per_second allows; send fewer, or request more"
             " at once",
@@ -236,7 +236,7 @@ class Authorization:
 
     def count_forbidden(self, request: Request) -> None:
         """Count a request for something that the caller may not have. Any thread."""
-        self._refused.count(Reason.FORBIDDEN, _address_of(request))
+        self._refused.count(RefusalReason.FORBIDDEN, _address_of(request))
 
     def forbid(self, request: Request, role: Role, model: str | None) -> NoReturn:
         """Raise Forbidden: the caller does not hold this role. Any thread."""
@@ -267,7 +267,7 @@ class Authorization:
         wait_seconds = self._failures.wait_seconds(address)
         if wait_seconds is None:
             return
-        self._refused.count(Reason.FAILURES, address)
+        self._refused.count(RefusalReason.FAILURES, address)
         raise _too_many(
             "too many wrong keys or tokens came from this address, so that new ones are not checked for now; those that"
             " were valid before still are",

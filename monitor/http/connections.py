@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from monitor.clock import SystemClock
 from monitor.http.limits import Shares, client_network
-from monitor.http.request_log import Reason, RefusedRequests
+from monitor.http.request_log import RefusalReason, RefusedRequests
 
 MAX_CONNECTIONS: Final = 768
 """The default: with 256 files for logs, store and broker they are within the usual 1024 of a process."""
@@ -55,7 +55,7 @@ class Connections:
         network = client_network(host)
         if self._open.acquire(network):
             return network
-        self._refused.count(Reason.CONNECTIONS, network)
+        self._refused.count(RefusalReason.CONNECTIONS, network)
         return None
 
 

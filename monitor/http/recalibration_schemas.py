@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import quote
 
 import msgspec
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from monitor.durations import format_duration
 from monitor.events.times import format_time
@@ -30,6 +30,7 @@ _DIFFERENCE: Final = {
     "brier_difference": -0.0041,
     "lower": -0.0052,
     "upper": -0.003,
+    "log_loss_difference": {"value": -0.0121, "lower": -0.0153, "upper": -0.0089},
 }
 
 _COMPARISON: Final[dict[str, Any]] = {
@@ -39,6 +40,7 @@ _COMPARISON: Final[dict[str, Any]] = {
         "to": "2026-11-19T05:12:41.000Z",
         "data_hash": "3f7d0f6e3c9b7c55a5f1ce9e0ea7d1b2",
         "changed_at": None,
+        "change_p_value": None,
         "left_out": {},
     },
     "held_out": {
@@ -55,6 +57,8 @@ _COMPARISON: Final[dict[str, Any]] = {
             "describe": "leaves predictions as they are",
             "measures": {"smce": _MEASURE},
             "verdict": {"verdict": "shape_miscalibration", "sentence": "Predictions are too sure of themselves."},
+            "insufficient": None,
+            "omitted": {},
             "local": None,
         },
         "champion": None,
@@ -64,13 +68,24 @@ _COMPARISON: Final[dict[str, Any]] = {
             "describe": "a = 0.71, b = 0.69, c = -0.02",
             "measures": {"smce": _AFTER},
             "verdict": {"verdict": "calibrated", "sentence": "No fault is seen."},
+            "insufficient": None,
+            "omitted": {},
             "local": None,
         },
     },
     "segments": [],
+    "segments_left_out": {},
     "evidence": {"against_none": _DIFFERENCE, "against_champion": None},
-    "guard": {"passed": True, "reasons": ["better than no map on 6,000 later events: e-value 48,211, at least 20"]},
-    "decision": {},
+    "guard": {
+        "passed": True,
+        "reasons": ["better than no map on 6,000 later events: e-value 48,211, at least 20"],
+        "notes": [],
+        "against": "none",
+    },
+    "decision": {
+        "prediction_rejection_ratio": {"none": 0.412, "challenger": 0.412},
+        "reward": [{"cost_ratio": 2.0, "threshold": 0.5, "none": -0.421, "challenger": -0.409}],
+    },
 }
 
 
@@ -122,7 +137,7 @@ class LinksBody(Body):
     promotion: str | None = field(
         f"{_PATH}/promotion", "where to promote it; null where that would be refused as things stand"
     )
-    figures: dict[str, str] = field({"reliability": f"{_PATH}/figures/reliability"}, "its pictures by name, SVG")
+    figures: dict[str, str] = field({"reliability": f"{_PATH}/figures/reliability"}, "its figures by name")
     model: str | None = field(
         "/v1/models/churn/recalibration", "what serves the model; null where no path leads to a model of this name"
     )
@@ -193,6 +208,16 @@ class RefitsBody(Body):
 
     recalibrations: list[RefitSummaryBody] = field([RefitSummaryBody.example()])
     next_cursor: str | None = field(None, NEXT_CURSOR)
+
+
+class FigureBody(Body):
+    """A figure of a refit, as its page draws it. Members beyond these depend on its kind."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: Literal["reliability", "lines", "plane", "strips"] = field("reliability")
+    title: str = field("Later events, before and after")
+    text: str = field("Of predictions of 70%, 70% should come true.", "how to read it")
 
 
 class ArtifactBody(Body):

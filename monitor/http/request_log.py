@@ -49,7 +49,7 @@ _UNANSWERED: Final = "none"
 _log = structlog.get_logger(__name__)
 
 
-class Traffic:
+class RequestTraffic:
     """Requests since the start. Written in the event loop's thread, read in any.
 
     Attributes
@@ -71,7 +71,7 @@ class Traffic:
         self.seconds[method, route] += seconds
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """Why a request was refused: the label `reason` of calibration_access_refusals_total."""
 
     MISSING = "missing"
@@ -102,24 +102,24 @@ class RefusedRequests:
     def __init__(self, clock: Clock) -> None:
         self._lock = threading.Lock()
         self._lines = OncePerMinute(clock)
-        self.counts: dict[str, int] = dict.fromkeys(Reason, 0)
+        self.counts: dict[str, int] = dict.fromkeys(RefusalReason, 0)
         """Reason -> refused requests since the start."""
 
-    def count(self, reason: Reason, address: str) -> None:
+    def count(self, reason: RefusalReason, address: str) -> None:
         """Count one. The log gets only the client's address, never the credential."""
         with self._lock:
             self.counts[reason] += 1
         count = self._lines.add(reason)
         if count:
             # A browser without a session sends no key, either: no reason for a warning.
-            write = _log.info if reason is Reason.MISSING else _log.warning
+            write = _log.info if reason is RefusalReason.MISSING else _log.warning
             write("requests refused", reason=reason.value, count=count, last_address=address)
 
 
 class RequestLog:
     """Middleware: gives each request an id, counts it, and logs it if it changed something or failed."""
 
-    def __init__(self, app: ASGIApp, traffic: Traffic, clock: Clock) -> None:
+    def __init__(self, app: ASGIApp, traffic: RequestTraffic, clock: Clock) -> None:
         self._app = app
         self._traffic = traffic
         self._clock = clock

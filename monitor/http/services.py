@@ -13,7 +13,7 @@ from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
 from monitor.http.limits import ConcurrencyLimit, Limits, Shares
 from monitor.http.newest_change import NewestChange
-from monitor.http.request_log import RefusedRequests, Traffic
+from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.http.snapshots import DifferentSnapshots, SnapshotView
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
@@ -107,7 +107,7 @@ class Services:
     clock: Clock
     limits: Limits
     authenticator: Authenticator | None
-    traffic: Traffic
+    traffic: RequestTraffic
     refused: RefusedRequests
     local_only: bool
     roles: Collection[str]

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError
 
 from monitor.clock import SystemClock
 from monitor.events.model import Kind
-from monitor.logging.destination import Event
+from monitor.logging.destination import EncodedEvent
 from monitor.logging.kafka import DELIVERY_SECONDS, Failure
 from monitor.outage_log import OncePerMinute
 from monitor.sources.kafka_connection import KafkaConnection
@@ -71,7 +71,7 @@ class ConfluentProducer:
             logger=_log,
         )
 
-    def send(self, topic: str, event: Event) -> None:
+    def send(self, topic: str, event: EncodedEvent) -> None:
         """Send an event without waiting for the acknowledgement."""
         self._kinds[topic] = event.kind
         try:
@@ -80,9 +80,9 @@ class ConfluentProducer:
             self._fail(event, error.args[0])
 
     def _on_failure(self, error: KafkaError, message: Any) -> None:
-        self._fail(Event(self._kinds[message.topic()], message.key(), message.value()), error)
+        self._fail(EncodedEvent(self._kinds[message.topic()], message.key(), message.value()), error)
 
-    def _fail(self, event: Event, error: Any) -> None:
+    def _fail(self, event: EncodedEvent, error: Any) -> None:
         too_large = isinstance(error, KafkaError) and error.code() == KafkaError.MSG_SIZE_TOO_LARGE
         self.failures.append(Failure(event, str(error), too_large))
 

@@ -10,7 +10,7 @@ from monitor.events.model import Kind
 _PAUSE_SECONDS: Final = 5e-5
 
 
-class Event(NamedTuple):
+class EncodedEvent(NamedTuple):
     """An event, ready to be sent."""
 
     kind: Kind
@@ -38,7 +38,7 @@ class Delivery:
         Why the first of these was.
     """
 
-    undelivered: Sequence[Event] = ()
+    undelivered: Sequence[EncodedEvent] = ()
     error: str = ""
     too_large: bool = False
     rejected: int = 0
@@ -48,7 +48,7 @@ class Delivery:
 class Destination(Protocol):
     """Where events go. All calls come from one thread, but for :meth:`forget_connection`."""
 
-    def deliver(self, events: Sequence[Event], seconds_left: Callable[[], float]) -> Delivery:
+    def deliver(self, events: Sequence[EncodedEvent], seconds_left: Callable[[], float]) -> Delivery:
         """Send events, in this order, and wait until they are durable.
 
         Parameters

@@ -23,7 +23,7 @@ from monitor.events.fields import (
 )
 from monitor.events.model import Kind, Reason
 from monitor.events.times import EARLIEST_MS, check_range, read_time
-from monitor.logging.destination import Event
+from monitor.logging.destination import EncodedEvent
 
 Entry = tuple[bool, str, Any, Any, Mapping[str, Any] | None, Floats | None]
 """Whether it is an outcome, id, time, p or y, segments, features.
@@ -73,7 +73,7 @@ class Block:
                 yield False, identifier, ts, p, segments, None if self.features is None else self.features[at]
 
 
-def encode_entry(model: str, version: str | None, entry: Entry) -> Event:
+def encode_entry(model: str, version: str | None, entry: Entry) -> EncodedEvent:
     """Check an entry and return its event.
 
     Raises
@@ -92,7 +92,7 @@ def encode_entry(model: str, version: str | None, entry: Entry) -> Event:
     if is_outcome:
         if not isinstance(value, bool) and (type(value) is not int or not 0 <= value <= 1):
             read_outcome(_json(value), MAX_CLASSES)
-        return Event(Kind.OUTCOME, identifier.encode(), encode_outcome(model, identifier, ts, value))
+        return EncodedEvent(Kind.OUTCOME, identifier.encode(), encode_outcome(model, identifier, ts, value))
     if type(value) is not float or not 0.0 <= value <= 1.0:
         _check_prediction(value)
     if segments is not None:
@@ -104,7 +104,7 @@ def encode_entry(model: str, version: str | None, entry: Entry) -> Event:
             f"{shown(str(features))}",
         )
     encoded = encode_prediction(model, identifier, ts, value, version=version, segments=segments, features=features)
-    return Event(Kind.PREDICTION, identifier.encode(), encoded)
+    return EncodedEvent(Kind.PREDICTION, identifier.encode(), encoded)
 
 
 def _check_prediction(p: Any) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from monitor.errors import InputError
-from monitor.logging.destination import Delivery, Event
+from monitor.logging.destination import Delivery, EncodedEvent
 
 
 class File:
@@ -32,7 +32,7 @@ class File:
         self._written = 0
         """Bytes of the current batch that stand in the file, if writing it failed on the way."""
 
-    def deliver(self, events: Sequence[Event], seconds_left: Callable[[], float]) -> Delivery:
+    def deliver(self, events: Sequence[EncodedEvent], seconds_left: Callable[[], float]) -> Delivery:
         """Append the events."""
         del seconds_left
         lines = memoryview(b"".join(event.value + b"\n" for event in events))

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from monitor.clock import SystemClock
 from monitor.errors import InputError, SourceError
 from monitor.events.model import Kind
-from monitor.logging.destination import Delivery, Event, release_gil
+from monitor.logging.destination import Delivery, EncodedEvent, release_gil
 from monitor.outage_log import OncePerMinute
 from monitor.sources.kafka_connection import KafkaConnection
 
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 class Failure(NamedTuple):
     """Why an event was not accepted."""
 
-    event: Event
+    event: EncodedEvent
     reason: str
     too_large: bool
     """Whether it, or what was sent together with it, is larger than the topic allows."""
@@ -41,7 +41,7 @@ class Producer(Protocol):
     failures: list[Failure]
     """Events that were not accepted."""
 
-    def send(self, topic: str, event: Event) -> None:
+    def send(self, topic: str, event: EncodedEvent) -> None:
         """Send an event without waiting for the acknowledgement."""
         ...
 
@@ -93,7 +93,7 @@ class Kafka:
         self._topics = {Kind.PREDICTION: predictions, Kind.OUTCOME: outcomes or predictions}
         self._producer: Producer | None = None
 
-    def deliver(self, events: Sequence[Event], seconds_left: Callable[[], float]) -> Delivery:
+    def deliver(self, events: Sequence[EncodedEvent], seconds_left: Callable[[], float]) -> Delivery:
         """Send the events and wait until each is acknowledged or refused."""
         try:
             producer = self._producer = self._producer or self._connect()

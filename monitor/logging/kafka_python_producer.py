@@ -7,7 +7,7 @@ from typing import Any, Final
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 
-from monitor.logging.destination import Event
+from monitor.logging.destination import EncodedEvent
 from monitor.logging.kafka import DELIVERY_SECONDS, Failure
 from monitor.sources.kafka_connection import KafkaConnection
 
@@ -20,7 +20,7 @@ class KafkaPythonProducer:
 
     def __init__(self, connection: KafkaConnection) -> None:
         self.failures: list[Failure] = []
-        self._sent: list[tuple[Any, Event]] = []
+        self._sent: list[tuple[Any, EncodedEvent]] = []
         """Futures of the batch."""
         self._unavailable = ""
         """Why an event of the batch could not be sent: the next ones would wait as long for the same."""
@@ -35,7 +35,7 @@ class KafkaPythonProducer:
                 metrics_enabled=False,
             )
 
-    def send(self, topic: str, event: Event) -> None:
+    def send(self, topic: str, event: EncodedEvent) -> None:
         """Send an event without waiting for the acknowledgement."""
         if self._unavailable:
             self.failures.append(Failure(event, self._unavailable, too_large=False))

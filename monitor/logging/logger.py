@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from monitor.errors import InputError
 from monitor.events.fields import wrong_model, wrong_name
-from monitor.logging.destination import Destination, Event
+from monitor.logging.destination import Destination, EncodedEvent
 from monitor.logging.entries import Block, Entry, encode_entry
 from monitor.logging.ids import new_id, new_ids
 from monitor.logging.outbox import Outbox, Stats
@@ -80,7 +80,7 @@ class PredictionLogger:
             "max_events": max_events, "max_bytes": max_bytes, "exit_seconds": exit_seconds,
         }  # fmt: skip
 
-        def encode(entry: Entry) -> Event:
+        def encode(entry: Entry) -> EncodedEvent:
             return encode_entry(model, version, entry)
 
         self._outbox = Outbox(to, encode, max_events=max_events, max_bytes=max_bytes, exit_seconds=exit_seconds)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from monitor.clock import SystemClock
 from monitor.events.fields import Rejected
-from monitor.logging.destination import Delivery, Destination, Event, release_gil
+from monitor.logging.destination import Delivery, Destination, EncodedEvent, release_gil
 from monitor.logging.entries import Block, Entry
 from monitor.outage_log import OncePerMinute, Retry
 
@@ -74,7 +74,7 @@ class Outbox:
     def __init__(
         self,
         destination: Destination,
-        encode: Callable[[Entry], Event],
+        encode: Callable[[Entry], EncodedEvent],
         *,
         max_events: int,
         max_bytes: int,
@@ -211,9 +211,9 @@ class Outbox:
                 self._deadline = time.monotonic() + self._exit_seconds
         return max(0.0, self._deadline - time.monotonic())
 
-    def _next_batch(self) -> list[Event]:
+    def _next_batch(self) -> list[EncodedEvent]:
         """Encode the next events; empty if none wait."""
-        batch: list[Event] = []
+        batch: list[EncodedEvent] = []
         size = 0
         while len(batch) < _BATCH_EVENTS and size < _BATCH_BYTES:
             read = 0
@@ -252,7 +252,7 @@ class Outbox:
             self._rows = _rows(taken)
         return entries
 
-    def _deliver(self, batch: Sequence[Event]) -> None:
+    def _deliver(self, batch: Sequence[EncodedEvent]) -> None:
         """Send a batch, again and again until it is delivered or the time is over."""
         retry = Retry(SystemClock())
         error = "the time to close was over"

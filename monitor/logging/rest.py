@@ -8,7 +8,7 @@ import msgspec
 
 from monitor.errors import MonitorError
 from monitor.http_client import ApiKey, connect, describe_foreign, key_of_environment, read_problem
-from monitor.logging.destination import Delivery, Event
+from monitor.logging.destination import Delivery, EncodedEvent
 
 _MIN_SECONDS: Final = 0.1
 
@@ -67,7 +67,7 @@ class Rest:
             headers=self._headers,
         )
 
-    def deliver(self, events: Sequence[Event], seconds_left: Callable[[], float]) -> Delivery:
+    def deliver(self, events: Sequence[EncodedEvent], seconds_left: Callable[[], float]) -> Delivery:
         """Send the events in one request."""
         if self._http is None:
             self._http = self._connect()

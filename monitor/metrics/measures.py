@@ -1,10 +1,11 @@
 """The series of the measures, which follow from the measures' declarations."""
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from monitor.measures.base import Measure
 from monitor.metrics.series import REPORT_LABELS, VERSION_LABELS, Labels, Level, Rows, Series, Value
+from monitor.recalibration.comparison import LiveComparison
 from monitor.reports.evaluation.report import Report
 
 T = TypeVar("T")
@@ -57,13 +58,13 @@ def measure_series(measures: Iterable[Measure]) -> tuple[Series[Report], ...]:
     )
 
 
-def map_series(measures: Iterable[Measure]) -> tuple[Series[Mapping[str, Any]], ...]:
-    """The series of raw and recalibrated scores: ``calibration_map_tce_ratio``. They read a version's live document."""
+def map_series(measures: Iterable[Measure]) -> tuple[Series[LiveComparison], ...]:
+    """The series of raw and recalibrated scores, such as ``calibration_map_tce_ratio``."""
 
-    def reader(measure: str, statistic: str, scale: float) -> Callable[[Mapping[str, Any]], Rows]:
-        def read(document: Mapping[str, Any]) -> Rows:
-            maps = ((name, shown["measures"].get(measure)) for name, shown in document["maps"].items() if shown)
-            values = ((name, result[statistic]) for name, result in maps if result is not None)
+    def reader(measure: str, statistic: str, scale: float) -> Callable[[LiveComparison], Rows]:
+        def read(live: LiveComparison) -> Rows:
+            maps = ((name, shown.measures.get(measure)) for name, shown in live.maps.by_name().items())
+            values = ((name, getattr(result, statistic)) for name, result in maps if result is not None)
             return [((name,), value * scale) for name, value in values if value is not None]
 
         return read

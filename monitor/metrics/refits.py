@@ -5,11 +5,12 @@ Refits and what serves are in the store; of each model, the replica that evaluat
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from monitor.measures.base import Measure
 from monitor.metrics.measures import MAP_LABELS, map_series
 from monitor.metrics.series import VERSION_LABELS, Family, Labels, Level, Rows, Series, read_families
+from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.live import COMPARED, LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
 
@@ -23,9 +24,6 @@ RESULTS: Final[Mapping[str, tuple[JobState, ...]]] = {
     "passed": (JobState.CANDIDATE, JobState.CHAMPION, JobState.RETIRED, JobState.ROLLED_BACK),
 }
 _RESULT_LABELS: Final = ("model", "result")
-
-Document = Mapping[str, Any]
-"""What was measured of the maps of one version: see docs/recalibration.md, "live"."""
 
 Tallies = Mapping[JobState, Tally]
 """The refits of one model, by state."""
@@ -46,18 +44,16 @@ CHAMPIONS: Final[tuple[Series[Champion], ...]] = (
 )
 
 
-def _evidence(document: Document) -> Rows:
-    pairs = ((pair, document["evidence"]["{}_against_{}".format(*pair)]) for pair in COMPARED)
-    return [(pair, evidence["log10_e"]) for pair, evidence in pairs if evidence is not None]
+def _evidence(live: LiveComparison) -> Rows:
+    pairs = ((pair, live.evidence["{}_against_{}".format(*pair)]) for pair in COMPARED)
+    return [(pair, evidence.log10_e) for pair, evidence in pairs if evidence is not None]
 
 
-MAPS: Final[tuple[Series[Document], ...]] = (
+MAPS: Final[tuple[Series[LiveComparison], ...]] = (
     Series(
         "calibration_map_events",
         "Sampled labelled events that a map is measured on: those that no refit of the maps shown saw.",
-        lambda document: [
-            ((name,), document["n"]) for name, shown in document["maps"].items() if shown and shown["missing"] is None
-        ],
+        lambda live: [((name,), live.n) for name, shown in live.maps.by_name().items() if shown.missing is None],
         MAP_LABELS,
     ),
     Series(
@@ -70,13 +66,13 @@ MAPS: Final[tuple[Series[Document], ...]] = (
     Series(
         "calibration_map_missing",
         "1 where a map cannot be read, or does not fit the events, so that it is not measured; 0 elsewhere.",
-        lambda document: [((name,), shown["missing"] is not None) for name, shown in document["maps"].items() if shown],
+        lambda live: [((name,), shown.missing is not None) for name, shown in live.maps.by_name().items()],
         MAP_LABELS,
     ),
     Series(
         "calibration_map_changed_timestamp_seconds",
         "When the events or maps that were measured last changed, seconds since the epoch.",
-        lambda document: datetime.fromisoformat(document["changed"]).timestamp(),
+        lambda live: datetime.fromisoformat(live.changed).timestamp(),
         VERSION_LABELS,
     ),
 )
@@ -204,12 +200,13 @@ class RefitFamilies:
                 by_model[tally.model][tally.state] = tally
         yield from read_families(REFITS, [((model,), tallies) for model, tallies in by_model.items()])
 
-    def _within_cap(self, documents: Sequence[tuple[Labels, Document]]) -> Sequence[tuple[Labels, Document]]:
+    def _within_cap(
+        self, documents: Sequence[tuple[Labels, LiveComparison]]
+    ) -> Sequence[tuple[Labels, LiveComparison]]:
         used = 0
         for at, (_, document) in enumerate(documents):
-            maps = sum(shown is not None for shown in document["maps"].values())
             # As many as there can be, so that the choice does not flicker as events come in.
-            used += maps * (len(self._measures) + 2) + len(COMPARED) + 1
+            used += len(document.maps.by_name()) * (len(self._measures) + 2) + len(COMPARED) + 1
             if used > self._max_series:
                 return documents[:at]
         return documents

@@ -40,7 +40,7 @@ probability of .95. (Half the difference is the larger of two exponential variab
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class CalibrationChange:
     """A change of calibration.
 
     Attributes
@@ -58,12 +58,12 @@ class Change:
     p_value: float
 
 
-def last_change(events: LabelledEvents, *, seed: int = 0) -> Change | None:
+def last_change(events: LabelledEvents, *, seed: int = 0) -> CalibrationChange | None:
     """Return the last change of calibration, or None: see :func:`changes`."""
     return next(reversed(changes(events, seed=seed)), None)
 
 
-def changes(events: LabelledEvents, *, seed: int = 0) -> list[Change]:
+def changes(events: LabelledEvents, *, seed: int = 0) -> list[CalibrationChange]:
     r"""Find changes of calibration, each after the one before, up to the last.
 
     The model may always be miscalibrated: the test is whether it is so in the same way. A fit to all events
@@ -100,7 +100,7 @@ def changes(events: LabelledEvents, *, seed: int = 0) -> list[Change]:
     finds what is there, and what is not: ``python -m tests.simulations.test_change_simulation``.
     """
     p, y = confidence_and_hit(events.prediction, events.outcome)
-    result: list[Change] = []
+    result: list[CalibrationChange] = []
     start = 0
     while True:
         rows = slice(start, None)
@@ -111,7 +111,7 @@ def changes(events: LabelledEvents, *, seed: int = 0) -> list[Change]:
         if p_value is None:
             return result
         place, latest = search.places()
-        result.append(Change(start + place, int(events.time_ms[start + place]), p_value))
+        result.append(CalibrationChange(start + place, int(events.time_ms[start + place]), p_value))
         start += latest
 
 

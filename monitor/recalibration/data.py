@@ -10,7 +10,7 @@ from monitor.errors import NotEnoughData
 from monitor.events.times import format_time
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.change import Change, last_change
+from monitor.recalibration.change import CalibrationChange, last_change
 
 HELD_OUT: Final = 0.3
 """Default share of the latest events, on which maps are compared and which no fit sees."""
@@ -42,8 +42,8 @@ class RefitData:
 
     fit: LabelledEvents
     held_out: LabelledEvents
-    change: Change | None = None
-    passed_over: Change | None = None
+    change: CalibrationChange | None = None
+    passed_over: CalibrationChange | None = None
     too_few: str = ""
 
     @property

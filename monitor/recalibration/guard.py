@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final, Literal, NamedTuple
 
+import msgspec
 import numpy as np
 import scipy
 from scipy.special import logsumexp, ndtri
@@ -21,11 +21,12 @@ MAX_E: Final = 1e300
 LOCAL_TOLERANCE: Final = 1.0
 """Standard deviations by which the excess of the largest local error may exceed that of what serves now."""
 
+Against = Literal["none", "champion"]
+
 _NORMAL_975: Final = float(ndtri(0.975))
 
 
-@dataclass(frozen=True, slots=True)
-class LossDifference:
+class LossDifference(msgspec.Struct, frozen=True):
     """Mean loss of the challenger minus that of the other map: below 0 if the challenger is better.
 
     Attributes
@@ -41,65 +42,34 @@ class LossDifference:
     upper: float
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class MapEvidence(msgspec.Struct, frozen=True):
     """Evidence that a challenger is better than another map.
 
     Attributes
     ----------
+    e_value
+        The e-value, at most 1e300.
     log10_e
-        Decimal logarithm of the e-value.
-    brier, log_loss
-        Differences of the mean losses; None if one is infinite.
-    growth
-        Mean growth per event of the logarithm of each bet's wealth.
+        Its decimal logarithm, exact.
+    brier_difference, lower, upper
+        Difference of the mean Brier losses and its 95% interval.
+    log_loss_difference
+        Difference of the mean log losses; None if one is infinite.
     """
 
+    e_value: float
     log10_e: float
-    brier: LossDifference
-    log_loss: LossDifference | None
-    growth: tuple[float, ...] = ()
+    brier_difference: float
+    lower: float
+    upper: float
+    log_loss_difference: LossDifference | None
 
-    @property
-    def e_value(self) -> float:
-        """The e-value, at most 1e300."""
-        return float(10.0 ** min(self.log10_e, math.log10(MAX_E)))
-
-    @property
-    def sufficient(self) -> bool:
-        """Whether the e-value reaches the required one."""
-        return self.log10_e >= math.log10(MIN_E_VALUE)
-
-    def events_until(self, e_value: float) -> int | None:
-        """Estimate the number of such events at which the e-value is reached; None if never.
-
-        If the difference is small compared with its noise, another sample may need several times as many.
-        """
-        if max(self.growth, default=0.0) <= 0.0:
-            return None
-        growth, target = np.asarray(self.growth), math.log(e_value * len(self.growth))
-
-        def missing(events: float) -> float:
-            return target - float(logsumexp(events * growth))
-
-        # The best bet alone reaches it then.
-        enough = target / float(growth.max())
-        return math.ceil(scipy.optimize.brentq(missing, 0.0, enough)) if missing(enough) < 0.0 else math.ceil(enough)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Convert to JSON types."""
-        return {
-            "e_value": self.e_value,
-            "log10_e": self.log10_e,
-            "brier_difference": self.brier.value,
-            "lower": self.brier.lower,
-            "upper": self.brier.upper,
-            "log_loss_difference": None if self.log_loss is None else asdict(self.log_loss),
-        }
+    def reaches(self, e_value: float) -> bool:
+        """Whether the e-value is at least this one."""
+        return self.log10_e >= math.log10(e_value)
 
 
-@dataclass(frozen=True, slots=True)
-class LocalError:
+class LocalExcess(NamedTuple):
     """The largest local error of a map, compared with that of a calibrated model.
 
     Attributes
@@ -114,8 +84,7 @@ class LocalError:
     deviation: float
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a challenger may be promoted.
 
     Attributes
@@ -126,11 +95,14 @@ class Guard:
         Sentences: all reasons against it or, if there are none, all checks that it passed.
     notes
         Sentences about checks that were not possible.
+    against
+        What serves now: ``champion``, or ``none``.
     """
 
     passed: bool
     reasons: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    against: Against
 
 
 def log_losses(prediction: Floats, outcome: Ints) -> Floats:
@@ -143,7 +115,7 @@ def log_losses(prediction: Floats, outcome: Ints) -> Floats:
         return np.asarray(-np.log(own), np.float64)
 
 
-def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -> Evidence:
+def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -> MapEvidence:
     r"""Compute the evidence that a challenger is better than a baseline.
 
     .. math:: E = \frac1{|B|} \sum_{\beta \in B} \prod_i \left(1 + \beta w_i [L(p_i, y_i) - L(q_i, y_i)]\right)
@@ -175,27 +147,54 @@ def weigh(baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -
     .00 of 1,000 samples, and in .46 with both kinds; for a slope of 1.3 of balanced models it was .81 instead of .86.
     """
     gain, max_loss = gains(baseline, challenger, outcome)
+    logs = _logs_of_bets(gain, max_loss, weight)
+    log10_e = float(logsumexp(logs) - math.log(logs.size)) / math.log(10.0)
+    brier = mean_difference(-gain, weight)
+    return MapEvidence(
+        e_value=float(10.0 ** min(log10_e, math.log10(MAX_E))),
+        log10_e=log10_e,
+        brier_difference=brier.value,
+        lower=brier.lower,
+        upper=brier.upper,
+        log_loss_difference=log_loss_difference(baseline, challenger, outcome, weight),
+    )
+
+
+def events_until(e_value: float, baseline: Floats, challenger: Floats, outcome: Ints, weight: Floats) -> int | None:
+    """Estimate the number of such events on which the evidence reaches an e-value; None if never.
+
+    If the difference is small compared with its noise, another sample may need several times as many.
+    """
+    growth = _logs_of_bets(*gains(baseline, challenger, outcome), weight) / outcome.size
+    if growth.max() <= 0.0:
+        return None
+    target = math.log(e_value * growth.size)
+
+    def missing(events: float) -> float:
+        return target - float(logsumexp(events * growth))
+
+    # The best bet alone reaches it then.
+    enough = target / float(growth.max())
+    return math.ceil(scipy.optimize.brentq(missing, 0.0, enough)) if missing(enough) < 0.0 else math.ceil(enough)
+
+
+def _logs_of_bets(gain: Floats, max_loss: Floats, weight: Floats) -> Floats:
+    """Return the logarithm of each bet's wealth."""
     largest_loss = float((weight * max_loss).max())
     stakes = [share / float(weight.max()) for share in SHARES]
     if largest_loss > MIN_LOSS:
         stakes += [share / largest_loss for share in SHARES]
-    logs = [float(np.log1p(stake * weight * gain).sum()) for stake in stakes]
-    return Evidence(
-        log10_e=float(logsumexp(logs) - math.log(len(logs))) / math.log(10.0),
-        brier=mean_difference(-gain, weight),
-        log_loss=log_loss_difference(baseline, challenger, outcome, weight),
-        growth=tuple(log / outcome.size for log in logs),
-    )
+    return np.array([np.log1p(stake * weight * gain).sum() for stake in stakes])
 
 
 def judge(
     *,
-    serving: str,
-    against_serving: Evidence,
-    against_none: Evidence,
+    against: Against,
+    against_serving: MapEvidence,
+    against_none: MapEvidence,
     events: int,
-    local: LocalError | None = None,
-    local_serving: LocalError | None = None,
+    local: LocalExcess | None = None,
+    local_serving: LocalExcess | None = None,
     notes: Sequence[str] = (),
 ) -> Guard:
     """Decide about a challenger.
@@ -215,8 +214,8 @@ def judge(
 
     Parameters
     ----------
-    serving
-        What serves now: ``no map`` or ``the map that serves``.
+    against
+        What serves now: ``champion``, or ``none``.
     against_serving, against_none
         The evidence; the same if no map serves.
     events
@@ -228,20 +227,19 @@ def judge(
     """
     faults: list[str] = []
     passed: list[str] = []
-    brier = against_serving.brier
+    serving = "the map that serves" if against == "champion" else "no map"
     result = (
-        f"on {events:,} later events its Brier score is {_lower(brier)} "
-        f"(95% interval of the difference {brier.lower:+.2g} to {brier.upper:+.2g}), evidence {_e(against_serving)}"
+        f"on {events:,} later events its Brier score is {_lower(against_serving.brier_difference)} (95% interval of the"
+        f" difference {against_serving.lower:+.2g} to {against_serving.upper:+.2g}), evidence {_e(against_serving)}"
     )
-    if against_serving.sufficient:
+    if against_serving.reaches(MIN_E_VALUE):
         passed.append(f"Better than {serving}: {result}, where at least {MIN_E_VALUE:g} is needed.")
     else:
         faults.append(f"Not evidently better than {serving}: {result}, and at least {MIN_E_VALUE:g} is needed.")
-    if against_none.brier.lower > 0.0:
-        worse = against_none.brier
+    if against_none.lower > 0.0:
         faults.append(
-            f"Evidently worse than no map at all: its Brier score is {worse.value:.2g} higher "
-            f"(95% interval {worse.lower:+.2g} to {worse.upper:+.2g})."
+            f"Evidently worse than no map at all: its Brier score is {against_none.brier_difference:.2g} higher "
+            f"(95% interval {against_none.lower:+.2g} to {against_none.upper:+.2g})."
         )
     if local is not None and local_serving is not None:
         allowed = LOCAL_TOLERANCE * math.hypot(local.deviation, local_serving.deviation)
@@ -253,7 +251,7 @@ def judge(
             faults.append(f"Worse among events that are alike: {compared}; up to {allowed:.2g} more would be chance.")
         else:
             passed.append(f"Not worse among events that are alike: {compared}.")
-    return Guard(not faults, tuple(faults or passed), tuple(notes))
+    return Guard(passed=not faults, reasons=tuple(faults or passed), notes=tuple(notes), against=against)
 
 
 def mean_difference(difference: Floats, weight: Floats) -> LossDifference:
@@ -272,13 +270,13 @@ def log_loss_difference(baseline: Floats, challenger: Floats, outcome: Ints, wei
     return mean_difference(after - before, weight)
 
 
-def _lower(brier: LossDifference) -> str:
-    if brier.value == 0.0:
+def _lower(brier_difference: float) -> str:
+    if brier_difference == 0.0:
         return "no lower"
-    return f"{abs(brier.value):.2g} {'lower' if brier.value < 0.0 else 'higher'}"
+    return f"{abs(brier_difference):.2g} {'lower' if brier_difference < 0.0 else 'higher'}"
 
 
-def _e(evidence: Evidence) -> str:
+def _e(evidence: MapEvidence) -> str:
     if evidence.log10_e >= 6.0:
         return f"E = 10^{evidence.log10_e:.0f}"
     # Two significant digits would show 100 as 1e+02.

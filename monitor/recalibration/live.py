@@ -24,7 +24,8 @@ from monitor.events.times import format_time
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
 from monitor.maps.identity import Identity
-from monitor.recalibration.comparison import Evaluate, held_out_until_ms, report_on, to_json_types
+from monitor.recalibration.compare import Evaluate, report_on
+from monitor.recalibration.comparison import Comparison, LiveComparison, LiveMap, LiveMaps
 from monitor.recalibration.data import shortage
 from monitor.recalibration.guard import weigh
 from monitor.store.recalibration_store import RecalibrationStore
@@ -39,7 +40,6 @@ DRAWS: Final = 99
 NONE: Final = "none"
 CHAMPION: Final = "champion"
 CANDIDATE: Final = "candidate"
-MAPS: Final = (NONE, CHAMPION, CANDIDATE)
 
 COMPARED: Final = ((CHAMPION, NONE), (CANDIDATE, NONE), (CANDIDATE, CHAMPION))
 """Pairs of maps; the document has the evidence that the first is better than the second."""
@@ -71,7 +71,7 @@ class LiveState:
         Working time of that round.
     """
 
-    documents: Mapping[Version, Mapping[str, Any]] = field(default_factory=dict)
+    documents: Mapping[Version, LiveComparison] = field(default_factory=dict)
     champions: Sequence[Champion] = ()
     tallies: Sequence[Tally] = ()
     updated_ms: int = 0
@@ -140,7 +140,7 @@ class LiveMonitor:
         """The last state."""
         return self._state
 
-    def document(self, model: str, version: str) -> Mapping[str, Any] | None:
+    def document(self, model: str, version: str) -> LiveComparison | None:
         """Return the live document of a version; None if no map serves it or could, or it is not measured yet."""
         return self._state.documents.get((model, version))
 
@@ -184,7 +184,7 @@ class LiveMonitor:
             self._stopping.wait(_REST_FACTOR * took)
         self._state = replace(self._state, updated_ms=self._clock.now_ms(), duration_seconds=worked)
 
-    def _measure(self, version: Version, maps: Mapping[str, str]) -> Mapping[str, Any]:
+    def _measure(self, version: Version, maps: Mapping[str, str]) -> LiveComparison:
         """Return the document of a version: the present one if nothing changed."""
         since_ms = max(self._used_until(map_id) for map_id in maps.values())
         sample = self._read_sample(*version, from_ms=since_ms, limit=MAX_EVENTS)
@@ -211,10 +211,11 @@ class LiveMonitor:
     def _used_until(self, refit: str) -> int:
         """Return the end of the events that a refit used, milliseconds since the epoch."""
         if refit not in self._used_until_ms:
-            comparison = self._store.job(refit).comparison
-            if comparison is None:
+            document = self._store.job(refit).comparison
+            used_until_ms = None if document is None else Comparison.of(document).used_until_ms
+            if used_until_ms is None:
                 raise CorruptMap(f"the refit {refit} has a map but no comparison: which events it used is unknown")
-            self._used_until_ms[refit] = held_out_until_ms(comparison)
+            self._used_until_ms[refit] = used_until_ms
         return self._used_until_ms[refit]
 
     def _load(self, map_id: str) -> Shown:
@@ -262,8 +263,8 @@ def live_document(
     changed_ms: int,
     evaluate: Evaluate,
     draws: int,
-) -> dict[str, Any]:
-    """Make the document of docs/recalibration.md ("live") for one version: JSON with finite numbers.
+) -> LiveComparison:
+    """Measure the maps of one version.
 
     Parameters
     ----------
@@ -283,7 +284,7 @@ def live_document(
     """
     events = sample.events
     insufficient = shortage(events, f"since {format_time(since_ms)}")
-    maps: dict[str, Any] = dict.fromkeys(MAPS)
+    maps: dict[str, LiveMap] = {}
     # Unchanged to the last bit: a map would normalise the probabilities again.
     predictions: dict[str, NDArray[np.float64]] = {NONE: events.prediction} if insufficient is None else {}
     for name, candidate in {NONE: Shown(None, Identity(events.classes)), **shown}.items():
@@ -295,35 +296,28 @@ def live_document(
                 )
             except InputError as error:
                 missing = f"the map cannot be applied to these events: {error}"
-        report = report_on(evaluate, predictions[name], events, draws) if name in predictions else {}
-        maps[name] = {
-            "id": candidate.id,
-            "method": None if candidate.map is None else candidate.map.method,
-            "describe": None if candidate.map is None else candidate.map.describe(),
-            "measures": {},
-            "verdict": None,
-            "insufficient": insufficient,
-            "omitted": {},
-            "missing": missing,
-            **report,
-        }
-    document = {
-        "since": format_time(since_ms),
-        "until": format_time(int(events.time_ms[-1]) + 1) if len(events) else None,
-        "changed": format_time(changed_ms),
-        "n": len(events),
-        "population": sample.population,
-        "weighted": not events.is_whole,
-        "left_out": dict(sample.left_out),
-        "insufficient": insufficient,
-        "maps": maps,
-        "evidence": {
-            f"{better}_against_{other}": weigh(
-                predictions[other], predictions[better], events.outcome, events.weight
-            ).to_dict()
+        unmeasured: dict[str, Any] = {"measures": {}, "verdict": None, "insufficient": insufficient, "omitted": {}}
+        maps[name] = LiveMap(
+            id=candidate.id,
+            method=None if candidate.map is None else candidate.map.method,
+            describe=None if candidate.map is None else candidate.map.describe(),
+            **(report_on(evaluate, predictions[name], events, draws) if name in predictions else unmeasured),
+            missing=missing,
+        )
+    return LiveComparison(
+        since=format_time(since_ms),
+        until=format_time(int(events.time_ms[-1]) + 1) if len(events) else None,
+        changed=format_time(changed_ms),
+        n=len(events),
+        population=sample.population,
+        weighted=not events.is_whole,
+        left_out=sample.left_out,
+        insufficient=insufficient,
+        maps=LiveMaps(**maps),
+        evidence={
+            f"{better}_against_{other}": weigh(predictions[other], predictions[better], events.outcome, events.weight)
             if better in predictions and other in predictions
             else None
             for better, other in COMPARED
         },
-    }
-    return to_json_types(document)
+    ).plain()

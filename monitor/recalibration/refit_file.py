@@ -1,35 +1,25 @@
 """Refit on a file, without a service: fit methods on the earlier rows and compare them on the later ones."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import UNVERSIONED
 from monitor.events.times import format_time
-from monitor.maps import METHODS, RecalibrationMap, check_options, choose_method, fit_map
+from monitor.maps import METHODS, check_options, choose_method
 from monitor.maps.artifact import to_bytes
 from monitor.maps.base import Method, OptionValue
 from monitor.maps.labelled import LabelledEvents
 from monitor.progress import StageProgress, no_progress
-from monitor.recalibration.change import Change, last_change
-from monitor.recalibration.comparison import (
-    DRAWS,
-    Comparison,
-    Contender,
-    Evaluate,
-    compare,
-    map_details,
-)
+from monitor.recalibration.change import CalibrationChange, last_change
+from monitor.recalibration.compare import DRAWS, Candidate, FitOn, compare, map_details, on_earlier_events
 from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
-from monitor.recalibration.guard import MIN_E_VALUE, log_loss_difference, log_losses, mean_difference, weigh
-from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.evaluate import evaluate
-from monitor.reports.evaluation.report import Report
+from monitor.recalibration.guard import events_until, log_loss_difference, log_losses, mean_difference
 from monitor.sources.tables import EventTable
 
 USUAL: Final = ("offset", "temperature", "beta", "isotonic")
@@ -66,14 +56,7 @@ class Rows:
     classes: Sequence[str] = ()
 
 
-FitOn = Callable[[Method, RefitData], LabelledEvents]
-
-
-def _on_earlier_rows(_: Method, data: RefitData) -> LabelledEvents:
-    return data.fit
-
-
-class MeanLoss(NamedTuple):
+class LossInterval(NamedTuple):
     """A mean loss; infinite if an outcome had probability 0."""
 
     value: float
@@ -85,63 +68,10 @@ class MeanLoss(NamedTuple):
 class Losses(NamedTuple):
     """The proper scores of some predictions."""
 
-    log_loss: MeanLoss
+    log_loss: LossInterval
     """In nats."""
-    brier: MeanLoss
+    brier: LossInterval
     """In [0, 1]; for many classes half the squared distance of the vectors."""
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """One method, fitted and compared with no map; or why it could not be fitted.
-
-    Attributes
-    ----------
-    method, options
-        What to fit.
-    min_e_value
-        Required e-value.
-    map
-        None if it could not be fitted.
-    comparison
-        Comparison with no map on the held-out rows; None if it could not be fitted.
-    failure
-        Why it could not be fitted.
-    """
-
-    method: Method
-    options: Mapping[str, OptionValue]
-    min_e_value: float
-    map: RecalibrationMap | None = None
-    comparison: Comparison | None = None
-    failure: str | None = None
-
-    @property
-    def evidence(self) -> Mapping[str, Any]:
-        """Evidence that it is better than no map, from the comparison; empty if it was not fitted."""
-        if self.comparison is None:
-            return {}
-        return self.comparison.document["evidence"]["against_none"]  # type: ignore[no-any-return]
-
-    @property
-    def sure(self) -> bool:
-        """Whether the evidence is sufficient, given the number of methods."""
-        return bool(self.evidence) and float(self.evidence["log10_e"]) >= math.log10(self.min_e_value)
-
-    @property
-    def better(self) -> bool:
-        """Whether the evidence is sufficient and the guard passed it."""
-        return self.comparison is not None and self.comparison.guard.passed and self.sure
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
-        return {
-            "method": self.method.name,
-            "options": dict(self.options),
-            "better": self.better,
-            "failure": self.failure,
-            "comparison": None if self.comparison is None else dict(self.comparison.document),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,9 +115,7 @@ class Trial:
     def losses(self, candidate: Candidate | None) -> Losses:
         """Return the losses of a candidate on the held-out rows; None: of the original predictions."""
         held = self.data.held_out
-        p = held.prediction
-        if candidate is not None and candidate.comparison is not None:
-            p = candidate.comparison.predictions["challenger"]
+        p = held.prediction if candidate is None else candidate.predictions["challenger"]
         return Losses(
             _mean(log_losses(p, held.outcome), held.weight),
             _mean(_brier_losses(p, held.outcome), held.weight),
@@ -203,8 +131,8 @@ class Trial:
         if candidate.comparison is None:
             return None
         held = self.data.held_out
-        evidence = weigh(held.prediction, candidate.comparison.predictions["challenger"], held.outcome, held.weight)
-        return evidence.events_until(candidate.min_e_value)
+        p = candidate.predictions["challenger"]
+        return events_until(candidate.min_e_value, held.prediction, p, held.outcome, held.weight)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
@@ -221,10 +149,8 @@ class Trial:
 
     def _beats(self, one: Candidate, other: Candidate) -> bool:
         """Whether the 95% interval of the difference of their log losses lies below 0."""
-        if one.comparison is None or other.comparison is None:
-            raise AssertionError("both were fitted")
         held = self.data.held_out
-        p, q = other.comparison.predictions["challenger"], one.comparison.predictions["challenger"]
+        p, q = other.predictions["challenger"], one.predictions["challenger"]
         difference = log_loss_difference(p, q, held.outcome, held.weight)
         # An infinite loss is the other's: this one has the smaller.
         return difference is None or difference.upper < 0.0
@@ -325,7 +251,7 @@ def refit_rows(
     rows: Rows,
     methods: Sequence[tuple[Method, Mapping[str, OptionValue]]],
     *,
-    fit_on: FitOn = _on_earlier_rows,
+    fit_on: FitOn = on_earlier_events,
     held_out: float = HELD_OUT,
     since_change: bool = False,
     draws: int = DRAWS,
@@ -333,9 +259,6 @@ def refit_rows(
     progress: StageProgress = no_progress,
 ) -> Trial:
     """Fit each method on the earlier rows, and compare it with no map on the later ones.
-
-    Each of k methods must reach an e-value of 20 k: if none is better than no map, one of them reaches it with a
-    probability of at most 1 / 20.
 
     Parameters
     ----------
@@ -369,17 +292,16 @@ def refit_rows(
     used = {str(options["segment"]) for method, options in methods if method.needs_segments and options["segment"]}
     if len(rows.events.segments) > 1 and used:
         notes.append(f"groups are those of {' and '.join(sorted(used))}; --option segment=COLUMN takes one column")
-    evaluated = _evaluate_once(data.held_out)
-    candidates: list[Candidate] = []
-    for number, (method, options) in enumerate(methods):
-        candidate = Candidate(method, options, min_e_value=MIN_E_VALUE * len(methods))
-
-        def report(step: str, share: float, number: int = number) -> None:
-            progress(step, (number + share) / len(methods))
-
-        candidates.append(
-            _tried(candidate, rows, data, fit_on(method, data), evaluated, draws=draws, seed=seed, progress=report)
-        )
+    candidates = compare(
+        data,
+        methods,
+        fit_on=fit_on,
+        timed=rows.timed,
+        left_out=rows.left_out,
+        draws=draws,
+        seed=seed,
+        progress=progress,
+    )
     if all(candidate.comparison is None for candidate in candidates):
         reasons = "; ".join(f"{candidate.method.name}: {candidate.failure}" for candidate in candidates)
         raise NotEnoughData(f"no method could be fitted: {reasons}")
@@ -418,40 +340,6 @@ def artifact(trial: Trial, chosen: Candidate, *, model: str, created_ms: int, co
         "classes": list(trial.classes),
     }
     return to_bytes(chosen.map, about)
-
-
-def _tried(
-    candidate: Candidate,
-    rows: Rows,
-    data: RefitData,
-    fit: LabelledEvents,
-    evaluated: Evaluate,
-    *,
-    draws: int,
-    seed: int,
-    progress: StageProgress,
-) -> Candidate:
-    """Fit a candidate and compare it with no map."""
-    title = candidate.method.title
-    progress(f"fitting {title}", 0.0)
-    try:
-        fitted = fit_map(candidate.method, fit, candidate.options)
-    except NotEnoughData as error:
-        return replace(candidate, failure=str(error))
-    comparison = compare(
-        data,
-        Contender(None, fitted),
-        evaluate=evaluated,
-        left_out=rows.left_out,
-        draws=draws,
-        seed=seed,
-        progress=lambda _, share: progress(f"comparing {title} on later rows", 0.3 + 0.7 * share),
-    )
-    if fit is not data.fit:
-        comparison = replace(comparison, document=_with_fit(comparison.document, fit))
-    if not rows.timed:
-        comparison = replace(comparison, document=_without_times(comparison.document))
-    return replace(candidate, map=fitted, comparison=comparison)
 
 
 def _default_methods(events: LabelledEvents) -> list[str]:
@@ -497,42 +385,12 @@ def _remarks(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> t
     return notes, cautions
 
 
-def _since(change: Change, rows: Rows) -> str:
+def _since(change: CalibrationChange, rows: Rows) -> str:
     if rows.timed:
         where = f"on {format_time(change.time_ms)[:16].replace('T', ' ')} UTC"
     else:
         where = f"after {change.row:,} of {len(rows.events):,} rows"
     return f"a change of calibration {where} (p = {change.p_value:.2g})"
-
-
-def _without_times(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove times from the comparison of rows without times."""
-    untimed = {"from": None, "to": None}
-    fit = {**document["fit"], **untimed, "changed_at": None}
-    return {**document, "fit": fit, "held_out": {**document["held_out"], **untimed}}
-
-
-def _with_fit(document: Mapping[str, Any], fit: LabelledEvents) -> dict[str, Any]:
-    """Say in a comparison that the map was fitted on other events of the same time."""
-    return {**document, "fit": {**document["fit"], "n": fit.n, "data_hash": fit.content_hash()}}
-
-
-def _evaluate_once(held: LabelledEvents) -> Evaluate:
-    """Return a function that makes reports; that of the original predictions, which every comparison has, only once."""
-    cache: dict[int | None, Report | ClassReport] = {}
-
-    def evaluated(
-        p: ArrayLike, y: ArrayLike, *, weight: ArrayLike | None = None, draws: int | None = None
-    ) -> Report | ClassReport:
-        is_original = p is held.prediction
-        if is_original and draws in cache:
-            return cache[draws]
-        report = evaluate(p, y, draws=draws) if weight is None else evaluate(p, y, weight=weight, draws=draws)
-        if is_original:
-            cache[draws] = report
-        return report
-
-    return evaluated
 
 
 def _brier_losses(p: NDArray[np.float64], outcome: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -543,8 +401,8 @@ def _brier_losses(p: NDArray[np.float64], outcome: NDArray[np.int64]) -> NDArray
     return np.asarray(((is_outcome - p) ** 2).sum(axis=1) / 2.0, np.float64)
 
 
-def _mean(losses: NDArray[np.float64], weight: NDArray[np.float64]) -> MeanLoss:
+def _mean(losses: NDArray[np.float64], weight: NDArray[np.float64]) -> LossInterval:
     if not np.isfinite(losses).all():
-        return MeanLoss(math.inf, None, None)
+        return LossInterval(math.inf, None, None)
     mean = mean_difference(losses, weight)
-    return MeanLoss(mean.value, max(0.0, mean.lower), mean.upper)
+    return LossInterval(mean.value, max(0.0, mean.lower), mean.upper)

@@ -8,8 +8,10 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.measures import MEASURES
+from monitor.recalibration.compare import Candidate
+from monitor.recalibration.comparison import ComparedMap, ComparedSegment, Comparison
 from monitor.recalibration.guard import MIN_E_VALUE
-from monitor.recalibration.refit_file import Candidate, MeanLoss, Trial
+from monitor.recalibration.refit_file import LossInterval, Trial
 from monitor.reports.evaluation.report import Verdict
 from monitor.reports.formatting import interval_text, p_text, plain, printable, time_text, value_text
 from monitor.reports.view import WIDE, Cell, Column, Lead, Section, Table, View, Word, print_view, rich_table, row
@@ -54,7 +56,7 @@ def trial_view(trial: Trial, name: str) -> View:
     after = [*_legend(trial), *([_describe(trial.shown)] if trial.best is not None else []), *reasons_of(trial)]
     sections = [Section("The methods", _head_lines(trial, name), _methods_table(trial), after, implied=True)]
     shown = trial.shown
-    segments = [] if shown.comparison is None else shown.comparison.document["segments"]
+    segments = [] if shown.comparison is None else shown.comparison.segments
     if segments:
         table = segments_table(segments, {"none": "no map", "challenger": shown.method.name})
         sections.append(Section("Segments, worst first", table=table))
@@ -73,7 +75,7 @@ def print_advice(console: Console, trial: Trial, name: str) -> None:
     print_view(console, view._replace(sections=[view.sections[0]._replace(after=())], notes=(), cautions=()))
 
 
-def segments_table(segments: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> Table:
+def segments_table(segments: Sequence[ComparedSegment], names: Mapping[str, str]) -> Table:
     """One row per segment of a comparison; ``names`` says what each map is called."""
     columns = [
         Column("segment", words=True, folds=True),
@@ -83,9 +85,13 @@ def segments_table(segments: Sequence[Mapping[str, Any]], names: Mapping[str, st
     ]
     rows = [
         row(
-            plain(segment["segment"]),
-            f"{segment['n']:,}",
-            *(value_text((segment[side] or {}).get(key), "ratio") for key in ("smce", "ece") for side in names),
+            plain(segment.segment),
+            f"{segment.n:,}",
+            *(
+                value_text(getattr(getattr(segment, side), measure, None), "ratio")
+                for measure in ("smce", "ece")
+                for side in names
+            ),
         )
         for segment in segments
     ]
@@ -100,7 +106,7 @@ def judge_candidate(candidate: Candidate, best: Candidate | None) -> Word:
         return _BEST
     if candidate.better:
         return _BETTER
-    if float(candidate.evidence["lower"]) > 0.0:
+    if candidate.comparison.evidence.against_none.lower > 0.0:
         return _WORSE
     return _LOCALLY_WORSE if candidate.sure else _UNSURE
 
@@ -110,14 +116,12 @@ def advice(trial: Trial) -> str:
     best = trial.best
     if best is None:
         return _advice_against(trial)
-    change = best.evidence["log_loss_difference"]
+    change = None if best.evidence is None else best.evidence.log_loss_difference
     if change is None:
         before, after = (value_text(trial.losses(candidate).log_loss.value, "nats") for candidate in (None, best))
         gain = f"is {after}, and {before} without a map"
     else:
-        gain = (
-            f"is {-change['value']:.4f} lower than without a map (95% {-change['upper']:.4f} to {-change['lower']:.4f})"
-        )
+        gain = f"is {-change.value:.4f} lower than without a map (95% {-change.upper:.4f} to {-change.lower:.4f})"
     rows = len(trial.data.held_out)
     text = f"Take {best.method.name}: on {rows:,} later rows its log loss {gain}, with evidence E = {_e_text(best)}."
     alike = trial.alike(best)
@@ -159,9 +163,9 @@ def _head_lines(trial: Trial, name: str) -> list[str]:
         first, cut, last = (time_text(int(ms))[:16] for ms in (fit.time_ms[0], held.time_ms[0], held.time_ms[-1]))
         lines.append(f"from {first}, later ones from {cut} to {last} UTC")
     compared = next((candidate.comparison for candidate in trial.candidates if candidate.comparison is not None), None)
-    verdict = None if compared is None else compared.document["maps"]["none"]["verdict"]
+    verdict = None if compared is None else compared.maps.none.verdict
     if verdict is not None:
-        lines.append(f"with no map, later rows show: {verdict['sentence']}")
+        lines.append(f"with no map, later rows show: {verdict.sentence}")
     return lines
 
 
@@ -196,10 +200,10 @@ def _methods_table(trial: Trial) -> Table:
         verdict = Word("", "") if candidate is None else judge_candidate(candidate, trial.best)
         values = [Cell("-")] * (4 if local else 3)
         if source.comparison is not None:
-            document = source.comparison.document["maps"]["none" if candidate is None else "challenger"]
+            report = source.comparison.maps.none if candidate is None else source.comparison.maps.challenger
             losses = trial.losses(candidate)
-            values = [_loss_cell(losses.log_loss), _loss_cell(losses.brier), _smce_cell(document)]
-            values += [_mlce_cell(document)] if local else []
+            values = [_loss_cell(losses.log_loss), _loss_cell(losses.brier), _smce_cell(report)]
+            values += [_mlce_cell(report)] if local else []
         rows.append(
             row(
                 Cell("no map" if candidate is None else candidate.method.name, _BEST.style if verdict is _BEST else ""),
@@ -211,22 +215,22 @@ def _methods_table(trial: Trial) -> Table:
     return Table(columns, rows)
 
 
-def _loss_cell(loss: MeanLoss) -> Cell:
+def _loss_cell(loss: LossInterval) -> Cell:
     return Cell(value_text(loss.value, "nats"), below=interval_text(loss.lower, loss.upper, "nats"))
 
 
-def _smce_cell(document: Mapping[str, Any]) -> Cell:
-    smce = document["measures"].get("smce")
+def _smce_cell(report: ComparedMap) -> Cell:
+    smce = report.measures.get("smce")
     if smce is None:
         return Cell("-")
-    return Cell(value_text(smce["value"], "ratio"), below=interval_text(smce["lower"], smce["upper"], "ratio"))
+    return Cell(value_text(smce.value, "ratio"), below=interval_text(smce.lower, smce.upper, "ratio"))
 
 
-def _mlce_cell(document: Mapping[str, Any]) -> Cell:
-    mlce = (document["local"] or {}).get("mlce")
-    return (
-        Cell("-") if mlce is None else Cell(value_text(mlce["excess"], "ratio"), below=f"p {p_text(mlce['p_value'])}")
-    )
+def _mlce_cell(report: ComparedMap) -> Cell:
+    if report.local is None:
+        return Cell("-")
+    mlce = report.local.mlce
+    return Cell(value_text(mlce.excess, "ratio"), below=f"p {p_text(mlce.p_value)}")
 
 
 def _describe(candidate: Candidate) -> str:
@@ -238,10 +242,10 @@ def _advice_against(trial: Trial) -> str:
     none = trial.shown.comparison
     p_value = local_p = verdict = None
     if none is not None:
-        before = none.document["maps"]["none"]
-        verdict = (before["verdict"] or {}).get("verdict")
-        p_value = (before["measures"].get("smce") or {}).get("p_value")
-        local_p = ((before["local"] or {}).get("mlce") or {}).get("p_value")
+        before = none.maps.none
+        verdict = None if before.verdict is None else before.verdict.verdict
+        p_value = before.measures["smce"].p_value if "smce" in before.measures else None
+        local_p = None if before.local is None else before.local.mlce.p_value
     subject = f"{trial.candidates[0].method.name} is not" if len(trial.candidates) == 1 else "No method is"
     text = f"{subject} better than no map for certain"
     if any(judge_candidate(candidate, None) is _LOCALLY_WORSE for candidate in trial.candidates):
@@ -296,12 +300,11 @@ def _two_digits(number: float) -> int:
 
 
 def _e_text(candidate: Candidate) -> str:
-    if not candidate.evidence:
+    if candidate.evidence is None:
         return "-"
-    power = float(candidate.evidence["log10_e"])
+    power, value = candidate.evidence.log10_e, candidate.evidence.e_value
     if power >= 6.0:
         return f"10^{power:.0f}"
-    value = float(candidate.evidence["e_value"])
     # Two digits of 99.6 would be written 1e+02.
     return f"{value:,.0f}" if value >= 10.0 else f"{value:.2g}"
 
@@ -319,33 +322,37 @@ def print_refit(console: Console, job: Mapping[str, Any], options: str = "") -> 
 
     ``options`` are those that the suggested commands need to reach the same service, with a space before them.
     """
-    comparison = job["comparison"] or {}
     title = f"{plain(job['model'])} {plain(job['version'])}, {plain(job['method'])} ({plain(job['id'])})"
     console.print(Text(f"{title}: ").append(plain(job["state"]), style=_STATE_STYLES.get(job["state"], "")))
-    for part, words in (("fit", "fitted on"), ("held_out", "compared on")):
-        if part in comparison:
-            span = comparison[part]
-            console.print(Text(f"{words} {span['n']:,} events, {_day(span['from'])} to {_day(span['to'])} UTC"))
-    documents = comparison.get("maps") or {}
-    maps = {name: documents[name] for name in _MAPS if documents.get(name) is not None}
-    if maps:
-        console.print(rich_table(_measures_table(maps), console.width))
-    segments = comparison.get("segments") or []
-    if segments:
-        console.print(Text("Segments, worst first", style="bold"))
-        console.print(rich_table(segments_table(segments, {name: _MAPS[name] for name in maps}), console.width))
-    for reason, count in (comparison.get("segments_left_out") or {}).items():
-        console.print(Text(f"left out: {count:,} segment{'' if count == 1 else 's'}, {plain(reason)}"))
-    guard = comparison.get("guard")
-    if guard:
-        console.print(Text("The guard passed it:" if guard["passed"] else "The guard did not pass it:", style="bold"))
-        for reason in guard["reasons"]:
-            console.print(Text(f"  - {printable(reason)}"), soft_wrap=True)
-        for note in guard.get("notes", ()):
-            console.print(Text(f"note: {printable(note)}", style="dim"), soft_wrap=True)
+    comparison = _comparison_of(job)
+    if comparison is not None:
+        _print_comparison(console, comparison)
     meaning = decision(job, options)
     if meaning:
         console.print(Text(meaning), soft_wrap=True)
+
+
+def _comparison_of(job: Mapping[str, Any]) -> Comparison | None:
+    return None if job["comparison"] is None else Comparison.of(job["comparison"])
+
+
+def _print_comparison(console: Console, comparison: Comparison) -> None:
+    for span, words in ((comparison.fit, "fitted on"), (comparison.held_out, "compared on")):
+        console.print(Text(f"{words} {span.n:,} events, {_day(span.start)} to {_day(span.end)} UTC"))
+    maps = comparison.maps.by_name()
+    console.print(rich_table(_measures_table(maps), console.width))
+    if comparison.segments:
+        console.print(Text("Segments, worst first", style="bold"))
+        table = segments_table(comparison.segments, {name: _MAPS[name] for name in maps})
+        console.print(rich_table(table, console.width))
+    for reason, count in comparison.segments_left_out.items():
+        console.print(Text(f"left out: {count:,} segment{'' if count == 1 else 's'}, {plain(reason)}"))
+    guard = comparison.guard
+    console.print(Text("The guard passed it:" if guard.passed else "The guard did not pass it:", style="bold"))
+    for reason in guard.reasons:
+        console.print(Text(f"  - {printable(reason)}"), soft_wrap=True)
+    for note in guard.notes:
+        console.print(Text(f"note: {printable(note)}", style="dim"), soft_wrap=True)
 
 
 def decision(job: Mapping[str, Any], options: str = "") -> str:
@@ -362,8 +369,9 @@ def decision(job: Mapping[str, Any], options: str = "") -> str:
             version = f" --version {plain(job['version'])}"
             return f"It serves. Take it back with: monitor rollback {plain(job['model'])}{version}{options}"
         case "rejected":
-            guard = (job["comparison"] or {}).get("guard") or {"reasons": ()}
-            printed = not reason or any(job["reason"] in line or line in job["reason"] for line in guard["reasons"])
+            comparison = _comparison_of(job)
+            reasons = () if comparison is None else comparison.guard.reasons
+            printed = not reason or any(job["reason"] in line or line in job["reason"] for line in reasons)
             return "It is rejected, and never promoted." if printed else f"It is rejected, and never promoted: {reason}"
         case "failed":
             return ""
@@ -371,11 +379,11 @@ def decision(job: Mapping[str, Any], options: str = "") -> str:
             return f"It is {plain(state).replace('_', ' ')}."
 
 
-def _day(time: str) -> str:
-    return plain(time[:16].replace("T", " "))
+def _day(time: str | None) -> str:
+    return plain((time or "")[:16].replace("T", " "))
 
 
-def _measures_table(maps: Mapping[str, Any]) -> Table:
+def _measures_table(maps: Mapping[str, ComparedMap]) -> Table:
     """The measures under each map."""
     columns = (
         Column("held-out events", words=True),
@@ -385,21 +393,21 @@ def _measures_table(maps: Mapping[str, Any]) -> Table:
     )
     rows = []
     for name in _MEASURES:
-        results = [document["measures"].get(name) for document in maps.values()]
+        results = [report.measures.get(name) for report in maps.values()]
         if any(results):
-            unit, last = MEASURES[name].unit, results[-1] or {}
+            unit, last = MEASURES[name].unit, results[-1]
             rows.append(
                 row(
                     MEASURES[name].title,
-                    *(value_text((result or {}).get("value"), unit) for result in results),
-                    interval_text(last.get("lower"), last.get("upper"), unit),
-                    value_text(last.get("null_q95"), unit),
+                    *(value_text(None if result is None else result.value, unit) for result in results),
+                    "-" if last is None else interval_text(last.lower, last.upper, unit),
+                    value_text(None if last is None else last.null_q95, unit),
                 )
             )
     for name, title in _LOCAL.items():
-        results = [(document.get("local") or {}).get(name) for document in maps.values()]
-        if any(results):
-            excesses = (value_text((result or {}).get("excess"), "ratio") for result in results)
+        if any(report.local for report in maps.values()):
+            errors = (getattr(report.local, name, None) for report in maps.values())
+            excesses = (value_text(getattr(error, "excess", None), "ratio") for error in errors)
             rows.append(row(title, *excesses, "-", "-"))
     caption = "chance: what a perfectly calibrated model with the new map's predictions stays below in 95% of cases"
     return Table(columns, rows, caption)

@@ -256,7 +256,7 @@ class Runner:
         artifact = None
         if result.artifact is not None:
             artifact = StoredMap(job.id, result.artifact, hashlib.sha256(result.artifact).hexdigest())
-        job = replace(job, comparison=result.comparison)
+        job = replace(job, comparison=None if result.comparison is None else result.comparison.to_dict())
         outage = Outage(log, "the refit's result waits for the store", "the refit's result is stored", self._clock)
         while True:
             try:
@@ -288,7 +288,7 @@ def _end_of(job: Job, result: RefitResult) -> _Ended:
         from_bytes(result.artifact)
     except CorruptMap as error:
         raise CorruptMap(f"the map that was fitted cannot be read: {error}") from error
-    guard = result.comparison["guard"]
-    if guard["passed"]:
+    guard = result.comparison.guard
+    if guard.passed:
         return replace(job, state=JobState.CANDIDATE), result
-    return replace(job, state=JobState.REJECTED, reason=" ".join(guard["reasons"])), result
+    return replace(job, state=JobState.REJECTED, reason=" ".join(guard.reasons)), result

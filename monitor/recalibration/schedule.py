@@ -24,7 +24,7 @@ import structlog
 
 from monitor.clock import Clock
 from monitor.errors import Conflict, InputError, StoreUnavailable, UnknownSeries
-from monitor.recalibration.comparison import held_out_until_ms
+from monitor.recalibration.comparison import Comparison
 from monitor.recalibration.plan import last_slot_ms
 from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibrations import UNDER_WAY, Job, JobState
@@ -39,7 +39,7 @@ _LATEST_JOBS: Final = 20
 _log = structlog.get_logger(__name__)
 
 
-class Finding(NamedTuple):
+class ShapeVerdict(NamedTuple):
     """The verdict on what the current version of a model serves."""
 
     version: str
@@ -73,7 +73,7 @@ class Scheduler:
         service: Recalibrations,
         *,
         models: Callable[[], Collection[str]],
-        finding: Callable[[str], Finding | None],
+        finding: Callable[[str], ShapeVerdict | None],
         cool_down_ms: int,
         clock: Clock,
     ) -> None:
@@ -158,11 +158,12 @@ class Scheduler:
         if is_new:
             _log.info("refit by verdict", model=model, version=finding.version, refit=job.id)
 
-    def _is_cool(self, last: Job, finding: Finding) -> bool:
+    def _is_cool(self, last: Job, finding: ShapeVerdict) -> bool:
         """Whether enough time has passed, and enough new events arrived, since the last refit."""
         cool_from_ms = last.requested_ms + self._cool_down_ms
         if self._clock.now_ms() < cool_from_ms:
             self._cool_from_ms[last.model, finding.version] = cool_from_ms
             return False
-        comparison = self._store.job(last.id).comparison
-        return comparison is None or finding.newest_ms - held_out_until_ms(comparison) >= self._cool_down_ms
+        document = self._store.job(last.id).comparison
+        used_until_ms = None if document is None else Comparison.of(document).used_until_ms
+        return used_until_ms is None or finding.newest_ms - used_until_ms >= self._cool_down_ms

@@ -10,12 +10,13 @@ from typing import Any
 from monitor.clock import Clock
 from monitor.errors import Conflict
 from monitor.maps import check_options, choose_method
+from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.plan import RefitPlan, next_slot_ms
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import ServingMaps
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, RefitRequest
 
-Live = Callable[[str, str], Mapping[str, Any] | None]
+Live = Callable[[str, str], LiveComparison | None]
 
 
 class Recalibrations:
@@ -35,7 +36,7 @@ class Recalibrations:
     serving
         Cache of the maps that serve.
     live
-        (model, version) -> the live document, or None.
+        (model, version) -> its maps on live events, or None.
     wake
         Called when a refit was queued, so that a runner need not wait for its next poll.
     clock
@@ -48,7 +49,7 @@ class Recalibrations:
         *,
         versions: Callable[[str, str | None], str],
         plan: Callable[[str], RefitPlan] = lambda _: RefitPlan(),
-        serving: Serving | None = None,
+        serving: ServingMaps | None = None,
         live: Live = lambda *_: None,
         wake: Callable[[], None] = lambda: None,
         clock: Clock,
@@ -57,7 +58,7 @@ class Recalibrations:
         self.version_of = versions
         self.plan = plan
         self._clock = clock
-        self.serving = serving or Serving(store, clock=self._clock)
+        self.serving = serving or ServingMaps(store, clock=self._clock)
         self.live = live
         self._wake = wake
 

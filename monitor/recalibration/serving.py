@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class RecalibratedBatch:
     """Recalibrated predictions.
 
     Attributes
@@ -41,7 +41,7 @@ class Applied:
     map_id: str | None
 
 
-class Serving:
+class ServingMaps:
     """Champions and their maps, in memory. Any thread.
 
     :meth:`refresh` reads the champions periodically, and requests do not wait for it; only the next request after a
@@ -106,7 +106,7 @@ class Serving:
         *,
         features: ArrayLike | None = None,
         segments: Mapping[str, ArrayLike] | None = None,
-    ) -> Applied:
+    ) -> RecalibratedBatch:
         """Recalibrate with the map that serves; if none serves, check the predictions and return them unchanged.
 
         Raises
@@ -122,7 +122,7 @@ class Serving:
         map_id = self.champion(model, version).map_id
         chosen = None if map_id is None else self._map(map_id)
         name = f"map {map_id} of model {model}"
-        return Applied(
+        return RecalibratedBatch(
             apply_serving_map(chosen, prediction, features=features, segments=segments, name=name).tolist(), map_id
         )
 

@@ -8,24 +8,21 @@ result.
 
 import signal
 import sys
-from functools import partial
 from typing import Final
 
 import msgspec
 
 from monitor.errors import CorruptMap, InputError, NotEnoughData
-from monitor.maps import check_options, choose_method, fit_map
+from monitor.maps import check_options, choose_method
 from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.progress import StageProgress, no_progress
-from monitor.recalibration.comparison import DRAWS, Contender, compare, map_details
+from monitor.recalibration.compare import DRAWS, compare, map_details
 from monitor.recalibration.data import refit_data
-from monitor.recalibration.worker_process import Message, RefitResult, RefitTask, read_task
-from monitor.reports.evaluation.evaluate import evaluate
-from monitor.reports.figures.output import to_svg
-from monitor.reports.figures.recalibration import refit_figures
+from monitor.recalibration.refit_figures import refit_figures
+from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerMessage, read_task
 from monitor.store.recalibrations import Sample
 
-_FITTED: Final = 0.4
+_CHOSEN: Final = 0.1
 _COMPARED: Final = 0.8
 """Shares of a typical refit's work that are done then."""
 
@@ -48,7 +45,7 @@ def main() -> None:
 
 def _send(step: str, share: float, result: RefitResult | None = None) -> None:
     # A library may have written half a line.
-    sys.stdout.buffer.write(b"\n" + msgspec.json.encode(Message(round(share, 4), step, result)) + b"\n")
+    sys.stdout.buffer.write(b"\n" + msgspec.json.encode(WorkerMessage(round(share, 4), step, result)) + b"\n")
     sys.stdout.buffer.flush()
 
 
@@ -82,37 +79,31 @@ def refit(task: RefitTask, sample: Sample, *, draws: int = DRAWS, progress: Stag
     if task.champion is not None:
         stored = from_bytes(task.champion)
         map_id = stored.about.get("id")
-        champion = Contender(map_id if isinstance(map_id, str) else None, stored.map)
+        champion = map_id if isinstance(map_id, str) else None, stored.map
     progress("choosing the events", 0.0)
     data = refit_data(sample.events, window_ms=job.window_ms, since_ms=job.since_ms, held_out=task.held_out)
-    progress(f"fitting {method.title}", 0.1)
-    fitted = fit_map(method, data.fit, options)
-    comparison = compare(
+    (candidate,) = compare(
         data,
-        Contender(job.id, fitted),
-        champion,
-        evaluate=partial(evaluate, of_classes=True, tolerance=task.tolerance),
+        [(method, options)],
+        map_id=job.id,
+        champion=champion,
         left_out=sample.left_out,
+        tolerance=task.tolerance,
         draws=draws,
-        progress=lambda step, share: progress(step, _FITTED + (_COMPARED - _FITTED) * share),
+        progress=lambda step, share: progress(step, _CHOSEN + (_COMPARED - _CHOSEN) * share),
     )
+    if candidate.map is None or candidate.comparison is None:
+        return RefitResult(failure=candidate.failure)
     progress("drawing", _COMPARED)
-    pictures = refit_figures(
-        data.held_out,
-        comparison.predictions,
-        comparison.phi,
-        segments=comparison.document["segments"],
-        methods={"challenger": fitted.method} | ({} if champion is None else {"champion": champion.map.method}),
-    )
-    figures = {name: to_svg(figure).encode() for name, figure in pictures.items()}
+    figures = {name: msgspec.json.encode(figure) for name, figure in refit_figures(candidate, data.held_out).items()}
     progress("writing", 0.95)
     about = {
         "id": job.id,
         "model": job.model,
         "version": job.version,
-        **map_details(method.name, options, comparison, task.created_ms),
+        **map_details(method.name, options, candidate.comparison, task.created_ms),
     }
-    result = RefitResult(to_bytes(fitted, about), comparison.document, figures)
+    result = RefitResult(to_bytes(candidate.map, about), candidate.comparison, figures)
     progress("done", 1.0)
     return result
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, Self
+from typing import IO, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -23,6 +23,7 @@ import structlog
 
 from monitor.inference.prevalence import TOLERANCE
 from monitor.maps.labelled import LabelledEvents
+from monitor.recalibration.comparison import Comparison
 from monitor.recalibration.data import HELD_OUT
 from monitor.store.recalibrations import Job, Sample
 
@@ -105,21 +106,21 @@ class RefitResult:
     artifact
         The map, as :func:`monitor.maps.artifact.to_bytes` wrote it.
     comparison
-        The document of docs/recalibration.md ("comparison").
+        How the map compares with what serves and with no map.
     figures
-        Name -> SVG.
+        Name -> JSON of the figure, as the page of the refit draws it.
     failure
         Error that lies in the task, so that another attempt would fail too.
     """
 
     artifact: bytes | None = None
-    comparison: Mapping[str, Any] | None = None
+    comparison: Comparison | None = None
     figures: Mapping[str, bytes] = field(default_factory=dict)
     failure: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Message:
+class WorkerMessage:
     """A line of a worker's standard output."""
 
     progress: float
@@ -128,7 +129,7 @@ class Message:
     result: RefitResult | None = None
 
 
-_decode: Final = msgspec.json.Decoder(Message).decode
+_decode: Final = msgspec.json.Decoder(WorkerMessage).decode
 
 
 class WorkerProcess:
@@ -143,7 +144,7 @@ class WorkerProcess:
     """
 
     def __init__(self, command: Sequence[str], task: RefitTask, sample: Sample) -> None:
-        self.latest = Message(0.0, "starting")
+        self.latest = WorkerMessage(0.0, "starting")
         """The last message of the worker."""
         self.error_output = ""
         """The end of its standard error, once it has ended."""

@@ -25,7 +25,7 @@ from monitor.progress import StageProgress
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.assess import FILE_MINIMUM, WINDOW_DRAWS, Minimum
 from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.compare import Comparison, compare_tables
+from monitor.reports.evaluation.compare import ReportComparison, compare_tables
 from monitor.reports.evaluation.counting import CountedRows, GroupCounts, count_rows
 from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_classes
 from monitor.reports.evaluation.files import FileReport, model_of, outcomes_or_nan, report_scores, report_table
@@ -223,7 +223,7 @@ class Findings:
 
     name: str
     scores: ScoreTable
-    result: FileReport | ClassReport | Comparison
+    result: FileReport | ClassReport | ReportComparison
     notes: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
     class_names: tuple[str, ...] = ()
@@ -456,7 +456,7 @@ def add_picture_data(
     findings: Findings, options: ReportOptions, table: EventTable | CountedRows, progress: StageProgress
 ) -> Findings:
     """Measure what only pictures show: spans of time, vectors of classes, errors over two features."""
-    if isinstance(findings.result, Comparison) or isinstance(table, CountedRows):
+    if isinstance(findings.result, ReportComparison) or isinstance(table, CountedRows):
         return findings
     missing: list[str] = []
     spans = plane = None

@@ -14,7 +14,7 @@ from monitor.page.assets import single_file
 from monitor.reports.diagrams.document import diagrams_document, number
 from monitor.reports.diagrams.plane import map_document
 from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.compare import Comparison
+from monitor.reports.evaluation.compare import ReportComparison
 from monitor.reports.evaluation.diagnosis import offset_interval
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
@@ -140,7 +140,7 @@ def figures_of(findings: Findings) -> tuple[list[Figure], list[str]]:
     figures: list[Figure] = []
     data, missing = findings.pictures, list(findings.pictures.missing)
     result = findings.result
-    if isinstance(result, Comparison):
+    if isinstance(result, ReportComparison):
         if result.differences:
             figures.append(_differences(result, findings))
         both = (result.first.model, findings.other), (result.second.model, findings.scores)
@@ -171,7 +171,7 @@ def reliability(title: str, tables: Iterable[tuple[str, ScoreTable | None]], *, 
     return [figure | {"wide": beside}] if choices else []
 
 
-def _differences(compared: Comparison, findings: Findings) -> Figure:
+def _differences(compared: ReportComparison, findings: Findings) -> Figure:
     first, second = (plain(report.model) for report in (compared.first, compared.second))
     less_is_better = not compared.cautions
     rows = []

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.compare import Comparison, Difference
+from monitor.reports.evaluation.compare import Difference, ReportComparison
 from monitor.reports.evaluation.report import Report
 from monitor.reports.figures import comparison
 from monitor.reports.figures.cells import Results, judged
@@ -31,7 +31,7 @@ def report_picture(findings: Findings) -> bytes:
 def sheet_subtitle(findings: Findings, view: View) -> str:
     """Write the verdict and what the report is about, below the title of its sheet."""
     result = findings.result
-    if isinstance(result, Comparison):
+    if isinstance(result, ReportComparison):
         return ""
     lines = class_head_lines(result) if isinstance(result, ClassReport) else head_lines(result.whole)
     return "\n".join([view.lead.sentence, *lines])
@@ -40,7 +40,7 @@ def sheet_subtitle(findings: Findings, view: View) -> str:
 def sheet_of(findings: Findings, title: str, subtitle: str) -> Figure:
     """Draw the whole report as one figure."""
     result, report = findings.result, findings.report
-    if isinstance(result, Comparison) and result.differences:
+    if isinstance(result, ReportComparison) and result.differences:
         return comparison_of(result, findings.shown(result.differences))
     # The measures that decide on titles are among the main ones.
     results = _results(replace(report, measures=findings.shown(report.measures)))
@@ -67,7 +67,7 @@ def reliability_of(findings: Findings, axes: Axes | None) -> Figure | Axes:
     return reliability_diagram(findings.scores, smce=smce, insufficient=findings.report.insufficient)
 
 
-def comparison_of(compared: Comparison, differences: Mapping[str, Difference] | None = None) -> Figure:
+def comparison_of(compared: ReportComparison, differences: Mapping[str, Difference] | None = None) -> Figure:
     """Draw the measures of both, or some of them, with the intervals of their differences."""
     shown = {MEASURES[name].title: difference for name, difference in (differences or compared.differences).items()}
     first, second = (_literal(plain(report.model)) for report in (compared.first, compared.second))

@@ -8,7 +8,7 @@ from rich.table import Table as RichTable
 from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
-from monitor.reports.evaluation.compare import Comparison, Difference
+from monitor.reports.evaluation.compare import Difference, ReportComparison
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.files import FileReport, SearchReport
 from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Severity, Verdict
@@ -125,7 +125,7 @@ def report_view(findings: Findings) -> View:
     if isinstance(result, ClassReport):
         lead = lead._replace(word=f"The most probable class: {lead.word}" if lead.word else "")
         sections = _class_sections(findings, result)
-    elif isinstance(result, Comparison):
+    elif isinstance(result, ReportComparison):
         title = f"Calibration of {plain(result.second.model)} against {plain(result.first.model)}"
         lead = Lead(comparison_sentence(result), "bold")
         sections = _comparison_sections(findings, result)
@@ -210,7 +210,7 @@ def _class_sections(findings: Findings, report: ClassReport) -> list[Section]:
     return sections
 
 
-def _comparison_sections(findings: Findings, comparison: Comparison) -> list[Section]:
+def _comparison_sections(findings: Findings, comparison: ReportComparison) -> list[Section]:
     table = differences_table(comparison, findings.shown(comparison.differences)) if comparison.differences else None
     hidden = _hidden(findings, comparison.differences)
     sections = [Section("The measures of both", (), table, hidden, implied=True)]
@@ -359,7 +359,7 @@ def classes_table(names: Sequence[str], reports: Sequence[Report]) -> Table:
     return Table(columns, rows, _IN_PARENTHESES if others else "", narrow_caption=_CHANCE, dense=True)
 
 
-def differences_table(comparison: Comparison, shown: Mapping[str, Difference] | None = None) -> Table:
+def differences_table(comparison: ReportComparison, shown: Mapping[str, Difference] | None = None) -> Table:
     """List the measures of two reports, and the offset and slope of their logits."""
     first, second = plain(comparison.first.model), plain(comparison.second.model)
     columns = (
@@ -387,7 +387,7 @@ def differences_table(comparison: Comparison, shown: Mapping[str, Difference] | 
     return Table(columns, [*rows, *logits], max_rows=len(rows), full_width=_LOGITS_WIDTH)
 
 
-def logit_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+def logit_rows(comparison: ReportComparison) -> list[tuple[str, ...]]:
     """Offset and slope of the logits of both, with 95% intervals: they compare models of different prevalences."""
     diagnoses = [report.diagnosis for report in (comparison.first, comparison.second) if report.diagnosis is not None]
     if len(diagnoses) < 2:
@@ -452,7 +452,7 @@ def search_sentences(search: SearchReport) -> list[str]:
     return [sentence, f"Next would be {plain(search.closest[0])} (q = {p_text(search.closest[1])})."]
 
 
-def comparison_sentence(comparison: Comparison) -> str:
+def comparison_sentence(comparison: ReportComparison) -> str:
     """Say which of two models is better calibrated, by smCE or the first measure both have."""
     if not comparison.differences:
         return "The two cannot be compared: there is too little data."

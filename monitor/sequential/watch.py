@@ -11,7 +11,7 @@ SOON_MS: Final = 7 * 86_400_000
 """An alarm that is raised within this time after one was over needs twice its margin to be over."""
 
 
-class Event(NamedTuple):
+class AlarmEvent(NamedTuple):
     """What happened to an alarm at the end of a step."""
 
     kind: Literal["raised", "raised again", "over"]
@@ -43,7 +43,7 @@ class Watch:
         """Whether an alarm fires."""
         return self._recovery is not None
 
-    def update(self, bets: Mapping[str, Mapping[str, Bets]], threshold: float) -> list[Event]:
+    def update(self, bets: Mapping[str, Mapping[str, Bets]], threshold: float) -> list[AlarmEvent]:
         """Add bets: see :meth:`monitor.sequential.evidence.Evidence.update`. Return what happened, in order."""
         events = []
         while (event := self.update_until_event(bets, threshold)) is not None:
@@ -51,7 +51,7 @@ class Watch:
             bets = after(bets, event.end_ms)
         return events
 
-    def update_until_event(self, bets: Mapping[str, Mapping[str, Bets]], threshold: float) -> Event | None:
+    def update_until_event(self, bets: Mapping[str, Mapping[str, Bets]], threshold: float) -> AlarmEvent | None:
         """Add bets as :meth:`update` does, up to the first event: those on later steps are left out."""
         over_ms = None
         if self._recovery is not None and (own := bets.get(self._recovery.group, {}).get(self._recovery.series)):
@@ -60,12 +60,12 @@ class Watch:
         if alarm is not None:
             kind: Literal["raised", "raised again"] = "raised again" if self.firing else "raised"
             self._raise(alarm)
-            return Event(kind, alarm.end_ms, alarm)
+            return AlarmEvent(kind, alarm.end_ms, alarm)
         if over_ms is None:
             return None
         self.evidence.restart(threshold)
         self._recovery, self._over_ms = None, over_ms
-        return Event("over", over_ms, None)
+        return AlarmEvent("over", over_ms, None)
 
     def _raise(self, alarm: Alarm) -> None:
         if not self.firing:

@@ -12,8 +12,8 @@ from monitor.scores.grid_table import NEGATIVES
 from monitor.sequential.budget import share_budget
 from monitor.sequential.detector import Bets, Detector
 from monitor.sequential.steps import Steps
-from monitor.sequential.watch import Event, Watch
-from monitor.simulation.stream import Course, Stream
+from monitor.sequential.watch import AlarmEvent, Watch
+from monitor.simulation.stream import Course, SimulatedStream
 
 
 class Setting(NamedTuple):
@@ -32,7 +32,7 @@ _WITHOUT_TOLERANCE: Final = frozenset({"change"})
 """Detectors that do the same with every tolerance."""
 
 
-class Alarms:
+class SimulatedDetectors:
     """Evidence and alarms of one simulated model, one of several that share the budget.
 
     As :class:`monitor.alarms.watch.VersionWatch` does, but the bets of a detector serve all budgets.
@@ -59,7 +59,7 @@ class Alarms:
                 self._keys[setting, name] = shared, name
         self._watches = {key: Watch(0) for key in self._keys.values()}
         self._lines = {setting.budget: lines(setting.budget, models) for setting in settings}
-        self.events: dict[Key, list[Event]] = {key: [] for key in self._watches}
+        self.events: dict[Key, list[AlarmEvent]] = {key: [] for key in self._watches}
 
     @property
     def active(self) -> bool:
@@ -83,10 +83,10 @@ class Alarms:
         for key in [key for key in self._watches if _first(self.events[key], after_ms) is not None]:
             del self._watches[key]
 
-    def raised(self, after_ms: int) -> dict[Key, "Raised"]:
+    def raised(self, after_ms: int) -> dict[Key, "RaisedSteps"]:
         """Return when alarms were raised, by setting and detector."""
         return {
-            key: Raised([one.end_ms for one in events if one.kind == "raised"], _first(events, after_ms))
+            key: RaisedSteps([one.end_ms for one in events if one.kind == "raised"], _first(events, after_ms))
             for key, shared in self._keys.items()
             for events in (self.events[shared],)
         }
@@ -98,7 +98,7 @@ class Alarms:
         return self._detectors[key]
 
 
-def _first(events: Sequence[Event], after_ms: int) -> int | None:
+def _first(events: Sequence[AlarmEvent], after_ms: int) -> int | None:
     """End of the first step after a time in which an alarm was raised, or raised again."""
     return next((event.end_ms for event in events if event.alarm is not None and event.end_ms > after_ms), None)
 
@@ -109,7 +109,7 @@ def lines(budget: float, models: int) -> dict[str, float]:
     return {name: 1.0 / shares[0, name] for name in WEIGHTS}
 
 
-class Raised(NamedTuple):
+class RaisedSteps(NamedTuple):
     """When alarms were raised on a model."""
 
     pages: Sequence[int]
@@ -121,7 +121,7 @@ class Raised(NamedTuple):
 class Run(NamedTuple):
     """What became of one simulated model."""
 
-    raised: Mapping[Key, Raised]
+    raised: Mapping[Key, RaisedSteps]
     end_ms: Ints
     """Ends of the steps after the change, ascending."""
     labelled: Ints
@@ -130,7 +130,9 @@ class Run(NamedTuple):
     """Labelled ones of the whole run."""
 
 
-def follow(stream: Stream, alarms: Alarms, course: Course, *, hours: int, until_raised: bool) -> Run:
+def follow(
+    stream: SimulatedStream, alarms: SimulatedDetectors, course: Course, *, hours: int, until_raised: bool
+) -> Run:
     """Watch a model to the end of its course, so many hours at a time.
 
     ``until_raised``: each detector only until its first alarm after the change.

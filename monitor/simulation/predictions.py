@@ -19,7 +19,7 @@ _HOURS_A_DAY: Final = 24
 _QUANTILES: Final = 1 << 16
 
 
-class Predictions(Protocol):
+class PredictionSource(Protocol):
     """Draws the predictions of a model; outcomes are drawn from them later."""
 
     @property
@@ -59,7 +59,7 @@ class DrawnPredictions:
     Attributes
     ----------
     quantiles, per_hour, description
-        As of :class:`Predictions`.
+        As of :class:`PredictionSource`.
     """
 
     quantiles: Ints
@@ -135,7 +135,7 @@ class HistoryPredictions:
     Attributes
     ----------
     quantiles, per_hour, description
-        As of :class:`Predictions`.
+        As of :class:`PredictionSource`.
     """
 
     quantiles: Ints
@@ -197,7 +197,7 @@ class HistoryPredictions:
         return np.bincount(step, minlength=volume.size), np.concatenate(cells)[np.argsort(step, kind="stable")]
 
 
-def shape_of(predictions: Predictions) -> Shape:
+def shape_of(predictions: PredictionSource) -> Shape:
     """Return where the logits of predictions lie."""
     z = np.clip(cell_logits(), -grid.LOGIT_BOUND, grid.LOGIT_BOUND)[predictions.quantiles]
     centre = float(z.mean())

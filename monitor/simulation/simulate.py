@@ -15,11 +15,11 @@ from monitor.errors import InputError
 from monitor.progress import StageProgress, no_progress
 from monitor.sequential.budget import share_budget
 from monitor.sequential.evidence import YEAR_MS
-from monitor.simulation.alarms import Alarms, Run, Setting, follow
+from monitor.simulation.alarms import Run, Setting, SimulatedDetectors, follow
 from monitor.simulation.generator import DAY_MS, HOUR_MS
-from monitor.simulation.predictions import Predictions
+from monitor.simulation.predictions import PredictionSource
 from monitor.simulation.scenarios import KINDS, Scenario
-from monitor.simulation.stream import Course, Stream
+from monitor.simulation.stream import Course, SimulatedStream
 
 ANY: Final = "any"
 """Any of the detectors, as somebody on call sees it."""
@@ -156,7 +156,7 @@ class Detection(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Result:
+class SimulationResult:
     """What a detector did in the runs of a scenario, with a tolerance and a budget."""
 
     scenario: str
@@ -208,10 +208,10 @@ class Simulation:
     per_hour: float
     step_minutes: int
     calm_days: float
-    results: Sequence[Result]
+    results: Sequence[SimulationResult]
     events: int = field(compare=False)
 
-    def result(self, scenario: Scenario, setting: Setting, detector: str = ANY) -> Result:
+    def result(self, scenario: Scenario, setting: Setting, detector: str = ANY) -> SimulationResult:
         """One result."""
         wanted = *scenario, *setting, detector
         return next(
@@ -259,7 +259,7 @@ class Simulation:
 
 
 def simulate(
-    predictions: Predictions,
+    predictions: PredictionSource,
     plan: Plan,
     fleet: Fleet = Fleet(),
     *,
@@ -291,8 +291,8 @@ def simulate(
     def one(scenario: Scenario, number: int) -> tuple[Scenario, int, Run]:
         # The same predictions and draws in every scenario would save work, but their errors would all be alike.
         seed = plan.seed * 1_000_003 + number
-        stream = Stream(predictions, scenario, course, seed)
-        alarms, until_raised = Alarms(plan.settings, fleet.models, seed), not _stays_right(scenario, fleet)
+        stream = SimulatedStream(predictions, scenario, course, seed)
+        alarms, until_raised = SimulatedDetectors(plan.settings, fleet.models, seed), not _stays_right(scenario, fleet)
         return scenario, number, follow(stream, alarms, course, hours=hours, until_raised=until_raised)
 
     done, total = 0, len(runs) * plan.runs
@@ -319,7 +319,7 @@ def simulate(
     )
 
 
-def _course(predictions: Predictions, plan: Plan, fleet: Fleet, pane_ms: int) -> Course:
+def _course(predictions: PredictionSource, plan: Plan, fleet: Fleet, pane_ms: int) -> Course:
     """Whole hours of calm, then the days of the plan."""
     calm_hours = math.ceil(CALM_EVENTS / predictions.per_hour)
     enough_ms = max(float(pane_ms), _STEP_EVENTS / predictions.per_hour * HOUR_MS)
@@ -334,14 +334,16 @@ def _stays_right(scenario: Scenario, fleet: Fleet) -> bool:
     return scenario.kind.calibrated and not (fleet.implied_negative and scenario.name in {"outage", "delayed"})
 
 
-def _results(runs: Mapping[Scenario, Sequence[Run]], plan: Plan, fleet: Fleet, course: Course) -> Iterator[Result]:
+def _results(
+    runs: Mapping[Scenario, Sequence[Run]], plan: Plan, fleet: Fleet, course: Course
+) -> Iterator[SimulationResult]:
     for scenario, of_scenario in runs.items():
         right = _stays_right(scenario, fleet)
         years = len(of_scenario) * course.end_ms / YEAR_MS
         for setting in plan.settings:
             for detector in (*WEIGHTS, ANY):
                 names = list(WEIGHTS) if detector == ANY else [detector]
-                yield Result(
+                yield SimulationResult(
                     scenario=scenario.name,
                     size=scenario.size,
                     tolerance=setting.tolerance,

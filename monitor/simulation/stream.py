@@ -19,7 +19,7 @@ from monitor.simulation.generator import (
     cell_middles,
     to_steps,
 )
-from monitor.simulation.predictions import Predictions, shape_of
+from monitor.simulation.predictions import PredictionSource, shape_of
 from monitor.simulation.scenarios import Scenario
 
 CONCERNED: Final = "segment=changed"
@@ -40,7 +40,7 @@ class Course(NamedTuple):
     """Whether a missing label counts as negative."""
 
 
-class Stream:
+class SimulatedStream:
     """Draws the steps of a model, in order of time.
 
     Parameters
@@ -55,7 +55,7 @@ class Stream:
         Equal seeds give equal steps.
     """
 
-    def __init__(self, predictions: Predictions, scenario: Scenario, course: Course, seed: int) -> None:
+    def __init__(self, predictions: PredictionSource, scenario: Scenario, course: Course, seed: int) -> None:
         self._predictions = predictions
         self._course = course
         self._odds = scenario.size if scenario.name == "prevalence" else None

@@ -23,9 +23,9 @@ from monitor.sources.columns import (
     UNLABELLED,
     Codes,
     Column,
+    ColumnPlace,
     Faults,
     Numbers,
-    Place,
     decoded,
     is_missing,
     text_of,
@@ -50,7 +50,7 @@ def holds_vectors(array: pa.Array) -> bool:
 class Vectors(Column):
     """Builds the predictions from one column of lists, all of one length."""
 
-    def __init__(self, place: Place, *, logits: bool = False) -> None:
+    def __init__(self, place: ColumnPlace, *, logits: bool = False) -> None:
         numbers = "finite logits" if logits else "numbers from 0 to 1"
         super().__init__(place, f"prediction must be a list of {numbers}, of one length in all rows")
         self._sums = _sum_faults(place)
@@ -88,7 +88,7 @@ class Vectors(Column):
 class ClassColumns:
     """Builds the predictions from several columns, one a class."""
 
-    def __init__(self, place: Place, places: Sequence[Place], *, logits: bool = False) -> None:
+    def __init__(self, place: ColumnPlace, places: Sequence[ColumnPlace], *, logits: bool = False) -> None:
         self._logits = logits
         self._sums = _sum_faults(place)
         kind = CLASS_LOGIT if logits else PREDICTION
@@ -110,7 +110,7 @@ class ClassColumns:
 class ClassOutcomes(Codes):
     """Builds the outcomes: the number of a class, counted from 0, or its name; empty where not known yet."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ColumnPlace) -> None:
         super().__init__(lambda value: None if _is_unknown(value) else _class_text(value))
         self._place = place
 
@@ -173,7 +173,7 @@ def hint_of_classes(columns: Sequence[str], prefixes: Sequence[str]) -> str:
     return f"; of many classes name the column of each: {named}{' and so on' if len(names) > _MAX_NAMED else ''}"
 
 
-def _sum_faults(place: Place) -> Faults:
+def _sum_faults(place: ColumnPlace) -> Faults:
     requirement = "predictions must add up to 1 over the classes"
     return Faults(place, requirement, lambda *_: "; name the column of every class")
 

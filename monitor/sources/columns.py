@@ -53,7 +53,7 @@ Hint = Callable[[float, float], str]
 """(least and largest of the bad values that are numbers) -> advice for the message, or ""."""
 
 
-class Place(NamedTuple):
+class ColumnPlace(NamedTuple):
     """Where the values of a column are, for messages."""
 
     column: str
@@ -79,7 +79,7 @@ class Faults:
         Advice for the message.
     """
 
-    def __init__(self, place: Place, requirement: str, hint: Hint | None = None) -> None:
+    def __init__(self, place: ColumnPlace, requirement: str, hint: Hint | None = None) -> None:
         self.place = place
         self._requirement = requirement
         self._hint = hint
@@ -184,7 +184,7 @@ class Column(Builder):
 
     dtype: type[np.generic] = np.float64
 
-    def __init__(self, place: Place, requirement: str, hint: Hint | None = None) -> None:
+    def __init__(self, place: ColumnPlace, requirement: str, hint: Hint | None = None) -> None:
         self.faults = Faults(place, requirement, hint)
         self.all_faults = (self.faults,)
         self._pieces: list[Any] = []
@@ -255,7 +255,7 @@ FEATURE: Final = NumberKind("feature must be a finite number", -_LARGEST, _LARGE
 class Numbers(Column):
     """Builds a column of numbers."""
 
-    def __init__(self, place: Place, kind: NumberKind) -> None:
+    def __init__(self, place: ColumnPlace, kind: NumberKind) -> None:
         super().__init__(place, kind.requirement, kind.hint)
         self._kind = kind
 
@@ -278,7 +278,7 @@ class Outcomes(Column):
 
     dtype = np.int8
 
-    def __init__(self, place: Place, positive: str | None = None) -> None:
+    def __init__(self, place: ColumnPlace, positive: str | None = None) -> None:
         super().__init__(place, "outcome must be 0 or 1 (or false/true, no/yes, or empty if unknown)", self._hint)
         self._positive = positive
         self._has_positives = False
@@ -330,7 +330,7 @@ class Outcomes(Column):
 class Times(Column):
     """Builds the times: timestamps, RFC 3339 (UTC if without a zone), or milliseconds or seconds since 1970."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ColumnPlace) -> None:
         super().__init__(place, "time must be RFC 3339 or milliseconds since the epoch")
         self._numbers_only = True
         self._taken = False
@@ -368,7 +368,7 @@ class Times(Column):
 class Ids(Column):
     """Builds the ids: any value, taken as text, different in every row."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ColumnPlace) -> None:
         super().__init__(place, "id must be there")
         self._repeated = Faults(place, "id must occur in one row only")
         self.all_faults = (self.faults, self._repeated)

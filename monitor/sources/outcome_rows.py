@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from monitor.errors import InputError
 from monitor.events.encode import encode_outcome
-from monitor.sources.columns import UNLABELLED, Outcomes, Place, Times, Values, decoded, is_missing, text_of
+from monitor.sources.columns import UNLABELLED, ColumnPlace, Outcomes, Times, Values, decoded, is_missing, text_of
 from monitor.sources.formats import Pieces
 from monitor.sources.tables import OUTCOME_NAMES, TIME_NAMES
 
@@ -204,7 +204,7 @@ def _id(value: Any) -> str | None:
 
 
 def _outcomes(array: pa.Array) -> tuple[list[int], Mapping[int, str]]:
-    builder = Outcomes(Place("", str, skip=True))
+    builder = Outcomes(ColumnPlace("", str, skip=True))
     builder.add(array)
     rule = "y must be 0 or 1 (or false/true, no/yes, or empty if unknown)"
     return builder.finish().tolist(), _faults(builder.faults.rows.tolist(), array, rule)
@@ -227,7 +227,7 @@ def _classes(array: pa.Array, classes: Sequence[str]) -> tuple[list[int], Mappin
 def _times(array: pa.Array | None, length: int, now_ms: int) -> tuple[list[int], Mapping[int, str]]:
     if array is None:
         return [now_ms] * length, {}
-    builder = Times(Place("", str, skip=True))
+    builder = Times(ColumnPlace("", str, skip=True))
     builder.add(array)
     times = builder.finish().tolist()
     return times, _faults(builder.faults.rows.tolist(), array, "ts must be RFC 3339 or milliseconds since the epoch")
@@ -240,7 +240,7 @@ def _cursor_values(array: pa.Array) -> list[Any]:
     numbers = column.finish()
     if isinstance(numbers, np.ndarray):
         return [None if np.isnan(number) else number for number in numbers.tolist()]
-    builder = Times(Place("", str, skip=True))
+    builder = Times(ColumnPlace("", str, skip=True))
     builder.add(array)
     times = builder.finish().tolist()
     for at in builder.faults.rows.tolist():

@@ -12,7 +12,7 @@ from monitor.events.model import ModelPolicy
 from monitor.functions import Names, Shown, python_words, shown_progress
 from monitor.maps.base import Method
 from monitor.maps.labelled import LabelledEvents
-from monitor.recalibration.comparison import DRAWS
+from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT, RefitData
 from monitor.recalibration.refit_file import Rows, choose_methods, refit_rows
 from monitor.recalibration.runner import MAX_EVENTS

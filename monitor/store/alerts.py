@@ -135,7 +135,7 @@ class Alert:
         return self.finding.model, self.finding.version, self.finding.kind
 
 
-class Change(NamedTuple):
+class AlertChange(NamedTuple):
     """An alert came into a state."""
 
     number: int
@@ -289,7 +289,7 @@ class AlertStore:
         with self._database.reading() as connection:
             return _alert(_find(connection, alert_id))
 
-    def changes_of(self, alert_id: str) -> Sequence[Change]:
+    def changes_of(self, alert_id: str) -> Sequence[AlertChange]:
         """The changes of one alert, the oldest first."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(CHANGES).where(CHANGES.c.alert == alert_id).order_by(CHANGES.c.number))
@@ -300,7 +300,7 @@ class AlertStore:
         with self._database.reading() as connection:
             return newest_change(connection)
 
-    def changes(self, after: int, models: Collection[str] | None, limit: int) -> Sequence[tuple[Change, Alert]]:
+    def changes(self, after: int, models: Collection[str] | None, limit: int) -> Sequence[tuple[AlertChange, Alert]]:
         """Changes with a greater number, ascending, with their alerts as they are now."""
         with self._database.reading() as connection:
             return read_changes(connection, after, models=models, limit=limit)
@@ -340,9 +340,9 @@ def read_changes(
     models: Collection[str] | None = None,
     states: Collection[str] = (),
     limit: int,
-) -> Sequence[tuple[Change, Alert]]:
+) -> Sequence[tuple[AlertChange, Alert]]:
     """Changes with a greater number, ascending, with their alerts as they are now."""
-    columns = [CHANGES.c[name].label(f"change_{name}") for name in Change._fields]
+    columns = [CHANGES.c[name].label(f"change_{name}") for name in AlertChange._fields]
     statement = _select(documents=True).add_columns(*columns).join(CHANGES, CHANGES.c.alert == ALERTS.c.id)
     statement = statement.where(CHANGES.c.number > after).order_by(CHANGES.c.number).limit(limit)
     if models is not None:
@@ -375,9 +375,9 @@ def _alert(row: "sa.Row[Any]") -> Alert:
     return Alert(**of_alert, finding=Finding(**of_finding, document=_read_json(row.document)))
 
 
-def _change(row: "sa.Row[Any]", prefix: str = "") -> Change:
-    values = {name: getattr(row, f"{prefix}{name}") for name in Change._fields}
-    return Change(**values | {"state": AlertState(values["state"])})
+def _change(row: "sa.Row[Any]", prefix: str = "") -> AlertChange:
+    values = {name: getattr(row, f"{prefix}{name}") for name in AlertChange._fields}
+    return AlertChange(**values | {"state": AlertState(values["state"])})
 
 
 def _upsert(database: Database, connection: sa.Connection, alerts: Sequence[Alert], columns: Iterable[str]) -> None:

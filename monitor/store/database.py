@@ -222,7 +222,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
-class Snapshot:
+class SharedConnection:
     """A connection that is closed when its last stream is."""
 
     def __init__(self, connection: sa.Connection, streams: int) -> None:
@@ -240,7 +240,7 @@ class Snapshot:
 class Stream(Generic[T]):
     """An iterator over a snapshot; releases it when it is exhausted, closed, forgotten, or fails."""
 
-    def __init__(self, items: Generator[T], snapshot: Snapshot) -> None:
+    def __init__(self, items: Generator[T], snapshot: SharedConnection) -> None:
         self._items = items
         self.close = weakref.finalize(self, snapshot.release, items)
 

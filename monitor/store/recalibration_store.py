@@ -148,7 +148,7 @@ class RecalibrationStore:
             if figures:
                 connection.execute(
                     sa.insert(REFIT_FIGURES),
-                    [{"refit": job.id, "name": name, "svg": svg} for name, svg in figures.items()],
+                    [{"refit": job.id, "name": name, "document": document} for name, document in figures.items()],
                 )
             now_ms = self._database.now_ms(connection)
             ended = replace(
@@ -258,15 +258,16 @@ class RecalibrationStore:
         return stored
 
     def figure(self, job_id: str, name: str) -> bytes:
-        """Return one figure (SVG). Raises UnknownRecalibration, which names the figures of the refit."""
+        """Return the JSON of one figure. Raises UnknownRecalibration, which names the figures of the refit."""
         with self._database.reading() as connection:
-            svg: bytes | None = connection.execute(
-                sa.select(REFIT_FIGURES.c.svg).where(REFIT_FIGURES.c.refit == job_id, REFIT_FIGURES.c.name == name)
+            figure = REFIT_FIGURES.c
+            document: bytes | None = connection.execute(
+                sa.select(figure.document).where(figure.refit == job_id, figure.name == name)
             ).scalar_one_or_none()
-            if svg is None:
+            if document is None:
                 names = ", ".join(refits.from_row(refits.find(connection, job_id)).figures) or "none"
                 raise UnknownRecalibration(f"the refit {job_id} has no figure {name!r}; it has {names}")
-        return svg
+        return document
 
     def servings(self, model: str, version: str) -> Sequence[servings.Serving]:
         """Return what served a version and what serves it, the first first."""

@@ -131,7 +131,7 @@ class Champion(NamedTuple):
     """Grows with each promotion and rollback."""
 
 
-class Candidate(NamedTuple):
+class PromotableMap(NamedTuple):
     """The newest map of a version that can be promoted now."""
 
     model: str
@@ -156,7 +156,7 @@ class Overview(NamedTuple):
 
     champions: Sequence[Champion]
     """Of every model and version that ever had a map."""
-    candidates: Sequence[Candidate]
+    candidates: Sequence[PromotableMap]
     """At most one per model and version: its map is stored, and what it was compared with still serves."""
     tallies: Sequence[Tally]
 

@@ -275,7 +275,7 @@ REFIT_FIGURES: Final = Table(
     METADATA,
     Column("refit", Text, ForeignKey("refits.id"), primary_key=True),
     *keys(Text, "name"),
-    *columns(LargeBinary, "svg"),
+    *columns(LargeBinary, "document"),  # JSON
 )
 
 SERVINGS: Final = Table(

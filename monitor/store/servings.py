@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from monitor.errors import Conflict
 from monitor.events.times import format_time
 from monitor.store import audit, refits
-from monitor.store.recalibrations import AuditEntry, Candidate, Champion, Job, JobState
+from monitor.store.recalibrations import AuditEntry, Champion, Job, JobState, PromotableMap
 from monitor.store.schema import MODELS, REFITS, SERVINGS
 
 _WHY_NOT_PROMOTABLE: Final = {
@@ -73,13 +73,13 @@ def champions(connection: sa.Connection) -> list[Champion]:
     return [Champion(*row) for row in rows]
 
 
-def newest_promotable(connection: sa.Connection) -> list[Candidate]:
+def newest_promotable(connection: sa.Connection) -> list[PromotableMap]:
     """Return the newest promotable refit of each model and version."""
     refit = REFITS.c
     newest = sa.select(sa.func.max(refit.number)).select_from(refits.WITH_MAPS_AND_SERVINGS)
     newest = newest.where(refits.IS_PROMOTABLE).group_by(refit.model, refit.version)
     statement = sa.select(refit.model, refit.version, refit.id).where(refit.number.in_(newest))
-    return [Candidate(*row) for row in connection.execute(statement.order_by(refit.model, refit.version))]
+    return [PromotableMap(*row) for row in connection.execute(statement.order_by(refit.model, refit.version))]
 
 
 def promote_automatically(connection: sa.Connection, job: Job, *, now_ms: int) -> Champion:

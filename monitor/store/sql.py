@@ -29,7 +29,7 @@ from monitor.store.base import (
 )
 from monitor.store.caps import join_cap_uses
 from monitor.store.closing import Closing, Panes
-from monitor.store.database import Database, Snapshot, Stream, chunks
+from monitor.store.database import Database, SharedConnection, Stream, chunks
 from monitor.store.migrate import migrate
 from monitor.store.recalibrations import AuditEntry, Sample
 from monitor.store.schema import (
@@ -230,7 +230,7 @@ class SqlStore:
         batches have the place of the first one.
         """
         database, connection = self._database, self._database.snapshot()
-        snapshot = Snapshot(connection, streams=2)
+        snapshot = SharedConnection(connection, streams=2)
         batches = journal.read(database, connection, JOURNAL, partition)
         candidates = journal.read(database, connection, SAMPLE_CANDIDATES, partition)
         read_to_ms = sa.select(PARTITIONS.c.read_to_ms).where(PARTITIONS.c.partition == partition)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from monitor.store.alerts import Alert, AlertState, Change, newest_change, read_changes
+from monitor.store.alerts import Alert, AlertChange, AlertState, newest_change, read_changes
 from monitor.store.database import Database
 from monitor.store.schema import ALERT_CHANGES, WEBHOOKS
 
@@ -20,10 +20,10 @@ _FIRST_PAUSE_MS: Final = 1_000
 _LONGEST_PAUSE_MS: Final = 300_000
 
 
-class Delivery(NamedTuple):
+class WebhookDelivery(NamedTuple):
     """A change that is to be delivered."""
 
-    change: Change
+    change: AlertChange
     alert: Alert
     attempts: int
     """Those before, all of which failed."""
@@ -64,7 +64,7 @@ class WebhookStore:
             waiting = sa.select(sa.func.count()).where(of.number > row.delivered, of.state.in_(states))
             return Progress(connection.execute(waiting).scalar_one(), row.attempts, row.error)
 
-    def claim(self, name: str, owner: str, states: Collection[AlertState]) -> Delivery | None:
+    def claim(self, name: str, owner: str, states: Collection[AlertState]) -> WebhookDelivery | None:
         """Claim the next change to one of these states; None if there is none, or it is not to be tried now."""
         of = WEBHOOKS.c
         with self._database.writing() as connection:
@@ -77,7 +77,7 @@ class WebhookStore:
                 return None
             claimed = {"owner": owner, "until_ms": now_ms + CLAIM_MS}
             connection.execute(sa.update(WEBHOOKS).where(of.name == name).values(**claimed))
-            return Delivery(*following[0], row.attempts)
+            return WebhookDelivery(*following[0], row.attempts)
 
     def delivered(self, name: str, owner: str, number: int, error: str | None = None) -> None:
         """Go on to the change after this one; ``error`` says why this one was refused."""

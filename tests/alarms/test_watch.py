@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from monitor.alarms.watch import VersionWatch, lines_of
 from monitor.sequential.steps import Steps
-from monitor.sequential.watch import Event
+from monitor.sequential.watch import AlarmEvent
 from monitor.store.evidence import decode, encode
 from tests.sequential.streams import logistic, steps_of
 
@@ -38,7 +38,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Life:
     events: Life = []
     note = VersionWatch._note
 
-    def noted(watch: VersionWatch, name: str, event: Event) -> None:
+    def noted(watch: VersionWatch, name: str, event: AlarmEvent) -> None:
         events.append((name, event.kind, event.end_ms // PANE_MS))
         note(watch, name, event)
 

@@ -29,15 +29,18 @@ from monitor.clock import SystemClock
 from monitor.errors import UnknownSeries
 from monitor.events.encode import encode_labelled
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
+from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.plan import RefitPlan
-from monitor.recalibration.schedule import Finding
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.schedule import ShapeVerdict
+from monitor.recalibration.serving import ServingMaps
 from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, Job, JobState
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.snapshot import EvidenceLevel, ModelEvidence, ModelSnapshot, Raised, Snapshot, VersionEvidence
 from monitor.windows.windows import Window
+from tests.live_states import document as live_document
+from tests.live_states import map_of
 from tests.patience import PATIENCE_SECONDS, eventually
 
 START_MS = 1_790_000_000_000
@@ -143,7 +146,7 @@ def test_from_events_to_a_map_that_serves_over_a_restart(written: Path, run: Cal
     assert job.comparison is not None
     assert job.comparison["guard"]["passed"]
     assert job.figures
-    assert lifecycle.store.figure(job.id, job.figures[0]).lstrip().startswith(b"<")
+    assert json.loads(lifecycle.store.figure(job.id, job.figures[0]))["kind"] == "reliability"
     assert lifecycle.serving.apply("churn", "7", [0.9]).prediction == [0.9]
 
     lifecycle.promote(job.id, actor="ada", note="")
@@ -346,11 +349,11 @@ def panes(*series: SeriesKey) -> ClosedPanes:
     )
 
 
-def serving(*champions: Champion) -> Serving:
+def serving(*champions: Champion) -> ServingMaps:
     """What is asked of what serves here."""
     nothing = Champion("", "", None, 0, 0)
     return cast(
-        "Serving",
+        "ServingMaps",
         SimpleNamespace(
             served=lambda model: [each for each in champions if each.model == model],
             champion=lambda *named: next((each for each in champions if each[:2] == named), nothing),
@@ -363,7 +366,7 @@ def finder(
     champion: Champion | None = None,
     live: Mapping[str, Any] | None = None,
     levels: Mapping[str, EvidenceLevel] | None = None,
-) -> Callable[[str], Finding | None]:
+) -> Callable[[str], ShapeVerdict | None]:
     diagnosis = None if verdict is None else Diagnosis(verdict, "")
     report = Report("churn", "7", ALL, "6h", 0, 1, 9, 3, 9, 0.3, 0.3, diagnosis=diagnosis)
     evidence = ModelEvidence({} if levels is None else {"7": VersionEvidence(START_MS, levels)})
@@ -374,7 +377,8 @@ def finder(
         }
     )
     known = serving(*([] if champion is None else [champion]))
-    document = None if live is None else {"maps": {"champion": live}}
+    maps = {"none": map_of(None), "champion": live and map_of("rc_1", **live)}
+    document = None if live is None else LiveComparison.of(live_document(maps=maps))
     return make_finding(panes(), Window("6h", 6 * HOUR_MS), lambda: snapshot, known, lambda *_: document)
 
 
@@ -382,7 +386,7 @@ def finder(
 def test_a_finding_is_of_the_shape_and_of_the_current_version(verdict: Verdict) -> None:
     find = finder(verdict)
     miscalibrated = verdict in {Verdict.SHAPE, Verdict.BOTH}
-    assert find("churn") == Finding("7", miscalibrated, START_MS - HOUR_MS - 1000)
+    assert find("churn") == ShapeVerdict("7", miscalibrated, START_MS - HOUR_MS - 1000)
     assert find("new") is None
     assert find("unknown") is None
 
@@ -390,10 +394,10 @@ def test_a_finding_is_of_the_shape_and_of_the_current_version(verdict: Verdict) 
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_where_a_map_serves_a_finding_is_of_what_it_makes_of_live_events(verdict: Verdict) -> None:
     champion = Champion("churn", "7", "rc_1", 5, 1)
-    live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value}}
+    live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value, "sentence": ""}}
     for raw in (Verdict.SHAPE, Verdict.CALIBRATED, None):
         finding = finder(raw, champion, live)("churn")
-        assert finding == Finding("7", verdict in {Verdict.SHAPE, Verdict.BOTH}, START_MS - HOUR_MS - 1000)
+        assert finding == ShapeVerdict("7", verdict in {Verdict.SHAPE, Verdict.BOTH}, START_MS - HOUR_MS - 1000)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SHAPE, Verdict.CALIBRATED])
@@ -401,14 +405,14 @@ def test_where_there_is_evidence_on_what_is_served_it_decides_and_says_since_whe
     newest_ms = START_MS - HOUR_MS - 1000
     raised = Raised(START_MS, 6.0, ALL, START_MS - 7, [])
     for champion in (None, Champion("churn", "7", "rc_1", 5, 1)):
-        live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value}}
+        live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value, "sentence": ""}}
         silent = finder(verdict, champion, live, {"prevalence": level()})("churn")
-        assert silent == Finding("7", miscalibrated=False, newest_ms=newest_ms)
+        assert silent == ShapeVerdict("7", miscalibrated=False, newest_ms=newest_ms)
         alarmed = finder(verdict, champion, live, {"prevalence": level(raised)})("churn")
-        assert alarmed == Finding("7", miscalibrated=True, newest_ms=newest_ms, since_ms=START_MS - 7)
+        assert alarmed == ShapeVerdict("7", miscalibrated=True, newest_ms=newest_ms, since_ms=START_MS - 7)
         # That an offset would do is no reason to refit, and a map of features leaves no evidence on what it serves.
         resting = finder(verdict, champion, live, {"calibration": level(raised)})("churn")
-        assert resting == Finding("7", verdict is Verdict.SHAPE, newest_ms)
+        assert resting == ShapeVerdict("7", verdict is Verdict.SHAPE, newest_ms)
 
 
 def level(raised: Raised | None = None) -> EvidenceLevel:
@@ -417,7 +421,7 @@ def level(raised: Raised | None = None) -> EvidenceLevel:
 
 def test_of_a_map_that_is_not_measured_yet_nothing_is_found() -> None:
     champion = Champion("churn", "7", "rc_1", 5, 1)
-    other = {"id": "rc_0", "missing": None, "verdict": {"verdict": Verdict.SHAPE.value}}
+    other = {"id": "rc_0", "missing": None, "verdict": {"verdict": Verdict.SHAPE.value, "sentence": ""}}
     for live in (None, other, {"id": "rc_1", "missing": None, "verdict": None}):
         assert finder(Verdict.SHAPE, champion, live)("churn") is None
 
@@ -430,7 +434,7 @@ def test_of_a_map_that_cannot_be_applied_the_raw_predictions_are_found_out() -> 
 
 
 def test_what_was_rolled_back_to_none_is_found_out_by_raw_predictions() -> None:
-    live = {"id": "rc_1", "missing": None, "verdict": {"verdict": Verdict.CALIBRATED.value}}
+    live = {"id": "rc_1", "missing": None, "verdict": {"verdict": Verdict.CALIBRATED.value, "sentence": ""}}
     finding = finder(Verdict.SHAPE, Champion("churn", "7", None, 5, 2), live)("churn")
     assert finding is not None
     assert finding.miscalibrated

@@ -16,7 +16,6 @@ import pytest
 from monitor.app.upkeep import Periodic
 from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
-from monitor.events.times import format_time
 from monitor.maps import METHODS, fit_map
 from monitor.maps.artifact import to_bytes
 from monitor.maps.labelled import LabelledEvents
@@ -32,6 +31,7 @@ from monitor.store.recalibrations import JobState, Sample
 from monitor.store.sql import SqlStore
 from monitor.windows.evaluator import Evaluator
 from tests.benchmarks.settled_models import WINDOWS, SettledModels
+from tests.recalibration.comparisons import comparison
 from tests.store.refits import LEASE_MS, queued, stored_map
 from tests.store.samples import HOUR_MS, checkpoint
 
@@ -112,7 +112,7 @@ def prepared(folder: Path) -> Iterator[tuple[RecalibrationStore, SqlStore]]:
                 ended = replace(
                     job,
                     state=JobState.CANDIDATE,
-                    comparison={"held_out": {"to": format_time(0)}},
+                    comparison=comparison(until_ms=0),
                     baseline=f"rc_{number - 1}" if place else None,
                 )
                 refits.finish_job(ended, "w", stored_map(job.id, artifact), {}, promote=place == 0)
@@ -191,7 +191,7 @@ def test_the_shadow_beside_an_evaluation(
             f"\n  by default, with looks {INTERVAL_SECONDS:g} s apart, {share:.0%} of the time is spent so"
         )
     assert all(
-        each is not None and each["missing"] is None
+        shown.missing is None
         for document in monitor.latest.documents.values()
-        for each in document["maps"].values()
+        for shown in document.maps.by_name().values()
     )

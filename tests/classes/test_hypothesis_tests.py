@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from monitor.classes import (
-    CalibrationTest,
+    ClassCalibrationTest,
     block_test,
     bootstrap_test,
     consistency_test,
@@ -28,7 +28,7 @@ def table_of(seed: int, n: int, classes: int = 3, sharpness: float = 1.0) -> Cla
     return ClassTable.from_events(*naive.simulated(seed, n, classes, sharpness))
 
 
-TESTS: Final[dict[str, Callable[[ClassTable], CalibrationTest]]] = {
+TESTS: Final[dict[str, Callable[[ClassTable], ClassCalibrationTest]]] = {
     "block": lambda table: block_test(table, block_size=10),
     "exact_variance": exact_variance_test,
     "bootstrap": lambda table: bootstrap_test(table, draws=99),

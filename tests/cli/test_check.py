@@ -16,7 +16,7 @@ import trustme
 import yaml
 
 from monitor.alarms.lifecycle import advance
-from monitor.app.checks import CHECKS, Finding, Surroundings, Verdict, machine, run_checks
+from monitor.app.checks import CHECKS, CheckResult, CheckStatus, Surroundings, machine, run_checks
 from monitor.app.parts import make_log, make_webhooks, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
@@ -40,7 +40,7 @@ from tests.real.postgres import PostgresServer
 from tests.snapshots import report
 from tests.store.samples import checkpoint
 
-OK, WARN, FAIL = Verdict.OK, Verdict.WARN, Verdict.FAIL
+OK, WARN, FAIL = CheckStatus.OK, CheckStatus.WARN, CheckStatus.FAIL
 CLOCK = SystemClock()
 START_MS = 1_760_000_000_000
 
@@ -57,15 +57,15 @@ def settings(folder: Path, tree: Mapping[str, Any] | None = None) -> Settings:
     return load_settings(folder / "monitor.yaml", {})
 
 
-def look(chosen: Settings, *names: str, **around: Any) -> list[Finding]:
+def look(chosen: Settings, *names: str, **around: Any) -> list[CheckResult]:
     return list(run_checks(Surroundings(chosen, environ=around.pop("environ", {}), **around), names or tuple(CHECKS)))
 
 
-def worst(found: list[Finding], check: str) -> tuple[Verdict, str]:
+def worst(found: list[CheckResult], check: str) -> tuple[CheckStatus, str]:
     """The worst finding of a check."""
     of_check = [each for each in found if each.check == check]
     assert of_check, found
-    chosen = max(of_check, key=lambda each: list(Verdict).index(each.verdict))
+    chosen = max(of_check, key=lambda each: list(CheckStatus).index(each.verdict))
     return chosen.verdict, chosen.detail
 
 
@@ -363,7 +363,7 @@ def test_a_certificate_is_looked_at_before_it_ends(tmp_path: Path) -> None:
     files["tls_keyfile"].write_bytes(issued.private_key_pem.bytes())
     chosen = settings(tmp_path, {"api": {"port": 0, **{name: str(file) for name, file in files.items()}}})
 
-    def on(day: datetime) -> tuple[Verdict, str]:
+    def on(day: datetime) -> tuple[CheckStatus, str]:
         return worst(look(chosen, "certificate", clock=ManualClock(int(day.timestamp() * 1000))), "certificate")
 
     assert on(ends - timedelta(days=14)) == (OK, f"{files['tls_certfile']} is valid until 2027-01-31 00:00 UTC")

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from monitor.app.checks import Verdict
+from monitor.app.checks import CheckStatus
 from tests.access.provider import ec_pair
 from tests.cli.command import inside
 from tests.cli.test_check import FAIL, OK, WARN, answering, look, settings, worst
@@ -48,7 +48,7 @@ def test_a_provider_of_tokens_is_asked(tmp_path: Path) -> None:
     with answering(bodies) as port:
         issuer = f"http://127.0.0.1:{port}"
 
-        def told(**oidc: str) -> tuple[Verdict, str]:
+        def told(**oidc: str) -> tuple[CheckStatus, str]:
             tree = {"access": {"mode": "required", "oidc": {"issuer": issuer, "audience": "monitor", **oidc}}}
             provider, keys = look(settings(tmp_path, tree), "access")
             assert keys == ("access", OK, "0 API keys in force in the store")

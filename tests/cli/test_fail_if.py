@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from monitor.cli.fail_if import Condition
+from monitor.cli.fail_if import FailCondition
 from monitor.errors import InputError, NotEnoughData
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.evaluate import evaluate_classes
@@ -80,7 +80,7 @@ def test_up_to_the_tolerance_nothing_is_a_fault(file: Path) -> None:
 )
 def test_what_is_no_condition_says_what_is_wrong(text: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
-        Condition.parse(text)
+        FailCondition.parse(text)
     assert message in str(refused.value)
     assert "--fail-if" in str(refused.value)
 
@@ -125,23 +125,23 @@ def test_conditions_are_of_the_report_as_it_is_in_json(text: str, failure: str |
         "diagnosis": {"verdict": "prior_shift", "severity": "moderate", "offset": 0.2, "p_value": 0.001},
         "performance": {"accuracy": 0.8, "auc": 0.65, "average_precision": 0.4, "log_loss": 0.5},
     }
-    assert Condition.parse(text).failure(document) == failure
+    assert FailCondition.parse(text).failure(document) == failure
 
 
 def test_what_cannot_be_decided_does_not_pass() -> None:
     few = evaluate([0.2] * 40, [0, 1] * 20, measures="smce", draws=19).to_dict()
     for text in ("verdict", "severity>=slight", "offset>1"):
         with pytest.raises(NotEnoughData, match=r"cannot be decided: Too little data to tell: only 40 of at least 50"):
-            Condition.parse(text).failure(few)
-    assert Condition.parse("verdict==insufficient_data").failure(few) is not None
-    assert Condition.parse("smce>0.9").failure(few) is None
+            FailCondition.parse(text).failure(few)
+    assert FailCondition.parse("verdict==insufficient_data").failure(few) is not None
+    assert FailCondition.parse("smce>0.9").failure(few) is None
     with pytest.raises(NotEnoughData, match=r"the report does not have it; name it with --measure mce"):
-        Condition.parse("mce>0.1").failure(few)
+        FailCondition.parse("mce>0.1").failure(few)
     with pytest.raises(NotEnoughData, match=r"--draws 0 leaves it out"):
-        Condition.parse("verdict").failure(evaluate([0.2] * 60, [0, 1] * 30, draws=0).to_dict())
+        FailCondition.parse("verdict").failure(evaluate([0.2] * 60, [0, 1] * 30, draws=0).to_dict())
     weighted = evaluate([0.2] * 60, [0, 1] * 30, weight=[1.0, 2.0] * 30, measures=("tce", "smce"), draws=0).to_dict()
     with pytest.raises(NotEnoughData, match=r"'tce>1' cannot be decided: needs whole counts, not weights"):
-        Condition.parse("tce>1").failure(weighted)
+        FailCondition.parse("tce>1").failure(weighted)
 
 
 def test_a_gate_that_cannot_be_decided_is_a_failure(tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ def test_of_many_classes_the_verdict_is_of_the_most_probable_one() -> None:
     rng = np.random.default_rng(2)
     p = rng.dirichlet([1.0, 1.0, 1.0], 400)
     found = evaluate_classes(p, rng.integers(0, 3, 400), draws=19, each_class=()).to_dict()
-    assert Condition.parse("verdict").failure(found) is not None
-    assert Condition.parse("accuracy<0.5").failure(found) is not None
-    assert Condition.parse("prevalence<0.5").failure(found) is not None
-    assert Condition.parse("skce>0.0001").failure(found) is not None
-    assert Condition.parse("smce>0.05").failure(found) is not None
+    assert FailCondition.parse("verdict").failure(found) is not None
+    assert FailCondition.parse("accuracy<0.5").failure(found) is not None
+    assert FailCondition.parse("prevalence<0.5").failure(found) is not None
+    assert FailCondition.parse("skce>0.0001").failure(found) is not None
+    assert FailCondition.parse("smce>0.05").failure(found) is not None

@@ -129,7 +129,12 @@ def test_a_candidate_is_shown_before_and_after(world: World) -> None:
 
 
 def test_a_rejected_one_has_a_status_of_its_own(world: World) -> None:
-    guard = {"passed": False, "reasons": ["Not evidently better than no map: E = 0.55."], "notes": ["No features."]}
+    guard = {
+        **COMPARISON["guard"],
+        "passed": False,
+        "reasons": ["Not evidently better than no map: E = 0.55."],
+        "notes": ["No features."],
+    }
     done = world.wait_for(state=JobState.REJECTED, reason="E = 0.55", comparison={**COMPARISON, "guard": guard})
     assert done.returncode == 3
     assert (
@@ -379,7 +384,7 @@ def test_values_of_options_are_those_of_json() -> None:
 
 
 def test_what_would_steer_a_terminal_is_spelled_out(world: World) -> None:
-    told = {**COMPARISON, "guard": {"passed": False, "reasons": ["\x1b[31mred"]}}
+    told = {**COMPARISON, "guard": {**COMPARISON["guard"], "passed": False, "reasons": ["\x1b[31mred"]}}
     done = world.wait_for(state=JobState.REJECTED, reason="\x1b[31mred [bold]x", comparison=told)
     assert "\x1b" not in done.stdout
     assert "\\x1b[31mred" in done.stdout

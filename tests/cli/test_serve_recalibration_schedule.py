@@ -12,9 +12,9 @@ import pytest
 from monitor.clock import ManualClock, SystemClock
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.runner import Runner
-from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.schedule import Scheduler, ShapeVerdict
 from monitor.recalibration.service import Recalibrations
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import ServingMaps
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.sql import SqlStore
@@ -46,7 +46,7 @@ class Night:
         self.store = SqlStore.open(f"sqlite:///{folder}/state.db", clock=SystemClock())
         self.refits = RecalibrationStore(self.store.database)
         self.events = Events()
-        serving = Serving(self.refits, clock=self.clock)
+        serving = ServingMaps(self.refits, clock=self.clock)
         self.runner = Runner(
             self.refits,
             self.events.read_sample,
@@ -61,7 +61,7 @@ class Night:
             wake=self.runner.wake,
             clock=self.clock,
         )
-        self.finding: Finding | None = None
+        self.finding: ShapeVerdict | None = None
         self.scheduler = Scheduler(
             self.lifecycle,
             models=lambda: ["churn"],
@@ -137,7 +137,7 @@ def test_each_night_what_is_better_serves_by_itself_and_nothing_else(night: Nigh
 )
 def test_a_verdict_makes_a_candidate_that_waits_for_a_person(night: Night) -> None:
     assert night.passes(1) == []
-    night.finding = Finding("7", miscalibrated=True, newest_ms=START_MS)
+    night.finding = ShapeVerdict("7", miscalibrated=True, newest_ms=START_MS)
     (job,) = night.passes(1)
     assert (job.state, job.actor, night.serving()) == (JobState.CANDIDATE, "verdict", (None, 0))
     assert len(night.passes(48)) == 1, "it waits, however long"

@@ -3,22 +3,26 @@
 import atexit
 import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import sqlalchemy as sa
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import UnknownSeries
+from monitor.http.recalibration_schemas import RefitBody
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
+from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.service import Recalibrations
-from monitor.recalibration.serving import Serving
+from monitor.recalibration.serving import ServingMaps
+from monitor.reports.page import reliability
+from monitor.scores import ScoreTable
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
 from monitor.store.schema import RECALIBRATION_MAPS
@@ -26,8 +30,10 @@ from monitor.store.sql import SqlStore
 from tests.snapshots import NOW_MS
 from tests.store.refits import stored_map
 
-COMPARISON: Final[dict[str, Any]] = {"guard": {"passed": True, "reasons": ["better on later events"]}, "maps": {}}
-FIGURE: Final = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+COMPARISON: Final[dict[str, Any]] = RefitBody.example()["comparison"]
+FIGURE: Final = msgspec.json.encode(
+    reliability("Later events, before and after", [("no map", ScoreTable.from_events([0.2, 0.7], [0, 1]))])[0]
+)
 VERSIONS: Final = {"churn": ["7", "8"], "org/model": ["1"]}
 """Of models that are known; the last is the current one."""
 
@@ -42,13 +48,13 @@ class Refits(Recalibrations):
         shutil.copy(_new_store(), folder / "state.db")
         self.database = SqlStore.open(f"sqlite:///{folder / 'state.db'}", clock=self.clock)
         self.kept = RecalibrationStore(self.database.database)
-        self.measured: Mapping[str, Any] | None = None
+        self.measured: LiveComparison | None = None
         super().__init__(
             self.kept,
             versions=version_of,
             plan=lambda _: RefitPlan("beta", {}, schedule="0 3 * * *", on_verdict=True),
             # What was just changed is seen by the next request, however slow the machine is.
-            serving=Serving(self.kept, clock=self.clock),
+            serving=ServingMaps(self.kept, clock=self.clock),
             live=lambda *_: self.measured,
             clock=self.clock,
         )

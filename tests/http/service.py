@@ -18,7 +18,7 @@ from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.http.app import create_api
 from monitor.http.limits import Limits
-from monitor.http.request_log import RefusedRequests, Traffic
+from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.http.services import Services
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.service import http_families, pipeline_families
@@ -123,7 +123,7 @@ class Service:
     """Those of nobody unless a test brings its own."""
     authenticator: Authenticator | None = None
     """Access control is off unless a test brings one."""
-    traffic: Traffic = field(default_factory=Traffic)
+    traffic: RequestTraffic = field(default_factory=RequestTraffic)
     refused: RefusedRequests = field(init=False)
 
     def __post_init__(self) -> None:

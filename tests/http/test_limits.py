@@ -17,7 +17,7 @@ from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.http import limits
 from monitor.http.limits import MAX_KEYS, Limits, RateLimit
-from monitor.http.request_log import Reason, RefusedRequests
+from monitor.http.request_log import RefusalReason, RefusedRequests
 from monitor.reports.evaluation.report import Report
 from tests.http.keys import Keys
 from tests.http.service import Client, Service, assert_problem
@@ -217,14 +217,14 @@ def test_refusals_are_told_of_once_a_minute() -> None:
     refused = RefusedRequests(clock)
     with structlog.testing.capture_logs() as logs:
         for _ in range(5):
-            refused.count(Reason.WRONG, ATTACKER)
-        refused.count(Reason.MISSING, ELSEWHERE)
+            refused.count(RefusalReason.WRONG, ATTACKER)
+        refused.count(RefusalReason.MISSING, ELSEWHERE)
         clock.advance(59)
-        refused.count(Reason.WRONG, ATTACKER)
+        refused.count(RefusalReason.WRONG, ATTACKER)
         assert len(logs) == 2
         clock.advance(1)
-        refused.count(Reason.WRONG, ATTACKER)
-        refused.count(Reason.WRONG, ATTACKER)
+        refused.count(RefusalReason.WRONG, ATTACKER)
+        refused.count(RefusalReason.WRONG, ATTACKER)
     assert [(line["reason"], line["count"], line["log_level"]) for line in logs] == [
         ("wrong", 1, "warning"),
         ("missing", 1, "info"),

@@ -10,9 +10,11 @@ import pytest
 
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes, to_json
+from monitor.recalibration.comparison import LiveComparison
 from monitor.store.recalibrations import StoredMap
 from tests.http.refits import Refits
 from tests.http.service import Client, Service, assert_problem
+from tests.live_states import document
 from tests.maps_of_refits import fitted, of_classes
 
 P = [0.1, 0.5, 0.9]
@@ -220,12 +222,12 @@ def test_how_a_model_stands(client: Client, refits: Refits) -> None:
     serving = serve(client, refits, fitted("beta"))
     candidate = refits.end(client.post("/v1/models/churn/recalibrations", json={}).json()["id"]).id
     under_way = client.post("/v1/models/churn/recalibrations", json={"version": "7"}).json()["id"]
-    refits.measured = {"n": 12}
+    refits.measured = LiveComparison.of(document())
     after = client.get(path).json()
     assert after["serves"]["map"] == serving
     assert after["candidate"]["id"] == candidate
     assert after["under_way"]["id"] == under_way
-    assert after["live"] == {"n": 12}
+    assert after["live"]["n"] == 1234
     of_the_other = client.get(path, params={"version": "7"}).json()
     assert (of_the_other["serves"]["map"], of_the_other["candidate"]) == (None, None)
     tag = client.get(path).headers["etag"]

@@ -27,7 +27,7 @@ from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.logging import File, PredictionLogger
-from monitor.logging.destination import Delivery, Event
+from monitor.logging.destination import Delivery, EncodedEvent
 from monitor.logging.ids import new_id, new_ids
 from monitor.sources.files import EventFile
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -39,9 +39,9 @@ class Held:
     def __init__(self) -> None:
         self.released = threading.Event()
         self.entered = threading.Event()
-        self.events: list[Event] = []
+        self.events: list[EncodedEvent] = []
 
-    def deliver(self, events: Sequence[Event], seconds_left: Callable[[], float]) -> Delivery:
+    def deliver(self, events: Sequence[EncodedEvent], seconds_left: Callable[[], float]) -> Delivery:
         self.entered.set()
         while not self.released.wait(0.01):
             if seconds_left() == 0.0:
@@ -58,9 +58,9 @@ class Flaky:
 
     def __init__(self) -> None:
         self.attempts = 0
-        self.events: list[Event] = []
+        self.events: list[EncodedEvent] = []
 
-    def deliver(self, events: Sequence[Event], seconds_left: Callable[[], float]) -> Delivery:
+    def deliver(self, events: Sequence[EncodedEvent], seconds_left: Callable[[], float]) -> Delivery:
         self.attempts += 1
         if self.attempts == 1:
             half = len(events) // 2

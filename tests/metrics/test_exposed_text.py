@@ -6,7 +6,7 @@ from pathlib import Path
 from monitor.clock import SystemClock
 from monitor.events.model import Reason
 from monitor.events.strata import Cap
-from monitor.http.request_log import RefusedRequests, Traffic
+from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Level
@@ -46,7 +46,7 @@ def exposed() -> str:
     reports = [whole, outdated, report(version="8", n=0, insufficient="no outcomes"), report(model='a"b\\c\nd')]
     evaluations.show(snapshot(reports, coverage={("churn", "7"): cohorts(0.5)}))
     maps = Maps(state(MEASURES))
-    traffic = Traffic()
+    traffic = RequestTraffic()
     traffic.count("GET", "/metrics", 200, 0.25)
     traffic.count("GET", "/healthz", 200, 0.5)
     body, _ = Exposition(

@@ -9,6 +9,7 @@ from monitor.metrics.exposition import Exposition
 from monitor.metrics.measures import map_series
 from monitor.metrics.refits import RESULTS, RefitFamilies
 from monitor.metrics.series import Level
+from monitor.recalibration.comparison import LiveComparison
 from monitor.recalibration.live import LiveState
 from monitor.store.recalibrations import UNDER_WAY, Champion, JobState, Tally
 from tests.live_states import VERSION, Maps, document, map_of, state
@@ -75,7 +76,7 @@ def test_what_is_not_measured_is_absent_and_never_zero() -> None:
         maps={"none": map_of(None, **nothing), "champion": None, "candidate": map_of("rc_2", **nothing)},
         evidence=dict.fromkeys(document()["evidence"]),
     )
-    found = samples(Maps(state(documents={VERSION: told})))
+    found = samples(Maps(state(documents={VERSION: LiveComparison.of(told)})))
     about_maps = {(name, labels) for name, labels in found if "map" in dict(labels)}
     assert about_maps == {
         (f"calibration_map_{name}", of_map(which)) for name in ("events", "missing") for which in ("none", "candidate")
@@ -85,7 +86,7 @@ def test_what_is_not_measured_is_absent_and_never_zero() -> None:
 def test_an_interval_that_there_is_none_of_is_absent() -> None:
     told = document(choose_measures("smce").values())
     told["maps"]["champion"]["measures"]["smce"] |= {"lower": None, "upper": None, "null_q95": None}
-    found = samples(Maps(state(documents={VERSION: told})))
+    found = samples(Maps(state(documents={VERSION: LiveComparison.of(told)})))
     assert ("calibration_map_smce", of_map("champion")) in found
     assert ("calibration_map_smce_lower", of_map("champion")) not in found
     assert ("calibration_map_smce_lower", of_map("none")) in found
@@ -94,7 +95,7 @@ def test_an_interval_that_there_is_none_of_is_absent() -> None:
 def test_a_map_that_cannot_be_applied_is_told_by_a_series_of_its_own() -> None:
     told = document()
     told["maps"]["champion"] |= {"measures": {}, "missing": "the map cannot be applied to these events"}
-    found = samples(Maps(state(documents={VERSION: told})))
+    found = samples(Maps(state(documents={VERSION: LiveComparison.of(told)})))
     assert found["calibration_map_missing", of_map("champion")] == 1
     assert found["calibration_map_missing", of_map("candidate")] == 0
     assert ("calibration_map_events", of_map("champion")) not in found
@@ -162,7 +163,7 @@ def test_series_vanish_with_their_model_although_the_store_remembers_it() -> Non
 
 def test_versions_beyond_the_cap_are_left_out_and_counted() -> None:
     versions = [("churn", version) for version in "789"]
-    maps = Maps(state(documents=dict.fromkeys(versions, document())), dict.fromkeys(versions))
+    maps = Maps(state(documents=dict.fromkeys(versions, LiveComparison.of(document()))), dict.fromkeys(versions))
     of_one = 3 * (4 * len(WINDOW_MEASURES) + 2) + 4
     for cap, kept in ((3 * of_one, "789"), (3 * of_one - 1, "78"), (of_one, "7"), (of_one - 1, "")):
         capped = Exposition(

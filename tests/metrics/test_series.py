@@ -11,7 +11,7 @@ from docs.generators.series import catalogue, to_markdown
 from monitor.alarms.webhooks import Target, Webhook
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.strata import Cap
-from monitor.http.request_log import RefusedRequests, Traffic
+from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.measures import MEASURES
 from monitor.metrics.alerts import AlertFamilies
 from monitor.metrics.evidence import EvidenceFamilies
@@ -62,7 +62,7 @@ def whole_snapshot() -> Snapshot:
 def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     """All that is exported besides the build and the process."""
     maps = Maps(state(MEASURES.values()))
-    traffic = Traffic()
+    traffic = RequestTraffic()
     traffic.count("GET", "/metrics", 200, 0.25)
     webhook = Webhook(
         Target(name="oncall", url="http://127.0.0.1:1/"),

@@ -3,12 +3,14 @@
 Writes the reduced pictures that ``test_looks.py`` compares with, and those of the documentation.
 """
 
+from io import BytesIO
 from pathlib import Path
 from typing import Final
 
 from PIL import Image
 from playwright.sync_api import Page
 
+from docs.generators.recalibration_example import example
 from tests.page.looks import (
     STORED,
     STORED_SCHEMES,
@@ -26,6 +28,8 @@ from tests.real.chromium import start_browser
 DOCS: Final = Path(__file__).parents[2] / "docs" / "pictures"
 SHOWN: Final = {"fleet": 640, "model": 1000, "alert": 640}
 """A page of the documentation -> how many pixels of its top are shown."""
+REFIT: Final = {"gamma": "The largest error", "map": "Where among the features", "segments": "The worst segments"}
+"""A picture of a refit -> how the heading of its figure begins."""
 MAX_BYTES: Final = 100_000
 
 
@@ -38,6 +42,7 @@ def main() -> None:
             prepare(page, scheme)
             _store(page, made, scheme)
             page.context.close()
+        _store_refit(browser.new_page(viewport={"width": 1500, "height": 900}))
         browser.close()
         playwright.stop()
 
@@ -53,6 +58,13 @@ def _store(page: Page, made: States, scheme: str) -> None:
         if scheme == "light" and name in SHOWN:
             top = image.crop((0, 0, image.width, min(SHOWN[name], image.height)))
             _save(top.quantize(128, dither=Image.Dither.NONE), DOCS / f"{name}.png")
+
+
+def _store_refit(page: Page) -> None:
+    page.set_content(example().to_html())
+    for name, heading in REFIT.items():
+        image = Image.open(BytesIO(page.locator("section", has_text=heading).last.screenshot())).convert("RGB")
+        _save(image.quantize(128, dither=Image.Dither.NONE), DOCS / f"refit-{name}.png")
 
 
 def _save(image: Image.Image, target: Path) -> None:

@@ -7,29 +7,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
-from monitor.recalibration.guard import MIN_E_VALUE, Evidence, Guard, LocalError, LossDifference, judge, weigh
+from monitor.recalibration.guard import MIN_E_VALUE, Guard, LocalExcess, MapEvidence, events_until, judge, weigh
 from monitor.sequential.serving_map import SHARES
 from tests.reference.naive_guard import naive_e_value
 
 Floats = NDArray[np.float64]
 
 
-def evidence(log10_e: float, value: float = -0.01, radius: float = 0.001) -> Evidence:
-    return Evidence(log10_e, LossDifference(value, value - radius, value + radius), None)
+def evidence(log10_e: float, value: float = -0.01, radius: float = 0.001) -> MapEvidence:
+    e_value = 10.0 ** min(log10_e, 300.0)
+    return MapEvidence(e_value, log10_e, value, value - radius, value + radius, None)
 
 
 def judged(
-    serving: Evidence, none: Evidence | None = None, local: tuple[float, float] | None = None, sd: float = 0.01
+    serving: MapEvidence, none: MapEvidence | None = None, local: tuple[float, float] | None = None, sd: float = 0.01
 ) -> Guard:
     return judge(
-        serving="no map",
+        against="none",
         against_serving=serving,
         against_none=none or serving,
         events=2400,
-        local=None if local is None else LocalError(local[0], sd),
-        local_serving=None if local is None else LocalError(local[1], sd),
+        local=None if local is None else LocalExcess(local[0], sd),
+        local_serving=None if local is None else LocalExcess(local[1], sd),
     )
 
 
@@ -50,10 +51,10 @@ def test_two_columns_say_what_one_does() -> None:
     one = weigh(p, q, y, np.ones(50))
     two = weigh(np.stack([1.0 - p, p], 1), np.stack([1.0 - q, q], 1), y, np.ones(50))
     assert two.log10_e == pytest.approx(one.log10_e)
-    assert two.brier.value == pytest.approx(one.brier.value)
-    assert two.log_loss is not None
-    assert one.log_loss is not None
-    assert two.log_loss.lower == pytest.approx(one.log_loss.lower)
+    assert two.brier_difference == pytest.approx(one.brier_difference)
+    assert two.log_loss_difference is not None
+    assert one.log_loss_difference is not None
+    assert two.log_loss_difference.lower == pytest.approx(one.log_loss_difference.lower)
 
 
 @pytest.mark.parametrize("weights", [(1.0, 1.0, 1.0), (3.0, 1.0, 0.5)])
@@ -92,7 +93,7 @@ def test_equal_maps_have_no_evidence() -> None:
     p, y = np.array([0.1, 0.7]), np.array([0, 1])
     found = weigh(p, p, y, np.ones(2))
     assert found.log10_e == pytest.approx(0.0)
-    assert (found.brier.lower, found.brier.value, found.brier.upper) == (0.0, 0.0, 0.0)
+    assert (found.lower, found.brier_difference, found.upper) == (0.0, 0.0, 0.0)
 
 
 def test_the_interval_of_a_difference_covers() -> None:
@@ -103,15 +104,14 @@ def test_the_interval_of_a_difference_covers() -> None:
         w = rng.exponential(1.0, 400)
         p, q, y = np.clip(t + 0.1, 0.0, 1.0), t, (rng.random(400) < t).astype(np.int64)
         true = float((w @ ((q - t) ** 2 - (p - t) ** 2)) / w.sum())
-        brier = weigh(p, q, y, w).brier
-        held += brier.lower <= true <= brier.upper
+        evidence = weigh(p, q, y, w)
+        held += evidence.lower <= true <= evidence.upper
     assert 0.92 <= held / 400 <= 0.98
 
 
 def test_an_infinite_log_loss_is_no_difference() -> None:
     found = weigh(np.array([0.5, 0.0]), np.array([0.5, 0.2]), np.array([1, 1]), np.ones(2))
-    assert found.log_loss is None
-    assert found.to_dict()["log_loss_difference"] is None
+    assert found.log_loss_difference is None
 
 
 def exact_loss(prediction: float | list[float], outcome: int) -> Fraction:
@@ -198,7 +198,7 @@ def test_a_challenger_that_is_right_is_found_in_enough_data(offset: float, n: in
     rng = np.random.default_rng(n)
     z = rng.normal(0.0, 1.0, n)
     y = (rng.random(n) < expit(z)).astype(np.int64)
-    assert weigh(expit(z + offset), expit(z), y, np.ones(n)).sufficient
+    assert weigh(expit(z + offset), expit(z), y, np.ones(n)).reaches(MIN_E_VALUE)
 
 
 @pytest.mark.parametrize(("slope", "events"), [(1.6, 400), (1.25, 3_000)])
@@ -211,8 +211,8 @@ def test_the_events_that_evidence_needs_are_foretold_about_right(slope: float, e
         true, said = expit(z), expit(slope * z)
         outcome = (rng.random(z.size) < true).astype(np.int64)
         weight = np.ones(z.size)
-        first = weigh(said[:events], true[:events], outcome[:events], weight[:events])
-        foretold.append(first.events_until(MIN_E_VALUE) or 10**9)
+        first = said[:events], true[:events], outcome[:events], weight[:events]
+        foretold.append(events_until(MIN_E_VALUE, *first) or 10**9)
         ends = np.unique(np.geomspace(20, z.size, 30).astype(int))
         logs = [weigh(said[:end], true[:end], outcome[:end], weight[:end]).log10_e for end in ends]
         reached.append(next((end for end, log in zip(ends, logs, strict=True) if log >= np.log10(MIN_E_VALUE)), 10**9))
@@ -222,11 +222,8 @@ def test_the_events_that_evidence_needs_are_foretold_about_right(slope: float, e
 
 def test_no_number_of_events_proves_what_is_worse() -> None:
     p, outcome = np.full(200, 0.3), np.r_[np.ones(60), np.zeros(140)].astype(np.int64)
-    worse = weigh(p, np.full(200, 0.5), outcome, np.ones(200))
-    assert worse.events_until(MIN_E_VALUE) is None
-    better = weigh(np.full(200, 0.5), p, outcome, np.ones(200))
-    needed = better.events_until(MIN_E_VALUE)
-    assert needed is not None
-    # So many of the same events bring just so much evidence.
-    logs = needed * np.asarray(better.growth)
-    assert logsumexp(logs) - np.log(len(logs)) == pytest.approx(np.log(MIN_E_VALUE), rel=0.05)
+    wrong = np.full(200, 0.5)
+    assert events_until(MIN_E_VALUE, p, wrong, outcome, np.ones(200)) is None
+    # The same events three times bring just so much evidence.
+    thrice = weigh(*(np.tile(column, 3) for column in (wrong, p, outcome, np.ones(200))))
+    assert events_until(thrice.e_value, wrong, p, outcome, np.ones(200)) == pytest.approx(600, abs=1)

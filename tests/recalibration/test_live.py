@@ -1,6 +1,5 @@
 """The shadow, against a real store with real maps."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -22,6 +21,7 @@ from monitor.reports.evaluation.report import Report
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Overview, Sample, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS
+from tests.recalibration.comparisons import comparison
 from tests.recalibration.samples import START_MS, sample
 from tests.store.refits import LEASE_MS, queued, stored_map
 
@@ -96,11 +96,11 @@ class Watched:
         document = self.monitor.document(model, "7")
         if document is None:
             return {}
-        json.dumps(document, allow_nan=False)
-        return {name: each["id"] for name, each in document["maps"].items() if each is not None}
+        return {name: each.id for name, each in document.maps.by_name().items()}
 
     def document(self) -> dict[str, Any]:
-        return dict(self.monitor.document("churn", "7") or {})
+        document = self.monitor.document("churn", "7")
+        return {} if document is None else document.to_dict()
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def refitted(
     ended = replace(
         job,
         state=state,
-        comparison={"held_out": {"to": format_time(until_ms)}},
+        comparison=comparison(until_ms=until_ms),
         baseline=baseline,
     )
     refits.finish_job(ended, "w", stored, {}, promote=promote)

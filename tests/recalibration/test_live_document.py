@@ -1,6 +1,5 @@
 """Raw and recalibrated scores side by side."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import to_builtins
 from numpy.typing import NDArray
 
 from monitor import evaluate
@@ -17,7 +17,7 @@ from monitor.local.calibration import confidence_and_hit
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.guard import weigh
-from monitor.recalibration.live import MAPS, Shown, live_document
+from monitor.recalibration.live import CANDIDATE, CHAMPION, NONE, Shown, live_document
 from monitor.reports.evaluation.evaluate import evaluate as report_of
 from monitor.store.recalibrations import Sample
 from tests.recalibration.samples import START_MS, sample
@@ -39,9 +39,8 @@ def told(events: LabelledEvents, shown: Mapping[str, Shown], **given: Any) -> di
         evaluate=given.pop("evaluate", evaluate),
         draws=DRAWS,
     )
-    json.dumps(document, allow_nan=False)
     assert not given
-    return document
+    return document.to_dict()
 
 
 def applied(each: Shown | None, events: LabelledEvents) -> NDArray[np.float64]:
@@ -85,9 +84,14 @@ def test_evidence_is_that_of_the_guard() -> None:
     events = sample(2000)
     champion, candidate = shown("temperature", 1), shown("beta", 2)
     found = told(events, {"champion": champion, "candidate": candidate})["evidence"]
-    p = {name: applied(each, events) for name, each in zip(MAPS, (None, champion, candidate), strict=True)}
+    p = {
+        name: applied(each, events)
+        for name, each in zip((NONE, CHAMPION, CANDIDATE), (None, champion, candidate), strict=True)
+    }
     for better, other in (("champion", "none"), ("candidate", "none"), ("candidate", "champion")):
-        assert found[f"{better}_against_{other}"] == weigh(p[other], p[better], events.outcome, events.weight).to_dict()
+        assert found[f"{better}_against_{other}"] == to_builtins(
+            weigh(p[other], p[better], events.outcome, events.weight)
+        )
     assert found["champion_against_none"]["e_value"] > 20
     alone = told(events, {"candidate": candidate})
     assert alone["maps"]["champion"] is None

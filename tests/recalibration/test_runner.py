@@ -113,7 +113,9 @@ def test_a_refit_that_passes_is_a_candidate_with_its_map(refits: RecalibrationSt
     runner.wake()
     job = ended(refits)
     assert (job.state, job.reason, job.baseline, job.figures) == (JobState.CANDIDATE, None, None, ("reliability",))
-    assert job.comparison == {"events": 50, "champion": False, "guard": {"passed": True, "reasons": []}}
+    assert job.comparison is not None
+    assert job.comparison["held_out"]["n"] == 50
+    assert job.comparison["guard"] == {"passed": True, "reasons": [], "notes": [], "against": "none"}
     assert from_bytes(refits.artifact("rc_1").artifact).about["id"] == "rc_1"
     assert run.promotions == 0
 
@@ -125,7 +127,7 @@ def test_the_map_that_serves_is_handed_over_and_remembered(refits: Recalibration
     eventually(lambda: run.promotions == 1)
     refits.add_job(queued(2))
     job = ended(refits, "rc_2")
-    assert (job.baseline, job.comparison and job.comparison["champion"]) == ("rc_1", True)
+    assert (job.baseline, job.comparison and job.comparison["guard"]["against"]) == ("rc_1", "champion")
     # Another version has no champion.
     refits.add_job(queued(3, version="8"))
     assert ended(refits, "rc_3").baseline is None

@@ -2,7 +2,6 @@
 
 import threading
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,11 +11,12 @@ from hypothesis import strategies as st
 from monitor.clock import ManualClock
 from monitor.errors import SettingsError, StoreUnavailable, UnknownSeries
 from monitor.recalibration.plan import RefitPlan, check_schedule, last_slot_ms, next_slot_ms
-from monitor.recalibration.schedule import Finding, Scheduler
+from monitor.recalibration.schedule import Scheduler, ShapeVerdict
 from monitor.recalibration.service import Recalibrations
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
 from tests.patience import joined
+from tests.recalibration.comparisons import comparison
 from tests.store.refits import LEASE_MS, stored_map
 
 HOUR_MS = 3_600_000
@@ -32,7 +32,7 @@ class Replica:
         self.refits = refits
         self.clock = ManualClock(NOON_MS)
         self.models = ["churn"]
-        self.finding: Finding | None = None
+        self.finding: ShapeVerdict | None = None
         self.versions = {"churn": "7", "fraud": "7"}
         self.plan = RefitPlan(**plan)
         self.lifecycle = Recalibrations(refits, versions=self._version_of, plan=lambda _: self.plan, clock=self.clock)
@@ -62,8 +62,7 @@ def end(
 ) -> Job:
     job = refits.claim_job("w", lease_ms=LEASE_MS)
     assert job is not None
-    until = datetime.fromtimestamp((until_ms or NOON_MS) / 1000, UTC).isoformat()
-    values: dict[str, Any] = {"state": state, "comparison": {"held_out": {"to": until}}, **told}
+    values: dict[str, Any] = {"state": state, "comparison": comparison(until_ms=until_ms or NOON_MS), **told}
     ended = replace(job, **values)
     artifact = None if state is JobState.FAILED else stored_map(job.id)
     return refits.finish_job(ended, "w", artifact, {}, promote=job.promote)
@@ -159,8 +158,8 @@ def test_another_schedule_begins_anew(refits: RecalibrationStore) -> None:
     assert other.look(12) == ["schedule queued"]
 
 
-def verdict(newest_ms: int = NOON_MS, *, version: str = "7", miscalibrated: bool = True) -> Finding:
-    return Finding(version, miscalibrated, newest_ms)
+def verdict(newest_ms: int = NOON_MS, *, version: str = "7", miscalibrated: bool = True) -> ShapeVerdict:
+    return ShapeVerdict(version, miscalibrated, newest_ms)
 
 
 def test_a_verdict_asks_for_one_refit(refits: RecalibrationStore) -> None:
@@ -259,7 +258,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
 
     def refit() -> Job:
         replica.clock.advance(COOL_DOWN_MS / 1000)
-        replica.finding = Finding("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
+        replica.finding = ShapeVerdict("7", miscalibrated=True, newest_ms=replica.clock.now_ms() + 100 * COOL_DOWN_MS)
         replica.lifecycle.serving.refresh()
         replica.scheduler.request_due()
         replica.lifecycle.serving.refresh()

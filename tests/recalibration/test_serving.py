@@ -15,7 +15,7 @@ from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import to_bytes
 from monitor.maps.identity import Identity
 from monitor.recalibration import serving as module
-from monitor.recalibration.serving import Applied, Serving
+from monitor.recalibration.serving import RecalibratedBatch, ServingMaps
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, JobState, StoredMap
 from tests.maps_of_refits import fitted, overconfident
@@ -54,8 +54,8 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def serving(store: Counting, clock: ManualClock) -> Serving:
-    return Serving(store, clock=clock)
+def serving(store: Counting, clock: ManualClock) -> ServingMaps:
+    return ServingMaps(store, clock=clock)
 
 
 def promote(store: Counting, number: int, chosen: RecalibrationMap | bytes, **told: Any) -> None:
@@ -69,9 +69,9 @@ def promote(store: Counting, number: int, chosen: RecalibrationMap | bytes, **to
     store.finish_job(ended, "w", stored_map(claimed.id, artifact), {}, promote=True)
 
 
-def test_without_a_map_predictions_are_as_they_are_and_checked_all_the_same(serving: Serving) -> None:
+def test_without_a_map_predictions_are_as_they_are_and_checked_all_the_same(serving: ServingMaps) -> None:
     assert serving.champion("churn", "7") == Champion("churn", "7", None, 0, 0)
-    assert serving.apply("churn", "7", [0.25, 1.0]) == Applied([0.25, 1.0], None)
+    assert serving.apply("churn", "7", [0.25, 1.0]) == RecalibratedBatch([0.25, 1.0], None)
     assert serving.apply("churn", "7", [[0.25, 0.5, 0.25]]).prediction == [[0.25, 0.5, 0.25]]
     assert serving.apply("churn", "7", []).prediction == []
     for wrong in ([0.25, 1.5], ["x"], [[0.5, 0.5], [1.0]], [[0.5, 0.6]], [[[0.5]]]):
@@ -79,16 +79,16 @@ def test_without_a_map_predictions_are_as_they_are_and_checked_all_the_same(serv
             serving.apply("churn", "7", wrong)
 
 
-def test_predictions_are_as_the_map_makes_them(serving: Serving, store: Counting) -> None:
+def test_predictions_are_as_the_map_makes_them(serving: ServingMaps, store: Counting) -> None:
     chosen, events = fitted("beta"), overconfident(500)
     promote(store, 1, chosen)
     applied = serving.apply("churn", "7", events.prediction)
     assert applied.map_id == "rc_1"
     assert applied.prediction == chosen.apply(events.prediction).tolist()
-    assert serving.apply("churn", "8", [0.9]) == Applied([0.9], None)
+    assert serving.apply("churn", "8", [0.9]) == RecalibratedBatch([0.9], None)
 
 
-def test_a_map_that_needs_more_says_what(serving: Serving, store: Counting) -> None:
+def test_a_map_that_needs_more_says_what(serving: ServingMaps, store: Counting) -> None:
     events = overconfident(100)
     promote(store, 1, fitted("lore"))
     with pytest.raises(InputError, match="the map needs 2 features an event, and there are none"):
@@ -98,7 +98,7 @@ def test_a_map_that_needs_more_says_what(serving: Serving, store: Counting) -> N
 
 
 def test_the_store_is_asked_once_until_the_next_refresh_and_maps_are_loaded_once(
-    serving: Serving, store: Counting
+    serving: ServingMaps, store: Counting
 ) -> None:
     promote(store, 1, Identity())
     for _ in range(5):
@@ -117,7 +117,7 @@ def test_the_store_is_asked_once_until_the_next_refresh_and_maps_are_loaded_once
 
 
 def test_what_served_goes_on_serving_while_the_store_is_away(
-    serving: Serving, store: Counting, clock: ManualClock
+    serving: ServingMaps, store: Counting, clock: ManualClock
 ) -> None:
     store.away = True
     with pytest.raises(StoreUnavailable):
@@ -152,7 +152,7 @@ class Hanging(Counting):
 
 def test_a_store_that_hangs_keeps_no_request_waiting(refits: RecalibrationStore, clock: ManualClock) -> None:
     store = Hanging(refits)
-    serving = Serving(store, clock=clock)
+    serving = ServingMaps(store, clock=clock)
     promote(store, 1, Identity())
     store.let.set()
     assert serving.apply("churn", "7", [0.5]).map_id == "rc_1"
@@ -175,7 +175,7 @@ def test_a_change_is_seen_after_its_refresh_though_an_earlier_one_is_under_way(
     refits: RecalibrationStore, clock: ManualClock
 ) -> None:
     store = Hanging(refits)
-    serving = Serving(store, clock=clock)
+    serving = ServingMaps(store, clock=clock)
     threads = [threading.Thread(target=serving.refresh)]
     threads[0].start()
     assert store.entered.wait(PATIENCE_SECONDS)
@@ -188,14 +188,16 @@ def test_a_change_is_seen_after_its_refresh_though_an_earlier_one_is_under_way(
     assert store.asked == 2
 
 
-def test_a_damaged_map_is_an_error_and_not_silence(serving: Serving, store: Counting) -> None:
+def test_a_damaged_map_is_an_error_and_not_silence(serving: ServingMaps, store: Counting) -> None:
     promote(store, 1, b"garbage")
     for _ in range(2):
         with pytest.raises(CorruptMap):
             serving.apply("churn", "7", [0.5])
 
 
-def test_only_so_many_maps_are_kept_loaded(serving: Serving, store: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_maps_are_kept_loaded(
+    serving: ServingMaps, store: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MAX_MAPS", 2)
     for number, model in enumerate("abc", 1):
         promote(store, number, Identity(), model=model)
@@ -205,7 +207,7 @@ def test_only_so_many_maps_are_kept_loaded(serving: Serving, store: Counting, mo
     assert store.loaded == ["rc_1", "rc_2", "rc_3", "rc_2"]
 
 
-def test_many_threads_get_the_same_answers(serving: Serving, store: Counting) -> None:
+def test_many_threads_get_the_same_answers(serving: ServingMaps, store: Counting) -> None:
     chosen, events = fitted("beta"), overconfident(300)
     promote(store, 1, chosen)
     expected = chosen.apply(events.prediction).tolist()

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from scipy.special import expit
 
-from monitor.reports.evaluation.compare import Comparison, compare_tables
+from monitor.reports.evaluation.compare import ReportComparison, compare_tables
 from monitor.reports.evaluation.files import FileReport, report_table
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
@@ -44,7 +44,7 @@ def found(tables: tuple[EventTable, EventTable]) -> FileReport:
 
 
 @pytest.fixture(scope="module")
-def compared(tables: tuple[EventTable, EventTable]) -> Comparison:
+def compared(tables: tuple[EventTable, EventTable]) -> ReportComparison:
     return compare_tables(*tables, names=("old", "new"), draws=99, seed=0)
 
 
@@ -55,7 +55,7 @@ def printed(table: Table, width: int) -> list[str]:
 
 
 @pytest.mark.parametrize("width", [80, 100, 112, 140])
-def test_tables_fit_and_nothing_is_cut(found: FileReport, compared: Comparison, width: int) -> None:
+def test_tables_fit_and_nothing_is_cut(found: FileReport, compared: ReportComparison, width: int) -> None:
     for table in (
         measures_table(found.whole.measures),
         segments_table(found.segments),
@@ -99,7 +99,7 @@ def test_what_is_certain_and_small_is_no_fault_of_shape() -> None:
     assert judge_segment(segment(Verdict.SHAPE, 0.2)).value == "within chance"
 
 
-def test_sentences_say_who_is_better(tables: tuple[EventTable, EventTable], compared: Comparison) -> None:
+def test_sentences_say_who_is_better(tables: tuple[EventTable, EventTable], compared: ReportComparison) -> None:
     said = comparison_sentence(compared)
     assert said.startswith("old is better calibrated than new: smCE is lower by 0.0")
     turned = comparison_sentence(compare_tables(*tables[::-1], names=("new", "old"), draws=99, seed=0))
@@ -112,7 +112,7 @@ def test_sentences_say_who_is_better(tables: tuple[EventTable, EventTable], comp
     )
 
 
-def test_offset_and_slope_stand_beside_each_other(compared: Comparison) -> None:
+def test_offset_and_slope_stand_beside_each_other(compared: ReportComparison) -> None:
     (_, offset, other), (_, slope, steeper) = logit_rows(compared)
     first, second = compared.first.diagnosis, compared.second.diagnosis
     assert first is not None
@@ -124,7 +124,7 @@ def test_offset_and_slope_stand_beside_each_other(compared: Comparison) -> None:
     assert logit_rows(replace(compared, first=replace(compared.first, diagnosis=None))) == []
 
 
-def test_of_prevalences_apart_nobody_is_better(compared: Comparison) -> None:
+def test_of_prevalences_apart_nobody_is_better(compared: ReportComparison) -> None:
     apart = replace(compared, cautions=("prevalences differ",))
     said = comparison_sentence(apart)
     assert said.startswith("smCE of old is lower than that of new by 0.0")

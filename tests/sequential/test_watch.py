@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from monitor.sequential.detector import Bets
 from monitor.sequential.evidence import YEAR_MS
 from monitor.sequential.recovery import MARGIN
-from monitor.sequential.watch import SOON_MS, Event, Watch
+from monitor.sequential.watch import SOON_MS, AlarmEvent, Watch
 from tests.sequential.stored import stored
 
 DAY_MS = 86_400_000
 THRESHOLD = DAY_MS / YEAR_MS
 
 
-def kinds(events: list[Event]) -> list[tuple[str, int]]:
+def kinds(events: list[AlarmEvent]) -> list[tuple[str, int]]:
     return [(event.kind, event.end_ms) for event in events]
 
 

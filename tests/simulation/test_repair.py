@@ -23,7 +23,7 @@ BY_NAME: Final = {model.name: model for model in MODELS}
 
 def comparison_of(result: RefitResult) -> Mapping[str, Any]:
     assert result.comparison is not None
-    return result.comparison
+    return result.comparison.to_dict()
 
 
 def passed(result: RefitResult) -> bool:

@@ -14,13 +14,13 @@ from monitor.errors import InputError
 from monitor.events.model import ALL
 from monitor.sequential.evidence import YEAR_MS
 from monitor.simulation import simulate as module
-from monitor.simulation.alarms import _WITHOUT_TOLERANCE, Alarms, Raised, Run, Setting, follow, lines
+from monitor.simulation.alarms import _WITHOUT_TOLERANCE, RaisedSteps, Run, Setting, SimulatedDetectors, follow, lines
 from monitor.simulation.generator import DAY_MS, HOUR_MS
 from monitor.simulation.page import simulation_page
 from monitor.simulation.predictions import DrawnPredictions
 from monitor.simulation.scenarios import Scenario
 from monitor.simulation.simulate import ANY, Fleet, Plan, Simulation, simulate
-from monitor.simulation.stream import CONCERNED, OTHERS, Course, Stream
+from monitor.simulation.stream import CONCERNED, OTHERS, Course, SimulatedStream
 from monitor.simulation.view import simulation_view
 from tests.page.document import document_of
 
@@ -33,10 +33,16 @@ SLOPE, OFFSET, NONE = (Scenario.parse(text) for text in ("slope", "prevalence=2"
 def test_alarms_are_those_of_the_service(name: str) -> None:
     settings = [Setting(0.0, 2.0), Setting(0.05, 2.0), Setting(0.05, 50.0)]
     scenario = Scenario.parse(name)
-    run = follow(Stream(USUAL, scenario, COURSE, 1), Alarms(settings, 7, 1), COURSE, hours=5, until_raised=True)
+    run = follow(
+        SimulatedStream(USUAL, scenario, COURSE, 1),
+        SimulatedDetectors(settings, 7, 1),
+        COURSE,
+        hours=5,
+        until_raised=True,
+    )
     assert run.raised[settings[0], "calibration"].first is not None
     for setting in settings:
-        stream = Stream(USUAL, scenario, COURSE, 1)
+        stream = SimulatedStream(USUAL, scenario, COURSE, 1)
         watch, at = VersionWatch("m", "1", setting.tolerance, 0), lines(setting.budget, 7)
         segments = (ALL, CONCERNED, OTHERS)
         # Those of the service have seeds of their own.
@@ -109,7 +115,9 @@ def raised_at(hours: Mapping[str, float | None]) -> Run:
     end_ms = COURSE.change_ms + np.arange(1, 349) * 600_000
     first = {name: None if at is None else COURSE.change_ms + round(at * HOUR_MS) for name, at in hours.items()}
     setting = Setting(0.05, 6.0)
-    raised = {(setting, name): Raised([] if (at := first.get(name)) is None else [at, at + 1], at) for name in WEIGHTS}
+    raised = {
+        (setting, name): RaisedSteps([] if (at := first.get(name)) is None else [at, at + 1], at) for name in WEIGHTS
+    }
     return Run(raised, end_ms, np.arange(1, 349) * 100 // 6, 60_000)
 
 
@@ -156,7 +164,7 @@ def test_it_is_shown_as_words_json_and_a_page() -> None:
     document = json.loads(json.dumps(found.to_dict()))
     assert len(document["results"]) == 3 * 4 * 4
     one = document["results"][0]
-    assert list(one) == [field.name for field in dataclasses.fields(module.Result)]
+    assert list(one) == [field.name for field in dataclasses.fields(module.SimulationResult)]
     assert set(one["false_alarms"]) == {"alarms", "per_year", "upper", "bound"}
     assert set(document["results"][-1]["detection"]) == {"share", "events", "events_90", "hours", "hours_90"}
     assert document["models"] == 10

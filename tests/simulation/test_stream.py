@@ -12,19 +12,19 @@ from monitor.inference.cox import fit_cox
 from monitor.scores import GridTable, grid
 from monitor.sequential.steps import Steps
 from monitor.simulation.generator import DAY_MS, HOUR_MS, cell_logits, cell_middles, to_steps
-from monitor.simulation.predictions import DrawnPredictions, HistoryPredictions, Predictions
+from monitor.simulation.predictions import DrawnPredictions, HistoryPredictions, PredictionSource
 from monitor.simulation.scenarios import KINDS, Scenario
-from monitor.simulation.stream import CONCERNED, OTHERS, Course, Stream
+from monitor.simulation.stream import CONCERNED, OTHERS, Course, SimulatedStream
 
 COURSE = Course(10 * HOUR_MS, 34 * HOUR_MS, 600_000, 4 * HOUR_MS, implied_negative=False)
 USUAL = DrawnPredictions.normal(0.1, 1.5, 4000.0)
 
 
 def stretch(
-    scenario: str, hours: int = 24, course: Course = COURSE, predictions: Predictions = USUAL, seed: int = 0
+    scenario: str, hours: int = 24, course: Course = COURSE, predictions: PredictionSource = USUAL, seed: int = 0
 ) -> tuple[Steps, Steps]:
     """The steps before and after the change."""
-    stream = Stream(predictions, Scenario.parse(scenario), course, seed)
+    stream = SimulatedStream(predictions, Scenario.parse(scenario), course, seed)
     before = stream.draw(10_000)[ALL]
     assert stream.to_ms == course.change_ms
     return before, stream.draw(hours)[ALL]
@@ -103,7 +103,7 @@ def test_a_bump_is_in_the_third_quarter() -> None:
 
 
 def test_a_segment_changes_alone_and_segments_add_up() -> None:
-    stream = Stream(USUAL, Scenario.parse("segment=2"), COURSE, 0)
+    stream = SimulatedStream(USUAL, Scenario.parse("segment=2"), COURSE, 0)
     for moved in (False, True):
         steps = stream.draw(10_000)
         tables = {name: whole(of_segment) for name, of_segment in steps.items()}
@@ -115,7 +115,7 @@ def test_a_segment_changes_alone_and_segments_add_up() -> None:
 
 def test_a_ramp_comes_gradually() -> None:
     course = COURSE._replace(end_ms=COURSE.change_ms + 8 * DAY_MS)
-    stream = Stream(USUAL, Scenario.parse("ramp=2"), course, 0)
+    stream = SimulatedStream(USUAL, Scenario.parse("ramp=2"), course, 0)
     stream.draw(10_000)
     slopes = [fit_cox(whole(stream.draw(24)[ALL]).to_scores()).slope for _ in range(8)]
     assert slopes == pytest.approx([*(1.0 + (day + 0.5) / 7 for day in range(7)), 2.0], abs=0.1)
@@ -178,7 +178,9 @@ def test_history_is_resampled_by_the_hour_of_the_day(width_ms: int) -> None:
     past = history(75, 300, width_ms)
     assert past.description.startswith("73 hours of its history")
     assert past.per_hour == pytest.approx(450, rel=0.05)
-    stream = Stream(past, Scenario.parse("none"), COURSE._replace(change_ms=24 * HOUR_MS, end_ms=30 * HOUR_MS), 0)
+    stream = SimulatedStream(
+        past, Scenario.parse("none"), COURSE._replace(change_ms=24 * HOUR_MS, end_ms=30 * HOUR_MS), 0
+    )
     steps = stream.draw(24)[ALL]
     assert steps.end_ms.size == 144
     for hour in range(24):

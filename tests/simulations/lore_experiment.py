@@ -23,7 +23,7 @@ from monitor.local import PrincipalComponents, group_calibration_error
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.measures import ece
 from monitor.recalibration.decision import prediction_rejection_ratio, reward
-from monitor.reports.diagrams.refit import gamma_curves
+from monitor.recalibration.refit_figures import gamma_curves
 from monitor.scores import ScoreTable
 from tests.simulations import lore_report
 from tests.simulations.lore_data import GROUP, SETTINGS, Task
@@ -123,7 +123,7 @@ def _measures(p: Floats, task: Task, phi: Floats, job: Job) -> dict[str, Any]:
         "group_mce": group_mce(p, y, task.test.segments[GROUP], job.seed),
         "truth": np.nan if task.truth is None else float(np.sqrt(np.mean((p - task.truth) ** 2))),
         "mlce": float(curve.mlce[at]),
-        "mlce_excess": float(curve.excess[at]),
+        "mlce_excess": float(curve.mlce[at] - curve.null_mean[at]),
         "curve": [curve.mlce.tolist(), curve.null_mean.tolist(), curve.null_q95.tolist()],
     }
 

@@ -9,25 +9,36 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullLocator
 
-from monitor.reports.diagrams.refit import GammaCurve
+from monitor.arrays import Bools
+from monitor.local.calibration import DEFAULT_GAMMA
+from monitor.recalibration.refit_figures import GammaCurve
 from monitor.reports.figures.output import to_svg
-from monitor.reports.figures.recalibration import gamma_figure
 from monitor.reports.figures.style import (
     BLUE,
+    CHANCE,
     GREEN,
     GREY,
     INK,
+    ORANGE,
     PINK,
+    SKY,
     YELLOW,
     dress,
     frame,
+    framed,
     legend,
     name_panel,
     new_figure,
+    panel,
+    points_tick,
 )
+from monitor.reports.formatting import points
 from tests.simulations.lore_data import SETTINGS
 
 
@@ -281,3 +292,85 @@ def _number(value: float, measured: Measured, *, sign: bool = False) -> str:
 def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
     return "\n".join(lines)
+
+
+_GAMMA_HEIGHT: Final = 7.6
+_GAMMA_CAPTION: Final = (
+    "How to read it: gamma says how alike predictions must be to count as neighbours; on the left only the most alike "
+    "count, on the right all of about the same prediction do. The upper lines are the largest local errors (MLCE) less "
+    "what a calibrated model shows on average; the lower lines are as measured. The grey fields are where chance puts "
+    "95% of calibrated models (the widest of these maps'). A line begins where neighbourhoods are worth 50 events."
+)
+_LINES: Final = ((YELLOW, "-"), (GREEN, "-"), (PINK, "-"), (SKY, "-"), (ORANGE, "-"), (GREEN, ":"), (PINK, ":"))
+
+
+def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
+    """Draw the largest local error of several maps against gamma: above chance, and as measured.
+
+    Parameters
+    ----------
+    curves
+        What each map is called -> its curve, all at the same gammas. The first is before, the last after.
+    """
+    measured = np.asarray(np.isfinite([curve.mlce for curve in curves.values()]).all(axis=0))
+    figure, grid = framed(
+        _GAMMA_HEIGHT,
+        _gamma_title(list(curves.values()), measured),
+        _GAMMA_CAPTION,
+        rows=(1.0, 1.0),
+        gap=0.3,
+        above=0.22 * -(-(len(curves) + 1) // _columns(curves)) + 0.05,
+    )
+    upper, lower = panel(figure, grid[0, 0]), panel(figure, grid[1, 0])
+    x = next(iter(curves.values())).gamma
+    for axes, raw in ((upper, False), (lower, True)):
+        axes.set_xscale("log")
+        axes.set_xlim(x[measured][0] / 1.08, x[-1] * 1.08)
+        high = np.max([curve.null_q95 - (0.0 if raw else curve.null_mean) for curve in curves.values()], axis=0)
+        axes.fill_between(x, 0.0, high, color=CHANCE, lw=0.0)
+        handles: list[Artist] = []
+        for place, (label, curve) in enumerate(curves.items()):
+            y = curve.mlce if raw else curve.mlce - curve.null_mean
+            handles += axes.plot(x, y, marker="o", ms=3.0, label=label, **_line(place, len(curves)))
+        axes.yaxis.set_major_formatter(points_tick)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.xaxis.set_minor_locator(NullLocator())
+    upper.tick_params(axis="x", labelbottom=False)
+    upper.axhline(0.0, color=GREY, lw=1.0)
+    upper.set_ylabel("points above chance")
+    lower.set_ylabel("points, as measured")
+    lower.set_ylim(bottom=0.0)
+    lower.set_xlabel(
+        "most alike only    \N{LEFTWARDS ARROW}    gamma    \N{RIGHTWARDS ARROW}    all of about the same prediction"
+    )
+    handles.append(Patch(color=CHANCE, label="chance"))
+    legend(upper, *handles, columns=_columns(curves))
+    return figure
+
+
+def _columns(curves: Mapping[str, GammaCurve]) -> int:
+    longest = max(map(len, curves))
+    return 4 if longest <= 22 else 3 if longest <= 26 else 2
+
+
+def _line(place: int, number: int) -> dict[str, Any]:
+    if place == 0:
+        return {"color": INK, "ls": (0, (4, 2)), "lw": 1.8}
+    if place == number - 1:
+        return {"color": BLUE, "ls": "-", "lw": 2.6}
+    color, style = _LINES[(place - 1) % len(_LINES)]
+    return {"color": color, "ls": style, "lw": 1.5}
+
+
+def _gamma_title(curves: Sequence[GammaCurve], measured: Bools) -> str:
+    distance = np.where(measured, np.abs(np.log(curves[0].gamma / DEFAULT_GAMMA)), np.inf)
+    at = int(np.argmin(distance))
+    before, after = (
+        f"{points(float(curve.mlce[at]))} ({'beyond' if curve.mlce[at] > curve.null_q95[at] else 'within'} chance)"
+        for curve in (curves[0], curves[-1])
+    )
+    return (
+        f"Worst error among predictions that are alike (gamma {curves[0].gamma[at]:.2g}):\n"
+        f"before {before}, after {after}"
+    )

@@ -22,7 +22,7 @@ from monitor.simulation.alarms import lines
 from monitor.simulation.generator import HOUR_MS, Law
 from monitor.simulation.predictions import DrawnPredictions
 from monitor.simulation.scenarios import Scenario
-from monitor.simulation.stream import Course, Stream
+from monitor.simulation.stream import Course, SimulatedStream
 from monitor.store import evidence
 from monitor.store.alerts import Finding
 from monitor.store.base import ModelClock, PartitionClock
@@ -92,7 +92,7 @@ def prior_shift(prevalence: float, odds: float, seed: int) -> Explained:
     change_ms = CALM_HOURS * HOUR_MS
     course = Course(change_ms, change_ms + 400 * HOUR_MS, PANE_MS, HOUR_MS, implied_negative=False)
     predictions = DrawnPredictions.normal(prevalence, 1.5, PER_HOUR)
-    stream, service = Stream(predictions, Scenario("prevalence", odds), course, seed), Service()
+    stream, service = SimulatedStream(predictions, Scenario("prevalence", odds), course, seed), Service()
     calm = service.read(stream.draw(CALM_HOURS)[ALL])["calibration"]
     found = calm
     while found.raised_ms is None or found.raised_ms <= change_ms:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.local import Standardised, local_calibration_error
-from monitor.recalibration.guard import weigh
+from monitor.recalibration.guard import MIN_E_VALUE, weigh
 
 pytestmark = pytest.mark.simulation
 
@@ -45,7 +45,7 @@ class Duel:
                 z = self.mean + np.where(ends, 1.2 + np.abs(z - self.mean), np.clip(z - self.mean, -1.2, 1.2))
                 w = np.where(ends, 0.5, 1.5)
             y = (rng.random(n) < expit(z)).astype(np.int64)
-            count += weigh(expit(self.serving(z)), expit(self.challenger(z)), y, w).sufficient
+            count += weigh(expit(self.serving(z)), expit(self.challenger(z)), y, w).reaches(MIN_E_VALUE)
         return count / repeats
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from monitor.app.checks import Surroundings, Verdict
+from monitor.app.checks import CheckStatus, Surroundings
 from monitor.app.checks.store import check_store
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
@@ -58,7 +58,7 @@ def test_the_next_version_brings_a_store_forward(
     metadata = become_next_version(monkeypatch, tmp_path)
     chosen = Settings.model_validate({"store": {"url": store_url}})
     finding = next(check_store(Surroundings(chosen, environ={})))
-    assert (finding.verdict, "which the next start brings to next" in finding.detail) == (Verdict.OK, True)
+    assert (finding.verdict, "which the next start brings to next" in finding.detail) == (CheckStatus.OK, True)
     with (
         closing(connect(store_url, 10, ManualClock())) as database,
         pytest.raises(IncompatibleStore, match=r"this version needs next: .* this version .* migrates the store$"),
@@ -84,6 +84,7 @@ def test_many_may_make_and_migrate_a_store_at_once(store_url: str, tmp_path: Pat
         [
             "import sys",
             "from pathlib import Path",
+            "from monitor.clock import SystemClock",
             "from monitor.errors import FencedOut",
             "from monitor.store import migrate",
             "from monitor.store.sql import SqlStore",
@@ -91,7 +92,7 @@ def test_many_may_make_and_migrate_a_store_at_once(store_url: str, tmp_path: Pat
             "for folder in (migrate.MIGRATIONS, Path(sys.argv[2])):",
             "    migrate.MIGRATIONS = folder",
             "    sys.stdin.readline()",
-            f"    with SqlStore.open(sys.argv[1], patience_seconds={PATIENCE_SECONDS}) as store:",
+            f"    with SqlStore.open(sys.argv[1], patience_seconds={PATIENCE_SECONDS}, clock=SystemClock()) as store:",
             "        print(claim_after_others(store, 5), flush=True)",
         ]
     )

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.store.recalibration_store import RecalibrationStore
-from monitor.store.recalibrations import Candidate, Champion, JobState, Overview, Tally
+from monitor.store.recalibrations import Champion, JobState, Overview, PromotableMap, Tally
 from monitor.store.sql import SqlStore
 from tests.store.refits import LEASE_MS, queued, recalibrations, run
 
@@ -26,13 +26,17 @@ def test_a_candidate_is_one_whose_baseline_serves_and_the_newest_of_them(refits:
     run(refits, 3, state=JobState.REJECTED)
     run(refits, 4, version="8")
     run(refits, 5, model="fr\0ud")
-    newest = [Candidate("churn", "7", "rc_2"), Candidate("churn", "8", "rc_4"), Candidate("fr\0ud", "7", "rc_5")]
+    newest = [
+        PromotableMap("churn", "7", "rc_2"),
+        PromotableMap("churn", "8", "rc_4"),
+        PromotableMap("fr\0ud", "7", "rc_5"),
+    ]
     assert refits.overview().candidates == newest
     refits.promote("rc_1", actor="ada", now_ms=10, note="")
     # It was compared with no map, and a map serves now.
     assert refits.overview().candidates == newest[1:]
     run(refits, 11, baseline="rc_1")
-    assert Candidate("churn", "7", "rc_11") in refits.overview().candidates
+    assert PromotableMap("churn", "7", "rc_11") in refits.overview().candidates
     refits.roll_back("churn", "7", actor="ada", now_ms=12, note="")
     overview = refits.overview()
     assert overview.candidates == newest
@@ -43,7 +47,7 @@ def test_a_candidate_has_a_map_that_is_kept(store: SqlStore) -> None:
     refits = recalibrations(store, keep=1)
     run(refits, 1)
     run(refits, 2, version="8")
-    assert refits.overview().candidates == [Candidate("churn", "8", "rc_2")]
+    assert refits.overview().candidates == [PromotableMap("churn", "8", "rc_2")]
 
 
 def test_tallies_count_each_state_and_know_the_last(refits: RecalibrationStore) -> None:

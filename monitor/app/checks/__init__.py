@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from monitor.app.checks.access import check_access
-from monitor.app.checks.base import Check, Finding, Surroundings, Verdict, fail
+from monitor.app.checks.base import Check, CheckResult, CheckStatus, Surroundings, fail
 from monitor.app.checks.configuration import check_configuration
 from monitor.app.checks.embedded import check_embedded_log
 from monitor.app.checks.kafka import check_kafka
@@ -14,7 +14,7 @@ from monitor.app.checks.server import check_certificate, check_port
 from monitor.app.checks.store import check_store
 from monitor.errors import MonitorError
 
-__all__ = ["CHECKS", "Finding", "Surroundings", "Verdict", "run_checks"]
+__all__ = ["CHECKS", "CheckResult", "CheckStatus", "Surroundings", "run_checks"]
 
 CHECKS: Final[dict[str, Check]] = {
     "configuration": check_configuration,
@@ -31,7 +31,7 @@ CHECKS: Final[dict[str, Check]] = {
 """Name -> check, in the order in which they run."""
 
 
-def run_checks(around: Surroundings, names: Sequence[str] = tuple(CHECKS)) -> Iterator[Finding]:
+def run_checks(around: Surroundings, names: Sequence[str] = tuple(CHECKS)) -> Iterator[CheckResult]:
     """Run these checks one after the other. A failed one does not stop the others."""
     for name in names:
         try:

@@ -8,7 +8,7 @@ from typing import Final
 from monitor.access.keys import KeySource, state_of
 from monitor.access.provider import Provider
 from monitor.app.access import make_provider, open_keys_file
-from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+from monitor.app.checks.base import CheckResult, Surroundings, fail, ok, warn
 from monitor.errors import NoStore, ProviderUnavailable, StoreError
 from monitor.store.address import connect_existing
 from monitor.store.api_keys import ApiKeys
@@ -18,7 +18,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _MAKE_ONE: Final = "`monitor keys create NAME --role read --role write --role promote` makes one"
 
 
-def check_access(around: Surroundings) -> Iterator[Finding]:
+def check_access(around: Surroundings) -> Iterator[CheckResult]:
     """Count the keys in force, read the file of keys, and read the token provider's keys."""
     access = around.settings.access
     if access.mode == "off":
@@ -75,7 +75,7 @@ def _others(states: Counter[str]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _provider(provider: Provider) -> Finding:
+def _provider(provider: Provider) -> CheckResult:
     """Read the keys of the token provider as the service does."""
     try:
         keys = provider.read()

@@ -14,7 +14,7 @@ MAX_SKEW_SECONDS: Final = 1.0
 """Largest difference between two clocks without a warning."""
 
 
-class Verdict(StrEnum):
+class CheckStatus(StrEnum):
     """The result of a check."""
 
     OK = "ok"
@@ -24,12 +24,12 @@ class Verdict(StrEnum):
     """The service does not start, or stops, or loses something."""
 
 
-class Finding(NamedTuple):
+class CheckResult(NamedTuple):
     """One line."""
 
     check: str
     """Name of the check."""
-    verdict: Verdict
+    verdict: CheckStatus
     detail: str
     """The finding, and what to do if it is not ok. Never a secret."""
 
@@ -56,23 +56,23 @@ class Surroundings:
     clock: Clock = field(default_factory=SystemClock)
 
 
-Check = Callable[[Surroundings], Iterator[Finding]]
+Check = Callable[[Surroundings], Iterator[CheckResult]]
 """A MonitorError that a check raises counts as a failed finding with the error's message."""
 
 
-def ok(check: str, detail: str) -> Finding:
+def ok(check: str, detail: str) -> CheckResult:
     """A finding without a problem."""
-    return Finding(check, Verdict.OK, detail)
+    return CheckResult(check, CheckStatus.OK, detail)
 
 
-def warn(check: str, detail: str) -> Finding:
+def warn(check: str, detail: str) -> CheckResult:
     """A finding that may cause trouble."""
-    return Finding(check, Verdict.WARN, detail)
+    return CheckResult(check, CheckStatus.WARN, detail)
 
 
-def fail(check: str, detail: str) -> Finding:
+def fail(check: str, detail: str) -> CheckResult:
     """A finding that stops the service, or loses data."""
-    return Finding(check, Verdict.FAIL, detail)
+    return CheckResult(check, CheckStatus.FAIL, detail)
 
 
 def existing_folder(path: Path) -> Path:

@@ -4,14 +4,14 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from monitor.app.checks.base import Finding, Surroundings, ok, warn
+from monitor.app.checks.base import CheckResult, Surroundings, ok, warn
 from monitor.app.settings import Settings
 from monitor.app.settings.load import PREFIX
 from monitor.app.settings.values import hide_password
 from monitor.store.address import sqlite_path
 
 
-def check_configuration(around: Surroundings) -> Iterator[Finding]:
+def check_configuration(around: Surroundings) -> Iterator[CheckResult]:
     """Report where the settings come from, and warn of risky ones.
 
     Raises
@@ -50,7 +50,7 @@ def _secret_files(around: Surroundings) -> Iterator[tuple[Path, str]]:
             yield Path(value), f"the secret of {name}"
 
 
-def _warn_if_readable_by_all(path: Path, content: str) -> Iterator[Finding]:
+def _warn_if_readable_by_all(path: Path, content: str) -> Iterator[CheckResult]:
     try:
         mode = path.stat().st_mode
     except OSError:
@@ -59,7 +59,7 @@ def _warn_if_readable_by_all(path: Path, content: str) -> Iterator[Finding]:
         yield warn("secrets", f"every user of this machine can read {path}, {content}: run `chmod o-rwx {path}`")
 
 
-def _warn_of_risks(settings: Settings) -> Iterator[Finding]:
+def _warn_of_risks(settings: Settings) -> Iterator[CheckResult]:
     kafka = settings.source.kafka
     if settings.source.kind == "kafka" and kafka.security_protocol == "SASL_PLAINTEXT":
         yield warn(

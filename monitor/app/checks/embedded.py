@@ -3,14 +3,14 @@
 import os
 from collections.abc import Iterator
 
-from monitor.app.checks.base import Finding, Surroundings, existing_folder, fail, ok
+from monitor.app.checks.base import CheckResult, Surroundings, existing_folder, fail, ok
 from monitor.app.log_bounds import LogBounds, is_log_read
 from monitor.app.parts import log_directory
 from monitor.durations import format_duration
 from monitor.reports.formatting import size_text
 
 
-def check_embedded_log(around: Surroundings) -> Iterator[Finding]:
+def check_embedded_log(around: Surroundings) -> Iterator[CheckResult]:
     """Check that the log can be written, and whether a service reads it."""
     source = around.settings.source
     if source.kind != "embedded":

@@ -9,7 +9,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
-from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, fail, ok, warn
+from monitor.app.checks.base import MAX_SKEW_SECONDS, CheckResult, Surroundings, fail, ok, warn
 from monitor.app.parts import make_connection, make_topics
 from monitor.app.settings import Settings
 from monitor.durations import format_duration, to_ms
@@ -29,7 +29,7 @@ _NO_GROUP: Final = (
 """What a broker answers before the first group has formed."""
 
 
-def check_kafka(around: Surroundings) -> Iterator[Finding]:
+def check_kafka(around: Surroundings) -> Iterator[CheckResult]:
     """Query the brokers. Nothing is created, joined or committed."""
     if around.settings.source.kind != "kafka":
         return
@@ -42,7 +42,7 @@ def check_kafka(around: Surroundings) -> Iterator[Finding]:
         ) from error
 
 
-def _check_cluster(around: Surroundings) -> Iterator[Finding]:
+def _check_cluster(around: Surroundings) -> Iterator[CheckResult]:
     settings = around.settings
     connection = make_connection(settings.source.kafka)
     kinds = make_topics(settings).kinds
@@ -65,7 +65,7 @@ def _check_cluster(around: Surroundings) -> Iterator[Finding]:
             yield _dead_letters(letters, connection)
 
 
-def _brokers(connection: KafkaConnection, admin: KafkaAdminClient) -> Finding:
+def _brokers(connection: KafkaConnection, admin: KafkaAdminClient) -> CheckResult:
     cluster = admin.describe_cluster()
     brokers = cluster["brokers"]
     version = ".".join(map(str, admin.get_broker_version_data(brokers[0]["broker_id"]).broker_version))
@@ -74,7 +74,7 @@ def _brokers(connection: KafkaConnection, admin: KafkaAdminClient) -> Finding:
     return ok("broker", f"{connection.servers} answers ({how}): {len(brokers)} {plural}, protocol of Kafka {version}")
 
 
-def _partitions(counts: Mapping[str, int]) -> Finding:
+def _partitions(counts: Mapping[str, int]) -> CheckResult:
     shown = ", ".join(f"{topic} {count}" for topic, count in counts.items())
     try:
         count = same_partition_count(counts)
@@ -85,7 +85,7 @@ def _partitions(counts: Mapping[str, int]) -> Finding:
     return ok("topics", f"{shown}: {count} partitions, and as many replicas of the service at most")
 
 
-def _retention(settings: Settings, admin: KafkaAdminClient, kinds: Mapping[str, Kind | None]) -> Iterator[Finding]:
+def _retention(settings: Settings, admin: KafkaAdminClient, kinds: Mapping[str, Kind | None]) -> Iterator[CheckResult]:
     wanted = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in kinds]
     try:
         described = admin.describe_configs(wanted, config_filter="all")["topic"]
@@ -138,7 +138,7 @@ def _text(milliseconds: int) -> str:
     return "for ever" if milliseconds == _FOR_EVER else format_duration(timedelta(milliseconds=milliseconds))
 
 
-def _group(group: str, admin: KafkaAdminClient) -> Finding:
+def _group(group: str, admin: KafkaAdminClient) -> CheckResult:
     try:
         described = admin.describe_groups([group])[group]
     except _NO_GROUP:
@@ -155,7 +155,7 @@ def _group(group: str, admin: KafkaAdminClient) -> Finding:
     return ok("group", f"{group}: {state.lower()}, {len(members)} members; the service would join them")
 
 
-def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, int]) -> Iterator[Finding]:
+def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, int]) -> Iterator[CheckResult]:
     """Compare this machine's clock with the newest message: brokers do not report their time."""
     parts = [KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
     try:
@@ -176,7 +176,7 @@ def _newest(around: Surroundings, admin: KafkaAdminClient, counts: Mapping[str, 
         yield ok("clock", "no message was written in this machine's future")
 
 
-def _keys(topic: str, partitions: int, connection: KafkaConnection) -> Iterator[Finding]:
+def _keys(topic: str, partitions: int, connection: KafkaConnection) -> Iterator[CheckResult]:
     """See by the newest messages whether a key decides in which partition a message is."""
     records = read_newest(connection, topic, partitions)
     if not records:
@@ -202,7 +202,7 @@ def _keys(topic: str, partitions: int, connection: KafkaConnection) -> Iterator[
         yield ok("keys", f"{of}, all are in the partition of their key")
 
 
-def _dead_letters(topic: str, connection: KafkaConnection) -> Finding:
+def _dead_letters(topic: str, connection: KafkaConnection) -> CheckResult:
     if partition_counts(connection, [topic])[topic]:
         return ok("topics", f"{topic}, the topic of dead letters, is there")
     return fail("topics", f"{topic}, which dead_letters.topic names, does not exist: create it, with any partitions")

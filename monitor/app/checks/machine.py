@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import monitor
-from monitor.app.checks.base import Finding, Surroundings, existing_folder, fail, ok, warn
+from monitor.app.checks.base import CheckResult, Surroundings, existing_folder, fail, ok, warn
 from monitor.app.parts import log_directory
 from monitor.compiled import load_numba
 from monitor.reports.formatting import size_text
@@ -19,7 +19,7 @@ _WARN_FREE_BYTES: Final = 2 << 30
 _FAIL_FREE_BYTES: Final = 200 << 20
 
 
-def check_disks(around: Surroundings) -> Iterator[Finding]:
+def check_disks(around: Surroundings) -> Iterator[CheckResult]:
     """Check the free space of the log, the store and temporary files."""
     settings = around.settings
     places: dict[str, Path] = {}
@@ -33,7 +33,7 @@ def check_disks(around: Surroundings) -> Iterator[Finding]:
         yield _check_space(what, existing_folder(path))
 
 
-def _check_space(what: str, path: Path) -> Finding:
+def _check_space(what: str, path: Path) -> CheckResult:
     usage = shutil.disk_usage(path)
     inodes = os.statvfs(path)
     message = f"{path} ({what}): {size_text(usage.free)} of {size_text(usage.total)} free"
@@ -55,7 +55,7 @@ def _check_space(what: str, path: Path) -> Finding:
     return ok("disk", message)
 
 
-def check_kernels(around: Surroundings) -> Iterator[Finding]:
+def check_kernels(around: Surroundings) -> Iterator[CheckResult]:
     """Compile a small function, and check that compiled code can be kept for the next start."""
     del around
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+from monitor.app.checks.base import CheckResult, Surroundings, fail, ok, warn
 from monitor.app.parts import make_connection, make_formats, make_policy, make_rules, make_topics
 from monitor.app.settings import Settings
 from monitor.app.settings.model import MappingSettings
@@ -25,7 +25,7 @@ _MAX_CHARACTERS: Final = 60
 _END_OF_CALENDAR_MS: Final = 253_402_300_800_000
 
 
-def check_messages(around: Surroundings) -> Iterator[Finding]:
+def check_messages(around: Surroundings) -> Iterator[CheckResult]:
     """Read and decode messages. Nothing is joined, committed or stored."""
     settings = around.settings
     if settings.source.kind != "kafka":
@@ -45,7 +45,7 @@ def check_messages(around: Surroundings) -> Iterator[Finding]:
 
 def describe_messages(
     settings: Settings, topic: str, records: Sequence[Record], formats: Mapping[str, Format], clock: Clock
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     """Decode messages of a topic as the service would, and report how many events they are and where each key is found.
 
     Parameters
@@ -75,7 +75,7 @@ def describe_messages(
         yield from _field(topic, key, _source(mapping, key), [_value(event, key) for event in events])
 
 
-def _summary(topic: str, messages: int, events: int, reasons: Sequence[str]) -> Finding:
+def _summary(topic: str, messages: int, events: int, reasons: Sequence[str]) -> CheckResult:
     read = f"{topic}: {messages} messages read, {events} events"
     if not events and not reasons:
         return warn("messages", f"{read}: none meets the mapping's where, or all are empty batches")
@@ -120,7 +120,7 @@ def _value(event: Event, key: str) -> str | None:
     return str(value)
 
 
-def _field(topic: str, key: str, source: str, values: Sequence[str | None]) -> Iterator[Finding]:
+def _field(topic: str, key: str, source: str, values: Sequence[str | None]) -> Iterator[CheckResult]:
     present = [value for value in values if value is not None]
     if present:
         examples = [value[:_MAX_CHARACTERS] for value in dict.fromkeys(present)][:_MAX_EXAMPLES]

@@ -8,7 +8,7 @@ from typing import Final
 import httpx
 from cryptography import x509
 
-from monitor.app.checks.base import Finding, Surroundings, fail, ok, warn
+from monitor.app.checks.base import CheckResult, Surroundings, fail, ok, warn
 from monitor.errors import SettingsError
 from monitor.http.server import is_taken, listen
 from monitor.http.tls import Certificate
@@ -18,7 +18,7 @@ _EXPIRES_SOON: Final = timedelta(days=14)
 """Certificates that renew themselves do so earlier."""
 
 
-def check_port(around: Surroundings) -> Iterator[Finding]:
+def check_port(around: Surroundings) -> Iterator[CheckResult]:
     """Check that the port is free, or that a service answers there already."""
     host, port = around.settings.api.host, around.settings.api.port
     if port == 0:
@@ -35,7 +35,7 @@ def check_port(around: Surroundings) -> Iterator[Finding]:
         yield ok("port", f"{host}:{port} is free")
 
 
-def _taken(host: str, port: int, *, tls: bool) -> Finding:
+def _taken(host: str, port: int, *, tls: bool) -> CheckResult:
     where = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104 - connects, does not listen
     try:
         # Its certificate need not be for this address, and nothing secret is sent.
@@ -49,7 +49,7 @@ def _taken(host: str, port: int, *, tls: bool) -> Finding:
     return fail("port", f"{host}:{port} is taken by another program: end it, or set another api.port")
 
 
-def check_certificate(around: Surroundings) -> Iterator[Finding]:
+def check_certificate(around: Surroundings) -> Iterator[CheckResult]:
     """Read certificate and key, if there are any, and say when the certificate ends."""
     api = around.settings.api
     if api.tls_certfile is None or api.tls_keyfile is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from monitor.app.checks.base import MAX_SKEW_SECONDS, Finding, Surroundings, existing_folder, fail, ok, warn
+from monitor.app.checks.base import MAX_SKEW_SECONDS, CheckResult, Surroundings, existing_folder, fail, ok, warn
 from monitor.app.log_bounds import LogBounds, continuation
 from monitor.app.parts import make_kept_ms, make_measures, make_policy, make_webhooks
 from monitor.errors import NoStore, SettingsError, SourceError
@@ -50,7 +50,7 @@ _WITHOUT: Final = {
 """Role -> what does not happen where no replica has it."""
 
 
-def check_store(around: Surroundings) -> Iterator[Finding]:
+def check_store(around: Surroundings) -> Iterator[CheckResult]:
     """Check the store, without creating or migrating anything."""
     url = around.settings.store.url
     path = sqlite_path(url)
@@ -76,7 +76,7 @@ def _file_problem(path: Path) -> str | None:
     return None
 
 
-def _check_database(around: Surroundings, database: Database, path: Path | None) -> Iterator[Finding]:
+def _check_database(around: Surroundings, database: Database, path: Path | None) -> Iterator[CheckResult]:
     with database.reading() as connection:
         began_ms = around.clock.now_ms()
         server = _server(database, connection)
@@ -144,7 +144,7 @@ def _size(path: Path) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[Finding]:
+def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[CheckResult]:
     """Check that the log still holds what the store has not read."""
     rows = connection.execute(sa.select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)).all()
     if not rows:
@@ -167,7 +167,7 @@ def _check_offsets(around: Surroundings, connection: sa.Connection) -> Iterator[
             yield warn("offsets", f"{gap}; the service goes on without what is missing")
 
 
-def _check_settled(around: Surroundings, store: SqlStore) -> Iterator[Finding]:
+def _check_settled(around: Surroundings, store: SqlStore) -> Iterator[CheckResult]:
     """Name the models whose settled edge is held back, and the partition that does."""
     policy_of, kept_ms = make_policy(around.settings.models), make_kept_ms(around.settings)
     partitions, now_ms = store.partition_clocks(), around.clock.now_ms()
@@ -186,7 +186,7 @@ def _check_settled(around: Surroundings, store: SqlStore) -> Iterator[Finding]:
         yield ok("settled", f"no partition holds a model back, of {len(models)} models")
 
 
-def _check_refused(store: SqlStore) -> Iterator[Finding]:
+def _check_refused(store: SqlStore) -> Iterator[CheckResult]:
     """Name the models whose events are refused, by the dead letters of their first events."""
     letters = store.dead_letters(limit=_MAX_LETTERS, reason=Reason.REFUSED_MODEL.value)
     first: dict[str, StoredDeadLetter] = {}
@@ -202,7 +202,7 @@ def _check_refused(store: SqlStore) -> Iterator[Finding]:
         yield warn("refused", f"events of {len(first) - _MAX_MODELS} more models are refused")
 
 
-def _check_caps(store: SqlStore) -> Iterator[Finding]:
+def _check_caps(store: SqlStore) -> Iterator[CheckResult]:
     """Name the caps that are nearly full, or have made names ``other`` that windows still reach."""
     warnings = [
         f"{cap.model}: {text}" if cap.model else text
@@ -215,7 +215,7 @@ def _check_caps(store: SqlStore) -> Iterator[Finding]:
         yield warn("caps", f"{len(warnings) - _MAX_MODELS} more caps are nearly full")
 
 
-def _check_replicas(database: Database) -> Iterator[Finding]:
+def _check_replicas(database: Database) -> Iterator[CheckResult]:
     """Name the live replicas, and what each of them does."""
     replicas = EvaluationStore(database).replicas()
     for replica, models in replicas.items():
@@ -227,7 +227,7 @@ def _check_replicas(database: Database) -> Iterator[Finding]:
             yield warn("replicas", f"no live replica has the role {role}: {consequence}")
 
 
-def _check_metrics(around: Surroundings, database: Database) -> Iterator[Finding]:
+def _check_metrics(around: Surroundings, database: Database) -> Iterator[CheckResult]:
     """Compare the time series about windows that each replica exports with the bound of /metrics."""
     settings, store, by_owner = around.settings, EvaluationStore(database), Counter[str]()
     level, bound = settings.exposition.level, settings.exposition.max_series
@@ -250,7 +250,7 @@ def _check_metrics(around: Surroundings, database: Database) -> Iterator[Finding
         )
 
 
-def _check_webhooks(around: Surroundings, database: Database) -> Iterator[Finding]:
+def _check_webhooks(around: Surroundings, database: Database) -> Iterator[CheckResult]:
     """Name the receivers of alerts that do not take them."""
     store = WebhookStore(database)
     for target in make_webhooks(around.settings):
@@ -262,7 +262,7 @@ def _check_webhooks(around: Surroundings, database: Database) -> Iterator[Findin
             yield warn("webhooks", f"{state}, attempts at the next: {attempts}; the last attempt failed: {error}")
 
 
-def _compare_clocks(server_ms: int, began_ms: int, ended_ms: int) -> Finding:
+def _compare_clocks(server_ms: int, began_ms: int, ended_ms: int) -> CheckResult:
     """Compare the server's clock, which was read between two moments of ours, with this machine's."""
     # Only what lies outside of these moments is certainly a difference.
     seconds = (max(server_ms - ended_ms, 0) - max(began_ms - server_ms, 0)) / 1000

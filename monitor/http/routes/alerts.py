@@ -38,7 +38,7 @@ from monitor.http.responses import (
 )
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
-from monitor.store.alerts import OPEN, Alert, AlertStore, Change
+from monitor.store.alerts import OPEN, Alert, AlertChange, AlertStore
 
 router: Final = APIRouter(tags=["alerts"])
 
@@ -222,7 +222,7 @@ async def _events(services: Services, models: Collection[str] | None, after: int
     # Without data, an event says only after which one to go on.
     yield f"retry: 2000\nid: {after}\n\n"
     while True:
-        changes: Sequence[tuple[Change, Alert]] = []
+        changes: Sequence[tuple[AlertChange, Alert]] = []
         try:
             if (newest := await services.newest_change.read()) > read_to:
                 changes = await services.lookups.run(partial(store.changes, after, models, _CHANGES_AT_ONCE))
@@ -243,7 +243,7 @@ async def _events(services: Services, models: Collection[str] | None, after: int
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _event(change: Change, alert: Alert) -> str:
+def _event(change: AlertChange, alert: Alert) -> str:
     (summary,) = summaries_of([alert])
     data = {"number": change.number, **change_of(change), "alert": summary}
     return f"id: {change.number}\nevent: {change.state.value}\ndata: {encode_json(data).decode()}\n\n"

@@ -17,6 +17,7 @@ from monitor.http.authorization import Of, needs, principal_of, readable, requir
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import (
+    FigureBody,
     NoteBody,
     PromotionBody,
     RefitBody,
@@ -36,7 +37,7 @@ from monitor.http.request_parsing import (
     write_cursor,
     wrong_cursor,
 )
-from monitor.http.responses import BODY_PROBLEMS, NOT_MODIFIED, problems, tagged, tagged_response, text_response
+from monitor.http.responses import BODY_PROBLEMS, NOT_MODIFIED, problems, tagged_response
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
 from monitor.recalibration.plan import check_suits
@@ -51,9 +52,6 @@ _MAX_NOTE: Final = 2000
 _MAX_SHOWN: Final = 80
 
 _IDEMPOTENCY_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
-
-_FIGURE_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; sandbox"
-"""A figure that is opened on its own runs nothing and loads nothing."""
 
 _UNKNOWN: Final = {404: ("unknown-recalibration", "there is no refit 'rc_17'; GET /v1/models/{model}/recalibrations")}
 _NO_CANDIDATE: Final = {
@@ -257,19 +255,16 @@ async def artifact(request: Request, services: ServicesOf, id: str) -> Response:
 
 @router.get(
     "/v1/recalibrations/{id}/figures/{name}",
-    summary="A picture of a refit",
+    summary="A figure of a refit",
     dependencies=[needs(Role.READ, Of.REFIT), NO_PARAMETERS],
     description="The refit's `links.figures` name them.",
-    response_class=Response,
-    responses=text_response("image/svg+xml", "SVG", '<svg xmlns="http://www.w3.org/2000/svg">...</svg>')
-    | NOT_MODIFIED
-    | problems(404, 422, 503, other=_UNKNOWN),
+    response_model=FigureBody,
+    response_description="What the page of the refit draws",
+    responses=NOT_MODIFIED | problems(404, 422, 503, other=_UNKNOWN),
 )
 async def figure(request: Request, services: ServicesOf, id: str, name: str) -> Response:  # noqa: A002 - as above
-    data = await services.lookups.run(lambda: services.recalibrations.store.figure(id, name))
-    response = tagged_response(request, tagged(data), "image/svg+xml")
-    response.headers["content-security-policy"] = _FIGURE_POLICY
-    return response
+    store = services.recalibrations.store
+    return await services.lookups.run(lambda: tagged_response(request, store.figure(id, name), compress=True))
 
 
 async def _list_refits(

@@ -225,5 +225,5 @@ def _state(recalibrations: Recalibrations, model: str, version: str | None) -> R
         under_way=first(job for job in jobs if job.state in UNDER_WAY),
         candidate=first(job for job in jobs if job.promotable and job.version == version),
         settings=RefitSettingsBody.of(recalibrations, model, version),
-        live=None if live is None else dict(live),
+        live=None if live is None else live.to_dict(),
     )

@@ -2,6 +2,11 @@
 
 import { modelPath, ROOT, sendJson } from "page/api.js";
 import { Ask } from "page/dialog.js";
+import { Figure } from "page/figures.js";
+import "page/figures/lines.js";
+import "page/figures/plane.js";
+import "page/figures/reliability.js";
+import "page/figures/strips.js";
 import { Power, State, Time, toneOf } from "page/parts.js";
 import { Progress, took, underWay, whatOf } from "page/refit_parts.js";
 import { ModelLink, may, Problem, show, useAnswer } from "page/ui.js";
@@ -10,14 +15,6 @@ import { certain, count, interval, number, plural, sentence } from "page/words.j
 
 const ID = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
 const NAMES = { none: "No map", champion: "Served before", challenger: "This map" };
-
-/** @type {Record<string, string>} */
-const FIGURES = {
-  reliability: "How often predictions came true, before and after",
-  mlce_by_gamma: "The worst local error, by how wide a neighbourhood is (gamma)",
-  local_map: "Local errors over two dimensions of the features, before and after",
-  segments: "The worst segments, before and after",
-};
 
 /** @param {any} told */
 const againstOf = (told) =>
@@ -93,6 +90,12 @@ function Data({ job }) {
     ${job.links.artifact && html`<p><a href=${ROOT + job.links.artifact.slice(1)}>Its map (Arrow)</a></p>`}</section>`;
 }
 
+/** A figure, which never changes. @param {{ path: string }} props */
+function Stored({ path }) {
+  const { data: figure, failure } = useAnswer(path, 3600);
+  return figure ? html`<${Figure} figure=${figure} />` : html`<${Problem} failure=${failure} />`;
+}
+
 /** @param {{ roles: string[] }} props */
 function Refit({ roles }) {
   const { data: job, failure, again } = useAnswer(`v1/recalibrations/${encodeURIComponent(ID)}`, 2);
@@ -123,7 +126,7 @@ function Refit({ roles }) {
       ${guard && html`<section class="card"><h2>${guard.passed ? "The guard passed it" : "The guard did not pass it"}</h2><ul>${guard.reasons.map((/** @type {string} */ reason) => html`<li>${reason}</li>`)}</ul>${(guard.notes ?? []).map((/** @type {string} */ note) => html`<p class="soft">${note}</p>`)}</section>`}
       ${told?.evidence && html`<${Evidence} told=${told.evidence} />`}
       ${told?.segments?.length > 0 && html`<${Segments} segments=${told.segments} leftOut=${told.segments_left_out} />`}
-      ${Object.entries(job.links.figures).map(([name, path]) => html`<figure class="card"><h2>${FIGURES[name] ?? name}</h2><img src=${ROOT + String(path).slice(1)} alt=${FIGURES[name] ?? name} /></figure>`)}
+      ${Object.values(job.links.figures).map((path) => html`<${Stored} path=${String(path).slice(1)} />`)}
       ${told?.maps?.none && html`<${Measures} maps=${told.maps} measures=${known.data?.measures ?? []} />`}
       <${Data} job=${job} />
     </div>`

@@ -1,6 +1,6 @@
 /* A report, a comparison, a refit or a simulation in one file: what is said, tables and figures. */
 
-import { FIGURES } from "page/figures.js";
+import { Figure } from "page/figures.js";
 import { Table } from "page/table.js";
 import { html, render } from "page/vendor/preact.js";
 import { sentence } from "page/words.js";
@@ -14,13 +14,6 @@ function Section({ section, beside = false }) {
     ${before.map((/** @type {string} */ line) => html`<p><bdi>${line}</bdi></p>`)}
     ${table?.rows.length > 0 && html`<${Table} ...${table} title=${title} />`}
     ${after.map((/** @type {string} */ line) => html`<p class="soft"><bdi>${line}</bdi></p>`)}</section>`;
-}
-
-/** @param {{ figure: any }} props */
-function Figure({ figure }) {
-  const Kind = FIGURES[figure.kind];
-  return html`<section class=${figure.wide ? "card wide" : "card"}><h2><bdi>${figure.title}</bdi></h2>
-    ${figure.text && html`<p class="soft"><bdi>${figure.text}</bdi></p>`}<${Kind} ...${figure} /></section>`;
 }
 
 /** @param {{ report: any }} props */

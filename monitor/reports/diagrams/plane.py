@@ -2,12 +2,11 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monitor.arrays import Bools, Floats
+from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.local import LocalMap, Standardised
 from monitor.local.calibration import MIN_NEIGHBOURS
@@ -97,84 +96,15 @@ def _document(
     }
 
 
-class Errors(NamedTuple):
-    """Local errors at some points.
-
-    Attributes
-    ----------
-    error
-        float64, shape (q, maps): mean of prediction - outcome; above 0 where predictions are too high.
-    n_eff
-        float64, shape (q,).
-    """
-
-    error: Floats
-    n_eff: Floats
-
-    @property
-    def enough(self) -> Bools:
-        """Which points have enough events near."""
-        return np.asarray(self.n_eff >= MIN_NEIGHBOURS)
-
-
-class Events(NamedTuple):
-    """Events on a plane of features.
-
-    Attributes
-    ----------
-    where
-        float64, shape (n, 2): standardised coordinates.
-    confidence, weight
-        float64, shape (n,): predictions before, and how many events of the stream each stands for.
-    residual
-        float64, shape (n, maps): prediction - outcome.
-    """
-
-    where: Floats
-    confidence: Floats
-    residual: Floats
-    weight: Floats
-
-    def select(self, rows: NDArray[np.intp]) -> "Events":
-        """Select some of the events."""
-        return Events(*(column[rows] for column in self))
-
-
-class PlaneErrors(NamedTuple):
-    """Local errors of several maps on a grid of size * size places.
-
-    Attributes
-    ----------
-    events
-        The events.
-    x, y
-        float64, shape (size,): the grid's coordinates, standardised.
-    errors
-        At the places, row by row.
-    """
-
-    events: Events
-    x: Floats
-    y: Floats
-    errors: Errors
-
-    def document(self, names: list[str]) -> dict[str, Any]:
-        """The figure of these maps, on one scale of colours."""
-        ends = [("first direction of the features", *self.x[[0, -1]]), ("second", *self.y[[0, -1]])]
-        error, n_eff = self.errors
-        reach = float(np.abs(error[self.errors.enough]).max())
-        return _document(ends, n_eff, dict(zip(names, error.T, strict=True)), reach)
-
-
-def plane_errors(
+def plane_document(
     predictions: Mapping[str, Floats],
     outcome: Mapping[str, Floats],
     plane: Floats,
     weight: Floats | None = None,
     *,
     gamma: float = DEFAULT_GAMMA,
-) -> PlaneErrors:
-    """Local errors of several maps over a plane of the features.
+) -> dict[str, Any]:
+    """The figure of the local errors of several maps over a plane of the features, on one scale of colours.
 
     Parameters
     ----------
@@ -194,26 +124,21 @@ def plane_errors(
     NotEnoughData
         Nowhere are there enough events to say anything.
     """
-    labels = list(predictions)
-    residual = np.stack([predictions[label] - outcome[label] for label in labels], axis=1)
+    residual = np.stack([prediction - outcome[name] for name, prediction in predictions.items()], axis=1)
     where = Standardised.fit(plane).apply(plane)
     weights = np.ones(plane.shape[0]) if weight is None else weight
-    events = Events(where, predictions[labels[0]], residual, weights)
     ends = np.quantile(where, [_MARGIN, 1.0 - _MARGIN], axis=0)
     # A coordinate that is the same for all is drawn as a strip of one standard deviation.
     ends += np.where(ends[1] - ends[0] > 1e-9, 0.0, 0.5) * np.array([[-1.0], [1.0]])
     x, y = np.linspace(ends[0], ends[1], _SIZE, axis=1)
     corners = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    errors = local_errors(corners, events, gamma)
-    if not errors.enough.any():
-        raise NotEnoughData(
-            f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {errors.n_eff.max():.0f}"
-        )
-    return PlaneErrors(events, x, y, errors)
-
-
-def local_errors(at: Floats, events: Events, gamma: float) -> Errors:
-    """Weighted means of the events' residuals about some points; an event of weight 2 counts as two."""
-    columns = np.column_stack([events.residual * events.weight[:, None], events.weight])
-    (means,), (n_eff,) = averages(laplace_kernels([gamma]), at, events.where, lambda rows: columns[rows])
-    return Errors(means[:, :-1] / means[:, -1:], n_eff)
+    # An event of weight 2 counts as two.
+    columns = np.column_stack([residual * weights[:, None], weights])
+    (means,), (n_eff,) = averages(laplace_kernels([gamma]), corners, where, lambda rows: columns[rows])
+    errors = means[:, :-1] / means[:, -1:]
+    enough = n_eff >= MIN_NEIGHBOURS
+    if not enough.any():
+        raise NotEnoughData(f"a map needs places with {MIN_NEIGHBOURS:g} events near, the most are {n_eff.max():.0f}")
+    reach = float(np.abs(errors[enough]).max())
+    axes = [("first direction of the features", *x[[0, -1]]), ("second", *y[[0, -1]])]
+    return _document(axes, n_eff, dict(zip(predictions, errors.T, strict=True)), reach)

@@ -128,7 +128,7 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ReportComparison:
     """Two reports side by side.
 
     Attributes
@@ -175,7 +175,7 @@ def compare_tables(
     seed: int | None = None,
     progress: StageProgress = no_progress,
     tolerance: float = TOLERANCE,
-) -> Comparison:
+) -> ReportComparison:
     """Compare the calibration of two tables of predictions.
 
     Rows are paired where both tables are of the same events, see :func:`align`; then both are drawn together, so that
@@ -224,7 +224,7 @@ def compare_tables(
     )
     shared = {name: measures[name] for name in a.measures if name in b.measures}
     if not shared:
-        return Comparison(a, b, aligned.pairing, aligned.note, {})
+        return ReportComparison(a, b, aligned.pairing, aligned.note, {})
     one, two = _events(aligned.first), _events(aligned.second)
     compared = compare_scores(
         (a, one.table),
@@ -247,7 +247,7 @@ def compare_scores(
     draws: int = DRAWS,
     seed: int | None = None,
     progress: StageProgress = no_progress,
-) -> Comparison:
+) -> ReportComparison:
     """Compare two reports, given the score tables that they were made of.
 
     Parameters are those of :func:`compare_tables`, which says how intervals are computed; ``same`` are the events where
@@ -274,7 +274,7 @@ def compare_scores(
                 differences[name] = loss_difference(differences[name], *same, measure.losses)
             differences[name] = differences[name].within(measure.largest(one), measure.largest(two))
     note = "they are of different events"
-    return Comparison(a, b, "none", note, differences, () if caution is None else (caution,))
+    return ReportComparison(a, b, "none", note, differences, () if caution is None else (caution,))
 
 
 class Aligned(NamedTuple):

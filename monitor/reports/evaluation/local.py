@@ -78,11 +78,11 @@ class WorstPlace:
     prediction: float
     outcome: float
     n_eff: float
-    place: "Place | None" = None
+    place: "FeatureRegion | None" = None
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FeatureRegion:
     """The events that meet some conditions; all are counted, not only the nearest ones.
 
     Attributes
@@ -285,13 +285,15 @@ def evaluate_local(
     )
 
 
-def _place(columns: FeatureColumns, prediction: Floats, outcome: Floats, row: int, *, higher: bool) -> Place | None:
+def _place(
+    columns: FeatureColumns, prediction: Floats, outcome: Floats, row: int, *, higher: bool
+) -> FeatureRegion | None:
     conditions = columns.place(prediction, prediction - outcome, row, higher=higher, min_events=MIN_NEIGHBOURS)
     if not conditions:
         return None
     inside = np.logical_and.reduce([condition.inside for condition in conditions])
     texts = tuple(condition.text for condition in conditions)
-    return Place(texts, int(inside.sum()), float(prediction[inside].mean()), float(outcome[inside].mean()))
+    return FeatureRegion(texts, int(inside.sum()), float(prediction[inside].mean()), float(outcome[inside].mean()))
 
 
 MAX_MAPPED_EVENTS: Final = 40_000

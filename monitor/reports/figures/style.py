@@ -185,11 +185,6 @@ def points_tick(value: float, _position: float = 0.0) -> str:
     return f"{100.0 * value:.3g}"
 
 
-def size_tick(value: float, _position: float = 0.0) -> str:
-    """Format the same without a sign."""
-    return points_tick(abs(value))
-
-
 def dress(axes: Axes, *, grid: Grid = "y") -> None:
     """Light axes: no box, a pale grid along x, y or both behind everything."""
     axes.spines[["top", "right"]].set_visible(False)

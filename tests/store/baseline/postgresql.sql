@@ -355,7 +355,7 @@ CREATE TABLE recalibration_maps (
 CREATE TABLE refit_figures (
     refit TEXT NOT NULL,
     name TEXT NOT NULL,
-    svg BYTEA NOT NULL,
+    document BYTEA NOT NULL,
     PRIMARY KEY (refit, name),
     FOREIGN KEY(refit) REFERENCES refits (id)
 );

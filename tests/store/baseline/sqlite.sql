@@ -350,7 +350,7 @@ CREATE TABLE recalibration_maps (
 CREATE TABLE refit_figures (
     refit TEXT NOT NULL,
     name TEXT NOT NULL,
-    svg BLOB NOT NULL,
+    document BLOB NOT NULL,
     PRIMARY KEY (refit, name),
     FOREIGN KEY(refit) REFERENCES refits (id)
 );
