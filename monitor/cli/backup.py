@@ -32,7 +32,7 @@ def backup(
     ] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Back up a store in SQLite to one file, also beside a running service; pg_dump backs up one in PostgreSQL.
+    """Back up a store in SQLite to one file, beside a running service, too; pg_dump backs up PostgreSQL.
 
     Everything that is in the store is in it: state and offsets, dead letters, refits and maps, the audit trail, digests
     of API keys. `monitor restore` puts it back.

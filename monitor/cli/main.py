@@ -39,8 +39,8 @@ COMMANDS: Final = {
     "check": "Check the settings and all that they lead to: log, store, clocks, disks, access, port.",
     "map": "Propose how a topic of your own messages is read: settings, with a comment on what each line was seen in.",
     "backfill": "Write past predictions into the store, so that windows, history and evidence begin with them.",
-    "backup": "Back up the store to one file, also beside a running service.",
-    "restore": "Restore a backup into the configured store: all of it, or nothing. Stop the service first.",
+    "backup": "Back up a store in SQLite to one file, beside a running service, too; pg_dump backs up PostgreSQL.",
+    "restore": "Restore a backup of a store in SQLite: all of it, or nothing. Stop the service first.",
     "config": "Print the settings in force, as YAML, with secrets hidden.",
 }
 """Name -> the help of the command, repeated here so that the list of commands need not load all their modules."""

@@ -44,7 +44,7 @@ def test_the_example_of_overrides_changes_what_it_names(tmp_path: Path) -> None:
     done = check_rules(path)
     assert done.returncode == 0, done.stdout + done.stderr
     found = {rule["alert"]: rule for group in rendered["groups"] for rule in group["rules"] if "alert" in rule}
-    assert len(found) == 16
+    assert len(found) == 17
     assert "CalibrationRefitFailed" not in found
     assert (found["CalibrationDegraded"]["for"], found["CalibrationDegraded"]["labels"]["severity"]) == (
         "1h",

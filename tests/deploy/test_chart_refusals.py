@@ -199,7 +199,7 @@ def test_secrets_are_refused_where_anybody_may_read_them(values: dict[str, Any],
         ({"ingress": {"enabled": True}}, "ingress.hosts must name a host"),
         (
             {"rules": {"enabled": True, "overrides": {"CalibrationDegrade": {"for": "1h"}}}},
-            "rules.overrides names CalibrationDegrade, which is no alert; there are CalibrationChanged,",
+            "rules.overrides names CalibrationDegrade, which is no alert; there are CalibrationCapNearlyFull,",
         ),
         ({"extraEnv": [{"name": "MONITOR_CONFIG", "value": "a"}]}, "extraEnv[0] sets MONITOR_CONFIG, which the chart"),
         (

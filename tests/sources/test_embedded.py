@@ -294,10 +294,11 @@ def test_a_reader_that_retention_overtakes_follows_the_policy(tmp_path: Path) ->
 WRITER = """
 import sys
 from pathlib import Path
+from monitor.clock import SystemClock
 from monitor.sources.base import Message
 from monitor.sources.embedded_log import EmbeddedLog
 name, writes = sys.argv[2], int(sys.argv[3])
-writer = EmbeddedLog(Path(sys.argv[1]), segment_bytes=20_000)
+writer = EmbeddedLog(Path(sys.argv[1]), segment_bytes=20_000, clock=SystemClock())
 for number in range(writes):
     writer.write([Message("t", f"{name}-{number}-{n}".encode(), key=b"%d" % n) for n in range(20)])
 """
@@ -387,7 +388,7 @@ def test_a_partition_that_does_not_exist_is_refused_before_anything_is_written(t
 @pytest.mark.parametrize("options", [{"partitions": 0}, {"segment_bytes": 0}])
 def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, int]) -> None:
     with pytest.raises(SettingsError, match="must be at least 1, got 0"):
-        EmbeddedLog(tmp_path, **options)  # type: ignore[arg-type]
+        EmbeddedLog(tmp_path, clock=ManualClock(), **options)  # type: ignore[arg-type]
 
 
 def test_a_poll_waits_on_the_clock_it_was_given(tmp_path: Path) -> None:

@@ -122,8 +122,9 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
 def test_a_missing_driver_is_named_with_its_extra() -> None:
     script = (
         "import sys; sys.modules['psycopg'] = None\n"
+        "from monitor.clock import SystemClock\n"
         "from monitor.errors import SettingsError\nfrom monitor.store.sql import SqlStore\n"
-        "try: SqlStore.open('postgresql://u:p4ss@localhost/d')\n"
+        "try: SqlStore.open('postgresql://u:p4ss@localhost/d', clock=SystemClock())\n"
         "except SettingsError as error: print(error)"
     )
     said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -185,8 +186,9 @@ def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "installed")
     script = (
-        "import monitor; from monitor.store.sql import SqlStore; print(monitor.__file__);"
-        f" print(SqlStore.open('sqlite:///{tmp_path}/m.db').claim(0))"
+        "import monitor; from monitor.clock import SystemClock; from monitor.store.sql import SqlStore;"
+        "print(monitor.__file__);"
+        f" print(SqlStore.open('sqlite:///{tmp_path}/m.db', clock=SystemClock()).claim(0))"
     )
     said = subprocess.run(
         [sys.executable, "-c", script],

@@ -710,7 +710,7 @@ def test_evaluations_keep_their_pace() -> None:
 )
 def test_settings_that_make_no_sense(windows: Sequence[Window], arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        Evaluator(stream(hours=1), windows, **arguments)
+        Evaluator(stream(hours=1), windows, clock=ManualClock(), **arguments)
     assert str(caught.value) == message
 
 
