@@ -388,7 +388,7 @@ def test_a_partition_that_does_not_exist_is_refused_before_anything_is_written(t
 @pytest.mark.parametrize("options", [{"partitions": 0}, {"segment_bytes": 0}])
 def test_numbers_out_of_range_are_refused(tmp_path: Path, options: dict[str, int]) -> None:
     with pytest.raises(SettingsError, match="must be at least 1, got 0"):
-        EmbeddedLog(tmp_path, clock=ManualClock(), **options)  # type: ignore[arg-type]
+        EmbeddedLog(tmp_path, clock=ManualClock(), **options)
 
 
 def test_a_poll_waits_on_the_clock_it_was_given(tmp_path: Path) -> None:
