@@ -104,7 +104,7 @@ class ComparedMaps(JsonObject, frozen=True, kw_only=True):
     challenger: ComparedMap
 
     def by_name(self) -> dict[str, ComparedMap]:
-        """Those that were compared."""
+        """The maps that were compared, by name."""
         maps = {"none": self.none, "champion": self.champion, "challenger": self.challenger}
         return {name: report for name, report in maps.items() if report is not None}
 
@@ -188,7 +188,7 @@ class LiveMaps(JsonObject, frozen=True, kw_only=True):
     candidate: LiveMap | None = None
 
     def by_name(self) -> dict[str, LiveMap]:
-        """Those that there are."""
+        """The maps that serve or wait, by name."""
         maps = {"none": self.none, "champion": self.champion, "candidate": self.candidate}
         return {name: report for name, report in maps.items() if report is not None}
 

@@ -46,7 +46,7 @@ GAMMAS: Final[Sequence[float]] = tuple(0.05 * 2.0**k for k in range(9))
 """From neighbourhoods of a few events to whole bins, the paper's .2 and .4 among them."""
 
 _MIN_SHARE: Final = 0.05
-"""Of the points that have enough neighbours. The maximum over fewer says little of the rest."""
+"""Smallest share of points with enough neighbours. The maximum over fewer says little of the rest."""
 
 
 class GammaCurve(NamedTuple):

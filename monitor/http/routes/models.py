@@ -109,7 +109,7 @@ def _hold(hold: Hold) -> dict[str, Any]:
 
 
 def _caps(services: Services) -> Mapping[str, list[dict[str, Any]]]:
-    """What CapBody describes, of each cap, by model; that on models under the empty name."""
+    """Model -> its caps, each as CapBody describes; the cap on models under the empty name."""
     bodies: dict[str, list[dict[str, Any]]] = {}
     for cap, use in services.caps().items():
         body = {

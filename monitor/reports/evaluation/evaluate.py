@@ -122,7 +122,7 @@ class ScoredRows(NamedTuple):
     """Predictions of two classes as a report needs them: a score table, and counts."""
 
     table: ScoreTable
-    """Of those with an outcome."""
+    """The predictions with an outcome."""
     n: int
     """Those with an outcome."""
     positives: int
