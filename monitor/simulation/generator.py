@@ -90,7 +90,7 @@ class Arrivals(NamedTuple):
     z: Floats
     """Logits, less the centre of the shape."""
     position: Floats | Ints
-    """What changes go by: the number of the prediction, or its time in milliseconds."""
+    """Place in the course of changes: the number of the prediction, or its time in milliseconds."""
     cell: Ints | None = None
     """Cells of the grid, where each prediction is the middle of its cell."""
 

@@ -150,5 +150,5 @@ class Scenario(NamedTuple):
         return self.kind.text.format(self.size)
 
     def law(self, change_ms: int) -> Law:
-        """What it makes of outcomes, from a time on."""
+        """The law of outcomes under the scenario, from a time on."""
         return replace(self.kind.law(self.size), change_at=change_ms)

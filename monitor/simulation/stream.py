@@ -35,7 +35,7 @@ class Course(NamedTuple):
     pane_ms: int
     """Width of steps, a divisor of an hour."""
     horizon_ms: int
-    """Of outcomes; shocks last as long."""
+    """Horizon of outcomes; shocks last as long."""
     implied_negative: bool
     """Whether a missing label counts as negative."""
 

@@ -29,7 +29,7 @@ def join_cap_uses(parts: Iterable[tuple[Cap, CapUse]]) -> CapUses:
 
 
 def cap_warning(cap: Cap, use: CapUse) -> str | None:
-    """What a cap does to the names of its model, and what to do; None while it is not nearly full."""
+    """Sentence on a cap that is nearly full: what becomes of names, and what to do; else None."""
     names = _NAMES[cap.setting].format(cap.segment_key)
     live = f"{use.used:,} of at most {use.limit:,} {names} live in a partition"
     if use.folded:

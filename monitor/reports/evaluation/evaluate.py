@@ -124,7 +124,7 @@ class ScoredRows(NamedTuple):
     table: ScoreTable
     """The predictions with an outcome."""
     n: int
-    """Those with an outcome."""
+    """Number of predictions with an outcome."""
     positives: int
     predictions: int
     span_ms: tuple[int, int] | None
