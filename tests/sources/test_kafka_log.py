@@ -2,7 +2,6 @@
 
 import logging
 import threading
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -38,12 +37,11 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def handler(clock: ManualClock) -> Iterator[Handler]:
+def handler(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Handler:
+    """The only handler of the log: one that a service in this process added would log outages too."""
     made = Handler(clock)
-    root = logging.getLogger()
-    root.addHandler(made)
-    yield made
-    root.removeHandler(made)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [made])
+    return made
 
 
 def test_an_outage_of_four_minutes_is_a_few_warnings(clock: ManualClock, handler: Handler) -> None:

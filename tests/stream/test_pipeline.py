@@ -233,7 +233,7 @@ def test_events_of_refused_models_are_logged_and_the_first_of_each_model_is_kept
         assert pipeline.status.phase is Phase.RUNNING
         assert pipeline.status.counters["unknown", "dead_letter"] == 0
         assert not pipeline.status.dead_letters
-        assert pipeline.status.full == {0: {"m"}, 1: {"m"}}
+        eventually(lambda: pipeline.status.full == {0: {"m"}, 1: {"m"}})
         assert pipeline.status.partition_count == 2
     letters = [stored.letter for stored in bench.store.dead_letters()]
     assert [letter.value for letter in letters] == [encode_prediction(model, 0, START_MS, 0.5) for model in ("b", "c")]
