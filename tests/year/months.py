@@ -16,7 +16,7 @@ from monitor.measures import MEASURES
 from monitor.store.schema import COUNTERS, MODELS, STRATA
 from tests.alarms.receiver import Receiver
 from tests.patience import PATIENCE_SECONDS
-from tests.year.fleet import DAY_MS, HORIZON_MS, LATENESS_MS, Fault, Fleet
+from tests.year.fleet import DAY_MS, HORIZON_MS, LATENESS_MS, NAMES_DAY, Fault, Fleet
 from tests.year.service import LOOK_BACK_DAYS, PANE_MS, WINDOWS, Service
 from tests.year.truth import Truth
 
@@ -27,6 +27,8 @@ FLAT_MORE: Final = {"memory_mib": 32.0, "store_mib": 4.0, "samples": 0.0, "evalu
 _KEPT_DAYS: Final = 28 + LOOK_BACK_DAYS
 _GONE_DAYS: Final = _KEPT_DAYS + (HORIZON_MS + LATENESS_MS) // DAY_MS + 5
 """After so many days without a prediction nothing may be left of a name."""
+_WAITING_DAYS: Final = 30
+"""A name that nothing holds stays stored until a cap that is half used gets places back by it."""
 _REPORTS: Final = 200
 """Reports that are compared each month."""
 _FOUND_WITHIN_DAYS: Final = 9
@@ -138,7 +140,7 @@ class Months:
             if now == before:
                 return models
             before = now
-            time.sleep(13.0)
+            time.sleep(20.0)
         raise RuntimeError("the models do not come to rest")
 
     # ------------------------------------------------------------------ each month
@@ -270,13 +272,8 @@ class Months:
 
     def _retire(self, models: list[Any], now_ms: int) -> Iterator[str]:
         """Nothing is exported, listed or stored of what has retired."""
-        live: dict[str, set[str]] = {}
-        for life in self._fleet.lives:
-            newest_ms = min(now_ms, life.dies_ms)
-            if life.born_ms <= now_ms and newest_ms > now_ms - _GONE_DAYS * DAY_MS:
-                first = life.version(max(life.born_ms, newest_ms - _GONE_DAYS * DAY_MS))
-                live[life.name] = {str(one) for one in range(first, len(life.releases_ms) + 2)}
-        invented = now_ms - self._fleet.start_ms < (100 + _GONE_DAYS) * DAY_MS
+        gone, given_back = (self._live(now_ms, days) for days in (_GONE_DAYS, _GONE_DAYS + _WAITING_DAYS))
+        invented = now_ms - self._fleet.start_ms < (NAMES_DAY + _GONE_DAYS + _WAITING_DAYS) * DAY_MS
         with self._service.store.database.reading() as connection:
             stored = {
                 (row.model, row.version) for row in connection.execute(sa.select(STRATA.c.model, STRATA.c.version))
@@ -285,16 +282,31 @@ class Months:
         exported = {
             (labels["model"], labels.get("version", ""))
             for _, labels, _ in self._service.samples()
-            if "model" in labels
+            # A cap that is not of one model has no name of a model.
+            if labels.get("model")
         }
         listed = {(one["model"], version["version"]) for one in models for version in one["versions"]}
-        for where, names in (("stored", stored), ("exported", exported), ("listed", listed)):
+        for where, names, live in (
+            ("stored", stored, given_back),
+            ("exported", exported, gone),
+            ("listed", listed, gone),
+        ):
             for model, version in sorted(names):
                 if model.startswith("invented") and invented:
                     continue
                 if model not in live or (version and version not in live[model]):
                     yield f"{model} {version} is {where}, and has retired"
                     break
+
+    def _live(self, now_ms: int, days: int) -> dict[str, set[str]]:
+        """The versions of each model that predicted in the last days."""
+        live: dict[str, set[str]] = {}
+        for life in self._fleet.lives:
+            newest_ms = min(now_ms, life.dies_ms)
+            if life.born_ms <= now_ms and newest_ms > now_ms - days * DAY_MS:
+                first = life.version(max(life.born_ms, newest_ms - days * DAY_MS))
+                live[life.name] = {str(one) for one in range(first, len(life.releases_ms) + 2)}
+        return live
 
     def _deliver(self) -> Iterator[str]:
         """What became of each alert was sent to the receiver."""
