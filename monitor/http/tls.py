@@ -14,7 +14,7 @@ CHECK_SECONDS: Final = 60.0
 """How often the files are checked: certificates are renewed weeks before they expire."""
 
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""For TLS 1.2, those with forward secrecy and authenticated encryption; all of TLS 1.3 have both."""
+"""Ciphers of TLS 1.2 with forward secrecy and authenticated encryption; all of TLS 1.3 have both."""
 
 _log = structlog.get_logger(__name__)
 
@@ -40,7 +40,7 @@ class Certificate:
         self._keyfile = keyfile
         self._logged: str | None = None
         self._bytes = self._read()
-        self._check()
+        self._load()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -63,14 +63,14 @@ class Certificate:
             if data == self._bytes:
                 self._logged = None
                 return False
-            # First in a context of its own: one that is half changed would break all connections.
-            self._check()
+            renewed = self._load()
         except SettingsError as error:
             if self._logged != str(error):
                 self._logged = str(error)
                 _log.warning("the certificate is not renewed; the last valid one stays in use", detail=self._logged)
             return False
-        context.load_cert_chain(self._certfile, self._keyfile, _no_password)
+        # A context that is loaded again has a certificate and another one's key for a moment, in which handshakes fail.
+        context.sni_callback = lambda connection, *_: setattr(connection, "context", renewed)
         self._bytes, self._logged = data, None
         _log.info("the certificate was renewed", certfile=self._certfile)
         return True
@@ -78,15 +78,17 @@ class Certificate:
     def _read(self) -> tuple[bytes, bytes]:
         return _bytes_of("api.tls_certfile", self._certfile), _bytes_of("api.tls_keyfile", self._keyfile)
 
-    def _check(self) -> None:
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self._certfile, self._keyfile, _no_password)
+            context.load_cert_chain(self._certfile, self._keyfile, _no_password)
         except (ssl.SSLError, OSError) as error:
             reason = getattr(error, "reason", None) or error
             raise SettingsError(
                 f"api.tls_certfile {self._certfile} and api.tls_keyfile {self._keyfile} must be a certificate and its"
                 f" key, PEM, without a password: {reason}"
             ) from error
+        return context
 
 
 def _bytes_of(name: str, file: str) -> bytes:

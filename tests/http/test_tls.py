@@ -1,6 +1,9 @@
 """HTTPS: the certificate that is shown, who may speak to the server, and how a certificate is renewed."""
 
 import ssl
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -69,6 +72,38 @@ def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> Non
             assert client.get(f"{server.url}/healthz").status_code == 200
         with client_of(AUTHORITY) as client, pytest.raises(httpx.ConnectError):
             client.get(f"{server.url}/healthz")
+
+
+def test_no_connection_fails_while_certificates_are_renewed(tmp_path: Path) -> None:
+    certificate = Certificate(*issue(tmp_path))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    trusting = ssl.create_default_context()
+    AUTHORITY.configure_trust(trusting)
+    ended = threading.Event()
+
+    def shake_hands() -> int:
+        count = 0
+        while not ended.is_set():
+            to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+            server = context.wrap_bio(to_server, to_client, server_side=True)
+            client = trusting.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
+            for side in (client, server, client, server):
+                with suppress(ssl.SSLWantReadError):
+                    side.do_handshake()
+            assert client.version() == "TLSv1.3"
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(1) as threads:
+        handshakes = threads.submit(shake_hands)
+        try:
+            for _ in range(50):
+                issue(tmp_path)
+                assert certificate.renew(context)
+        finally:
+            ended.set()
+        assert handshakes.result() > 50
 
 
 @pytest.mark.parametrize("broken", ["tls.crt", "tls.key"])
