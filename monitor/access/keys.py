@@ -20,15 +20,15 @@ PREFIX: Final = "cmk_"
 """The beginning of every API key: it differs from a token, and scanners of secrets find it."""
 
 REREAD_SECONDS: Final = 5.0
-"""Keys in memory that are older are read again, while requests go on with them."""
+"""Age of keys in memory from which on they are read again, while requests go on with them."""
 STALE_SECONDS: Final = 8.0
-"""With older keys, requests wait for those that are being read: there may have been no request for hours."""
+"""Age of keys in memory from which on requests wait for newer ones: there may have been no request for hours."""
 WAIT_SECONDS: Final = 2.0
 """How long a request waits for keys that are being read."""
 REVOKED_WITHIN_SECONDS: Final = STALE_SECONDS + WAIT_SECONDS
-"""After so long every replica whose store answers refuses a key that was revoked."""
+"""Longest time until every replica whose store answers refuses a revoked key."""
 UNKNOWN_SECONDS: Final = 1.0
-"""For an unknown key, and after a failure, keys are read at most this often."""
+"""Shortest time between two reads of the keys, for an unknown key and after a failure."""
 OUTAGE_SECONDS: Final = 900.0
 """How long the keys in memory are valid while their store does not answer."""
 
@@ -50,7 +50,7 @@ class NewKey(NamedTuple):
     text: str
     """What its owner sends: ``cmk_<key id>_<secret>``."""
     digest: bytes
-    """Of the secret; this is stored."""
+    """SHA-256 of the secret, which itself is never stored."""
 
 
 def make_key() -> NewKey:

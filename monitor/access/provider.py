@@ -27,7 +27,7 @@ from monitor.outage_log import Outage
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
 RETRY_SECONDS: Final = 10.0
-"""For an unknown key, and after a failure, the provider is read at most this often."""
+"""Shortest time between two reads of the provider, for an unknown key and after a failure."""
 OUTAGE_SECONDS: Final = 3600.0
 """How long keys are valid beyond `refresh`, while the provider does not answer."""
 WAIT_SECONDS: Final = 5.0
@@ -285,7 +285,7 @@ class ProviderKeys:
         return self._keys().version
 
     def current(self) -> int | None:
-        """As :meth:`version`, without waiting; None if the keys are stale."""
+        """Return the version of the keys without waiting; None if they are stale."""
         return self._keys().version if self._cache.is_fresh() else None
 
     def find(self, kid: str | None, algorithm: str) -> tuple[int, tuple[SigningKey, ...]]:
@@ -326,7 +326,7 @@ class ProviderKeys:
         return self._cache.get() or KeySet()
 
     def _read(self) -> KeySet:
-        """In the thread that reads."""
+        """Read the provider, in the thread that reads."""
         read = self._read_provider()
         if _sources(read.keys) != _sources(self._newest.keys):
             self._newest = read._replace(version=self._newest.version + 1)

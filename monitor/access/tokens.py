@@ -75,7 +75,7 @@ class _Verified(NamedTuple):
     version: int
     """The version of the provider's keys."""
     until: float
-    """On the monotonic clock."""
+    """Time on the monotonic clock until which the token counts as verified."""
     expires: float
     """Seconds since the epoch."""
 
@@ -89,7 +89,7 @@ class TokenAuthenticator:
         self._clock = clock
         self._lock = threading.Lock()
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
-        """By the SHA-256 of the token, which itself is not kept."""
+        """SHA-256 of a token, which itself is not kept -> what it stands for."""
 
     def authenticate(self, credential: str) -> Principal:
         """The caller whom this token names.

@@ -18,7 +18,7 @@ Probabilities = Literal["top", "all"]
 GceNorm = Literal[1, 2, "max"]
 
 DEFAULT_N_BINS: Final = 15
-"""As in Guo et al. 2017 for ECE, and in most comparisons of deep networks since."""
+"""Bins of Guo et al. 2017 for ECE, and of most comparisons of deep networks since."""
 
 THRESHOLDS: Final = (0.0, 0.01)
 """The thresholds of the paper's 32 measures."""

@@ -17,7 +17,7 @@ from monitor.inference.resampling import require_draws, resampled_p_value
 from monitor.scores import ClassTable
 
 MAX_TERM: Final = 2.0
-"""Of |h_ij|: k <= 1, and residuals of a simplex have length sqrt(2) at most."""
+"""Bound of |h_ij|: k <= 1, and residuals of a simplex have length sqrt(2) at most."""
 
 _ROWS_AT_ONCE: Final = 1 << 21
 """Number of terms h_ij in memory."""

@@ -25,7 +25,7 @@ _MEDIAN_OF: Final = 1000
 Estimator = Literal["unbiased", "biased", "block"]
 
 EXACT_UP_TO: Final = 5000
-"""With more events, reports use Fourier features instead of all pairs, which take half a second for ten classes."""
+"""Events up to which reports use all pairs, half a second for ten classes; beyond it, Fourier features."""
 
 _FEATURES: Final = 512
 """Features of that sketch: its error is at most a tenth of the sampling error of the exact value."""

@@ -21,7 +21,7 @@ SKETCH_VERSION: Final = 1
 """Version of the frequencies and of the order of sums. Only sketches of one version add."""
 
 MAX_EVENTS: Final = 1 << 30
-"""With more events, a sum might overflow 64 bits."""
+"""Events beyond which a sum might overflow 64 bits."""
 
 _HEADER: Final = struct.Struct("<4sHIIdQ")
 _MAGIC: Final = b"SKCE"

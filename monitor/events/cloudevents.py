@@ -36,7 +36,7 @@ class Envelope(NamedTuple):
     """The attributes of an envelope that may complete its event."""
 
     kind: Kind | None = None
-    """By the last word of ``type``; None if that is not a type of event."""
+    """Kind of event that the last word of ``type`` names; None if it names none."""
     time: bytes = b""
     """``time`` as JSON; b"" if there is none."""
 

@@ -8,7 +8,7 @@ from monitor.events.formats.protobuf import message_type
 from monitor.events.schemas import Schema
 
 _MAX_DEPTH: Final = 8
-"""Of records in records: schemas may be recursive."""
+"""Depth of nested records that is followed: schemas may be recursive."""
 
 
 def declared_fields(schema: Schema, payload: bytes | None = None) -> dict[str, str]:

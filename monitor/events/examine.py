@@ -53,7 +53,7 @@ def value_within(record: Record, max_bytes: int) -> bytes:
 
 
 def examine_json(value: bytes, record: Record, rules: Rules, default_kind: Kind | None) -> Event:
-    """As :func:`examine`, of a message whose value was converted to this JSON; its envelope can only be in headers."""
+    """Examine a message whose value was converted to this JSON; its envelope can only be in headers."""
     try:
         envelope = binary_envelope(record.headers) or PLAIN
         return _event(_fields(value), envelope, record.timestamp, rules, default_kind)

@@ -61,7 +61,7 @@ REQUIRED: Final = {
 
 NULL: Final = b"null"
 UNREADABLE: Final = object()
-"""For a value that Python cannot represent: 1e400, or an integer of thousands of digits."""
+"""Stands for a value that Python cannot represent: 1e400, or an integer of thousands of digits."""
 
 _OF_TWO: Final = 2
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")

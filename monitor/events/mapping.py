@@ -119,7 +119,7 @@ class Source(NamedTuple):
     """Where a value is found."""
 
     path: Path = ()
-    """From the message to the value; of a source with ``[]``, to its list."""
+    """Path from the message to the value; of a source with ``[]``, to its list."""
     in_row: Path | None = None
     """The path from an item of that list to the row's value; None for a source without ``[]``."""
     of_record: Callable[[Record], Any] | None = None

@@ -25,7 +25,7 @@ _MAX_SEGMENTS: Final = 4
 _MAX_SEGMENT_VALUES: Final = 20
 _MAX_LABELS: Final = 10
 _MIN_FOR_CARDINALITY: Final = 10
-"""With fewer messages, how often a text repeats says nothing, and only its name counts."""
+"""Messages from which on repeated texts are evidence; with fewer, only the name of a field counts."""
 _OFTEN: Final = 0.5
 """Share of the messages that a segment must be in."""
 _NEARLY_ALL: Final = 0.9

@@ -92,7 +92,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """The request that is being answered; ``cycle`` is the last one that came."""
         self._reading_head = True
         self._received_bytes = 0
-        """Of the head that is being read: bytes received, at least."""
+        """Bytes received of the head that is being read, at least."""
         self._parsed_bytes = 0
         """Likewise, bytes parsed: a head may come in one piece with its body."""
         self._timer: asyncio.TimerHandle | None = None

@@ -171,7 +171,7 @@ class Shares:
 
     @contextmanager
     def held_by(self, caller: str) -> Iterator[Callable[[int], bool]]:
-        """As :meth:`acquire` for this caller; what is acquired within the block is released at its end."""
+        """Yield :meth:`acquire` for this caller; what it acquired is released at the end of the block."""
         held = 0
 
         def acquire(places: int) -> bool:

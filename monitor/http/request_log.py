@@ -44,7 +44,7 @@ OTHER: Final = "other"
 _METHODS: Final = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 _UNANSWERED: Final = "none"
-"""In place of a status: the connection ended before there was one."""
+"""Status of a request whose connection ended before it had one."""
 
 _log = structlog.get_logger(__name__)
 
@@ -75,7 +75,7 @@ class RefusalReason(StrEnum):
     """Why a request was refused: the label `reason` of calibration_access_refusals_total."""
 
     MISSING = "missing"
-    """It had no key or token."""
+    """The request had no key or token."""
     WRONG = "wrong"
     """Its key or token is not valid: unknown, revoked, expired or forged."""
     FORBIDDEN = "forbidden"
@@ -124,7 +124,7 @@ class RequestLog:
         self._traffic = traffic
         self._clock = clock
         self._failures = OncePerMinute(clock)
-        """By route and status: as many as there are routes, times a few."""
+        """Failures by route and status, a few for each route."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""

@@ -19,7 +19,7 @@ from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE
 from monitor.scores.table import gather_rows, merge_rows
 
 MIN_DRAWS: Final = 19
-"""With fewer, no p-value can be .05 or below."""
+"""Draws below which no p-value can be .05 or below."""
 
 CHUNK: Final = 200
 """Draws in memory at a time: 8 MB for a whole grid of cells."""
@@ -196,7 +196,7 @@ def deviation_variance(table: ScoreTable) -> Floats:
 
 
 def _weighed(table: ScoreTable) -> list[tuple[Floats, Floats]]:
-    """For positives and for negatives, (m,) each: the mean of a Poisson law, and the residual of one of its events."""
+    """Mean of a Poisson law and residual of one of its events, for positives and for negatives, shape (m,) each."""
     counts = table.counts
     weighed = []
     for held, squares, residual, usual, certain in (

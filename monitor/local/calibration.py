@@ -17,7 +17,7 @@ from monitor.local.neighbourhood import GROUP_KERNEL, Kernels, averages, laplace
 from monitor.scores.arguments import require_positive, require_whole
 
 DEFAULT_GAMMA: Final = 0.4
-"""For principal components and for features as they are (paper, section 3.2)."""
+"""Width of the kernel for principal components and for features as they are (paper, section 3.2)."""
 
 DEFAULT_BINS: Final = 15
 FEW_EVENTS: Final = 1000

@@ -14,7 +14,7 @@ from monitor.scores.arguments import number_text, numbers, require_whole
 from monitor.scores.table import check
 
 DEFAULT_DIMENSIONS: Final = 20
-"""Of the principal components of a table's features (paper, section 3.2; 50 for images)."""
+"""Principal components of a table's features that are kept (paper, section 3.2; 50 for images)."""
 
 
 MAX_FEATURE: Final = 1e150
@@ -23,7 +23,7 @@ MAX_FEATURE: Final = 1e150
 
 TSNE_DIMENSIONS: Final = 2
 MIN_EVENTS: Final = 100
-"""With fewer events, an embedding at the usual perplexity shows mostly chance."""
+"""Events below which an embedding at the usual perplexity shows mostly chance."""
 
 MAX_LANDMARKS: Final = 2000
 _PERPLEXITY: Final = 30.0

@@ -14,7 +14,7 @@ from monitor.local.neighbourhood import averages, laplace_kernels
 from monitor.scores.arguments import require_whole
 
 DEFAULT_GAMMA: Final = 0.2
-"""For two dimensions (paper, section 3.2)."""
+"""Width of the kernel in two dimensions (paper, section 3.2)."""
 
 _MARGIN: Final = 0.005
 """Share of the events outside each edge of the grid, because a few outliers would squeeze all other events together."""

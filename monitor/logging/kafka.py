@@ -17,7 +17,7 @@ from monitor.sources.kafka_connection import KafkaConnection
 _SLICE: Final = 200
 _WAIT_SECONDS: Final = 0.1
 _QUIET_SECONDS: Final = 10.0
-"""So long a batch may take before it is logged."""
+"""Time that a batch may take before it is logged."""
 
 DELIVERY_SECONDS: Final = 24 * 3600.0
 """How long a client tries to deliver a message by itself: without writing it twice, and in order."""
@@ -58,7 +58,7 @@ class Producer(Protocol):
         ...
 
     def keep_forever(self) -> None:
-        """In the child of a fork: make sure that nothing ends the client, whose threads are the parent's."""
+        """Make sure, in the child of a fork, that nothing ends the client, whose threads are the parent's."""
         ...
 
 

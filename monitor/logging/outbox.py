@@ -112,7 +112,7 @@ class Outbox:
         self._deadline: float | None = None
 
     def after_fork(self) -> None:
-        """In the child of a fork: the events that wait, and the connection, belong to the parent."""
+        """Forget, in the child of a fork, the waiting events and the connection, which belong to the parent."""
         self._destination.forget_connection()
         was_closed = self._is_closed
         self._reset()

@@ -46,16 +46,16 @@ globals().update({name: measure.value for name, measure in MEASURES.items() if n
 WINDOW_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
     {name: measure for name, measure in MEASURES.items() if measure.appears_in == "windows"}
 )
-"""Those that are measured in every window unless the settings name others."""
+"""Measures of every window unless the settings name others."""
 
 REPORT_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
     {name: measure for name, measure in MEASURES.items() if measure.appears_in != "request"}
 )
-"""Those of a report on a file, or on data in memory, unless others are named."""
+"""Measures of a report on a file, or on data in memory, unless others are named."""
 
 
 MAIN_MEASURES: Final = ("tce", "kce", "smce", "ece", "log_loss")
-"""Those that a report shows people first: how many predictions are refuted, the sharpest test, the error in plain
+"""Measures that a report shows people first: how many predictions are refuted, the sharpest test, the error in plain
 probability, the error that others report, and the score by which models are compared."""
 
 

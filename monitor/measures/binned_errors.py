@@ -16,7 +16,7 @@ BinKind = Literal["equal_width", "quantile"]
 BinNorm = Literal[1, 2, "max"]
 
 DEFAULT_N_BINS: Final = 10
-"""As in Naeini et al. 2015 and in the paper of TCE, so that ECE and TCE over equal-width bins share their bins; the
+"""Bins of Naeini et al. 2015 and of the paper of TCE, so that ECE and TCE over equal-width bins share their bins; the
 edges are edges of the grid too, so that a window's ECE is that of its raw predictions."""
 
 _SELECTING: Final = 0.001

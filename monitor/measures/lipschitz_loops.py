@@ -233,7 +233,7 @@ def _dynamic_programme(location: Floats, weight: Floats, rank: Ints, tree: Float
 
 @njit()
 def _move_back(location: Floats, best: Floats) -> None:
-    """From the right, move each best value no farther from its neighbour than the gap allows; in place."""
+    """Move each best value, from the right, no farther from its neighbour than the gap allows; in place."""
     for i in range(location.shape[0] - 2, -1, -1):
         gap = location[i + 1] - location[i]
         best[i] = min(best[i + 1] + gap, max(best[i + 1] - gap, best[i]))

@@ -34,10 +34,10 @@ from monitor.measures.binomial_loops import (
 )
 
 _ROUGH_MARGIN: Final = 1e-2
-"""Relative distance from alpha beyond which few terms of the continued fraction are enough..."""
+"""Relative distance from alpha beyond which few terms of the continued fraction are enough."""
 
 _ROUGH: Final = 1e-4
-"""...because the last one changed the tail by at most this share, and all others change it by some ten times that."""
+"""Share by which the last of these terms may change the tail; all others change it by some ten times that."""
 
 
 @njit()

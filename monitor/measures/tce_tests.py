@@ -141,7 +141,7 @@ class StudentTest:
 TESTS: Final[Mapping[Test, BinomialTest | StudentTest]] = MappingProxyType(
     {"binomial": BinomialTest(), "t": StudentTest(), "t_published": StudentTest(published=True)}
 )
-"""By the values of TCE's option ``test``."""
+"""Value of TCE's option ``test`` -> test."""
 
 
 def _upper_limit(k: Ints, n: Ints, alpha: float) -> Floats:

@@ -253,7 +253,7 @@ class Evaluations(Protocol):
 
     @property
     def staleness(self) -> int:
-        """For how many evaluations the longest outdated interval has been waiting."""
+        """Number of evaluations that the longest outdated interval has been waiting."""
         ...
 
 
@@ -273,7 +273,7 @@ class _Scrape(NamedTuple):
 
     @property
     def longest_outdated_seconds(self) -> float:
-        """For how long the first of them had been waiting at the evaluation."""
+        """Time that the first of them had been waiting at the evaluation."""
         return (self.snapshot.evaluated_ms - min(self.outdated_ms, default=self.snapshot.evaluated_ms)) / 1000
 
 

@@ -113,7 +113,7 @@ class Candidate:
         return self.comparison is not None and self.comparison.guard.passed and self.sure
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """Return it as JSON shows it."""
         return {
             "method": self.method.name,
             "options": dict(self.options),

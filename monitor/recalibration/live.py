@@ -45,7 +45,7 @@ COMPARED: Final = ((CHAMPION, NONE), (CANDIDATE, NONE), (CANDIDATE, CHAMPION))
 """Pairs of maps; the document has the evidence that the first is better than the second."""
 
 _REST_FACTOR: Final = 3.0
-"""After each version the thread rests this many times as long as it worked: events and windows come first."""
+"""Rest of the thread after each version, relative to its work: events and windows come first."""
 
 Version = tuple[str, str]
 """(model, version)."""

@@ -43,7 +43,7 @@ _SEGMENTS: Final = (
 
 
 GAMMAS: Final[Sequence[float]] = tuple(0.05 * 2.0**k for k in range(9))
-"""From neighbourhoods of a few events to whole bins, the paper's .2 and .4 among them."""
+"""Widths from neighbourhoods of a few events to whole bins, the paper's .2 and .4 among them."""
 
 _MIN_SHARE: Final = 0.05
 """Smallest share of points with enough neighbours. The maximum over fewer says little of the rest."""
@@ -201,7 +201,7 @@ def _segments(segments: Sequence[ComparedSegment], levels: Mapping[str, float | 
 
 
 def worst_segments(segments: Sequence[ComparedSegment]) -> list[ComparedSegment]:
-    """At most 12: the 8 that were worst before, then those that are worst after."""
+    """Choose at most 12 segments: the 8 that were worst before, then those that are worst after."""
     ordered = sorted(segments, key=lambda segment: -segment.none.smce)
     kept = ordered[:_WORST]
     kept += sorted(ordered[_WORST:], key=lambda segment: -segment.challenger.smce)[: MAX_SEGMENTS - len(kept)]

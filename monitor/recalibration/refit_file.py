@@ -61,7 +61,7 @@ class LossInterval(NamedTuple):
 
     value: float
     lower: float | None
-    """Of the 95% interval, by the central limit theorem; None if the loss is infinite."""
+    """Lower end of the 95% interval, by the central limit theorem; None if the loss is infinite."""
     upper: float | None
 
 
@@ -69,9 +69,9 @@ class Losses(NamedTuple):
     """The proper scores of some predictions."""
 
     log_loss: LossInterval
-    """In nats."""
+    """Mean log loss, in nats."""
     brier: LossInterval
-    """In [0, 1]; for many classes half the squared distance of the vectors."""
+    """Mean Brier score, in [0, 1]; for many classes half the squared distance of the vectors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +135,7 @@ class Trial:
         return events_until(candidate.min_e_value, held.prediction, p, held.outcome, held.weight)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON shows it."""
+        """Return it as JSON shows it."""
         best = self.best
         return {
             "best": None if best is None else best.method.name,

@@ -61,7 +61,7 @@ class ServingMaps:
         """Held while the champions are read, so that a later read is not overwritten by an earlier one."""
         self._champions: Mapping[tuple[str, str], Champion] | None = None
         self._methods: dict[str, str] = {}
-        """Of maps that serve or served, by id: that of a map never changes."""
+        """Map's id -> its method, which never changes, for maps that serve or served."""
         self._is_changed = False
         self._outage = Outage(
             _log,
@@ -72,7 +72,7 @@ class ServingMaps:
         self._lock = threading.Lock()
         """Guards the loaded maps; never held during a query of the store."""
         self._maps: dict[str, RecalibrationMap] = {}
-        """By id, the most recently used last."""
+        """Maps by id, the most recently used last."""
         self._loading = threading.Lock()
         """Held while a map is loaded."""
 

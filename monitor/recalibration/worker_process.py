@@ -124,7 +124,7 @@ class WorkerMessage:
     """A line of a worker's standard output."""
 
     progress: float
-    """From 0 to 1."""
+    """Share of the work that is done, from 0 to 1."""
     step: str
     result: RefitResult | None = None
 

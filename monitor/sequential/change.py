@@ -140,7 +140,7 @@ class _Groups:
     sixteenth: Ints
     """Which of the reference each group belongs to, shape (groups,)."""
     logit: Floats
-    """Of each group, relative to the mean of the reference, shape (groups,)."""
+    """Logit of each group, relative to the mean of the reference, shape (groups,)."""
     before: Ints
     """Events of the reference and of the blocks that joined it, and the positive ones among them, shape (groups, 2)."""
     block: Ints

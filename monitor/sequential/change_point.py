@@ -28,7 +28,7 @@ class ChangePoint(NamedTuple):
     score: float
     """Logarithm of that gain."""
     begins_ms: Ints
-    """Of all steps that the change may lie in, int64, ascending; they need not follow one another."""
+    """Beginnings of all steps that the change may lie in, int64, ascending; they need not follow one another."""
 
 
 def find_change(bets: Bets, start_ms: int, margin: float = MARGIN) -> ChangePoint:

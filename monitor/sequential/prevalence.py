@@ -192,7 +192,7 @@ def _block(count: Floats) -> tuple[int, Regions]:
 
 
 def _odds_ratios(contrast: Floats) -> Floats:
-    """Of negative and of positive outcomes, shape (2, ...)."""
+    """Odds ratios of negative and of positive outcomes, shape (2, ...)."""
     return np.asarray(np.exp(np.array([-contrast, contrast])))
 
 

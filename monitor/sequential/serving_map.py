@@ -31,7 +31,7 @@ SHARES: Final = (0.05, 0.2, 0.5, 0.9)
 """Shares beta that may be lost on an event; the evidence is the mean over them."""
 
 MIN_LOSS: Final = 1e-100
-"""If the largest possible loss is smaller, no bet is scaled by it: the bet would overflow."""
+"""Largest possible loss below which no bet is scaled by it: the bet would overflow."""
 
 
 class ServingMapBets:

@@ -123,7 +123,7 @@ class _Hour(NamedTuple):
     start_ms: Ints
     """Where the pane of each begins, since the hour began."""
     width_ms: Ints
-    """Of the pane."""
+    """Width of the pane."""
     cell: Ints
     events: Ints
 
@@ -142,7 +142,7 @@ class HistoryPredictions:
     per_hour: float
     description: str
     _hours: Sequence[Sequence[_Hour]]
-    """By the hour of the day; where there is none, all."""
+    """Predictions by the hour of the day; of the whole day where an hour has none."""
 
     @classmethod
     def of(cls, start_ms: Ints, width_ms: Ints, cell: Ints, count: Ints) -> "HistoryPredictions":

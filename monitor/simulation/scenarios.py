@@ -100,7 +100,7 @@ KINDS: Final[Mapping[str, ScenarioKind]] = {
         10.0,
     ),
 }
-"""By name. What a scenario does begins at the change and lasts; seasonality and shocks are there from the beginning."""
+"""Scenarios by name. An effect begins at the change and lasts; seasonality and shocks begin with the stream."""
 
 
 class Scenario(NamedTuple):

@@ -132,9 +132,9 @@ class FalseAlarms(NamedTuple):
     """Alarms of a fleet whose models are all like the simulated one, while predictions stay right."""
 
     alarms: int
-    """Of the simulated runs."""
+    """Alarms of the simulated runs."""
     per_year: float
-    """Of the fleet."""
+    """Alarms of the fleet a year."""
     upper: float
     """Upper end of its one-sided 95% interval, by the Poisson law."""
     bound: float | None
@@ -172,7 +172,7 @@ class SimulationResult:
     """None where predictions stay right."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As in JSON."""
+        """Return it as JSON shows it."""
         parts = ("false_alarms", "detection")
         return {
             **asdict(self),

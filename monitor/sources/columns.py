@@ -343,7 +343,7 @@ class Times(Column):
         return values, np.isnan(values)
 
     def take(self) -> NDArray[np.int64]:
-        """Those of the pieces so far, shape (n,), milliseconds since the epoch; 0 for a bad one.
+        """Return the times of the pieces so far, shape (n,), milliseconds since the epoch; 0 for a bad one.
 
         Raises
         ------

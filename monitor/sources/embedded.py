@@ -46,7 +46,7 @@ class LogCursor:
         self._position = 0
         self._rest: list[LogRecord] = []  # of the batch that the last read cut
         self.offset = 0
-        """Of the next record."""
+        """Offset of the next record."""
 
     def seek(self, offset: int) -> None:
         """Go to an offset. The next read checks that the log holds it."""

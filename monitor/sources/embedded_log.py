@@ -152,7 +152,7 @@ class EmbeddedLog:
         return self.retry(lambda: self.find_bounds(part))
 
     def find_bounds(self, part: TopicPartition) -> LogRange:
-        """As :meth:`bounds`, for use within :meth:`retry`."""
+        """Return what :meth:`bounds` does, for use within :meth:`retry`."""
         segments = self.segments(part)
         if not segments:
             return LogRange(0, 0)

@@ -34,7 +34,7 @@ _POLL_SECONDS: Final = 0.2
 """Longest wait of one poll of the library, so that a rebalance is noticed in time."""
 
 _DISCONNECTED_SECONDS: Final = 1.0
-"""After so long without any connection, the cluster counts as unavailable. A reconnection takes less."""
+"""Time without any connection from which on the cluster counts as unavailable. A reconnection takes less."""
 
 _CLOSE_SECONDS: Final = 5.0
 

@@ -62,7 +62,7 @@ _NO_SASL_HERE: Final = kafka_errors.IllegalSaslStateError.errno
 _MAX_RESPONSE_BYTES: Final = 1 << 20
 
 _QUIET_SECONDS: Final = 60.0
-"""After so long without a warning of kafka-python, the next one starts a new outage."""
+"""Time without a warning of kafka-python after which the next one starts a new outage."""
 
 
 @dataclass(frozen=True, slots=True)

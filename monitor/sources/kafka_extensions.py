@@ -73,7 +73,7 @@ class _WholeBatch(NamedTuple):
 
     value: list[LogRecord]
     offset: int
-    """Of the last record."""
+    """Offset of the last record."""
     size_in_bytes: int
     timestamp: int
     timestamp_type: int

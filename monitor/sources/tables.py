@@ -52,7 +52,7 @@ TIME_NAMES: Final = ("ts", "time", "timestamp", "event_time", "prediction_time",
 """The usual names of columns, most specific first, in any case: used to guess columns that are not named."""
 
 FEW: Final = 50
-"""With fewer outcomes, a report says that it is uncertain."""
+"""Outcomes below which a report says that it is uncertain."""
 
 _PART_ROWS: Final = 300_000
 """Rows of each table but the first, where there are several."""

@@ -33,7 +33,7 @@ from monitor.sources.columns import EMPTY, is_missing, text_of
 from monitor.spark.tables import CELL, COUNTS, REASON, REJECTED, SUMS, WEIGHTS, group_columns, merge, quoted
 
 MEASURE_FIELDS: Final = ("value", "lower", "upper", "null_mean", "null_q95", "p_value", "error_bound")
-"""Of the column of a measure; see :class:`monitor.reports.evaluation.report.MeasureResult`."""
+"""Fields of the column of a measure; see :class:`monitor.reports.evaluation.report.MeasureResult`."""
 
 _MEASURE: Final = pa.struct([(name, pa.float64()) for name in MEASURE_FIELDS])
 _COUNTS: Final = (REJECTED, "predictions", "n", "positives")

@@ -21,7 +21,7 @@ WEIGHTS: Final = (
     *("positive_weight", "negative_weight", "positive_weight_sum", "negative_weight_sum"),
     *("positive_squares", "negative_squares"),
 )
-"""Of weighted tables, in units of 2**-40: weights, weight times prediction above the cell's anchor, squared weights."""
+"""Sums of weighted tables, in units of 2**-40: weights, weighted distance from the cell's anchor, squared weights."""
 COLUMNS: Final = (REASON, CELL, *COUNTS, *SUMS, REJECTED)
 """Columns of every table, beside those that it is grouped by."""
 

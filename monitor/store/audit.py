@@ -26,7 +26,7 @@ def changing(database: Database) -> Iterator[sa.Connection]:
 
 
 def wait_for_turn(database: Database, connection: sa.Connection) -> None:
-    """From now on the transaction sees the changes of earlier ones, and others wait for it."""
+    """Make the transaction see the changes of earlier ones, and others wait for it."""
     if not database.is_sqlite:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
 

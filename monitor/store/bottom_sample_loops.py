@@ -118,7 +118,7 @@ def keep_fewest(stratum: NDArray[np.int32], capacity: int, *keys: ArrayLike) -> 
 
 
 def thresholds(stratum: NDArray[np.int32], high: Hashes, capacity: int) -> Hashes:
-    """For each stratum, the largest high half of a hash that a full sample can accept.
+    """Return the largest high half of a hash that a full sample of each stratum can accept.
 
     Parameters
     ----------

@@ -7,7 +7,7 @@ from monitor.events.strata import Cap
 from monitor.store.base import CapUse, CapUses
 
 NEARLY_FULL: Final = 0.9
-"""From this share on, people are warned."""
+"""Share of a cap from which on people are warned."""
 _NAMES: Final = {
     "models": "undeclared models",
     "versions": "versions",

@@ -115,9 +115,9 @@ class Panes(NamedTuple):
     names: Sequence[SeriesKey]
     """The series, ascending."""
     cells: Cells
-    """Ascending by series, pane and cell; a series is its place in ``names``."""
+    """Cells, ascending by series, pane and cell; a series is its place in ``names``."""
     sketches: Sequence[PaneSketch] = ()
-    """Of the panes that have one, ascending by series and pane."""
+    """Sketches of the panes that have one, ascending by series and pane."""
 
     @classmethod
     def of(cls, names: Sequence[SeriesKey], cells: Cells, sketches: Sequence[PaneSketch] = ()) -> "Panes":
@@ -210,7 +210,7 @@ class OldPanes(NamedTuple):
     model: str
     width_ms: int
     before_ms: int
-    """Those that start before this time."""
+    """Time before which the panes start."""
     wider_ms: int | None
     """Width of the panes to which they are summed; None: they are removed."""
 
@@ -221,7 +221,7 @@ class Closing(NamedTuple):
     model: str
     from_ms: int
     to_ms: int
-    """It closes the prediction times [from, to): whole panes."""
+    """Beginning of the closed prediction times [from, to): whole panes."""
     pane_ms: int
     """Width of its panes."""
     panes: Panes

@@ -92,7 +92,7 @@ class Evaluation(NamedTuple):
     evidence_points: Mapping[str, EvidencePoints] = MappingProxyType({})
     """Version -> what is added to the history of its evidence."""
     moments: Sequence[EvaluatedMoment] = ()
-    """Those of all evaluations since the last one that was saved; this is the last of them."""
+    """Moments of all evaluations since the last one that was saved; this is the last of them."""
 
 
 class EvaluationState(NamedTuple):

@@ -33,7 +33,7 @@ class StoredEvidence(NamedTuple):
     to_ms: int
     """Predictions before this time are in it."""
     state: bytes
-    """As :func:`encode` writes it."""
+    """State of the evidence, as :func:`encode` writes it."""
 
 
 def encode(tree: Tree) -> bytes:

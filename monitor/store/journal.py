@@ -154,7 +154,7 @@ def merge_from(sizes: Sequence[int]) -> int:
 
 
 def _crowded(connection: sa.Connection, partition: int, buckets: Sequence[Bucket]) -> list[Bucket]:
-    """Those of the buckets that have too many small batches, the fullest first."""
+    """Find the buckets that have too many small batches, the fullest first."""
     crowded: list[tuple[int, Bucket]] = []
     for some in chunks(buckets):
         small = sa.func.count()

@@ -76,7 +76,7 @@ def check_current(database: Database) -> None:
 
 @contextmanager
 def migrating(database: Database) -> Iterator[sa.Connection]:
-    """One transaction that may change the tables, exclusive among processes."""
+    """Open a transaction that may change the tables, exclusive among processes."""
     with _one_at_a_time, database.writing() as connection:
         if not database.is_sqlite:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY_LOCK)))

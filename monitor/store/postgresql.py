@@ -23,7 +23,7 @@ class CheckedConnection(psycopg.Connection[Any]):
     """
 
     options: Mapping[str, Any]
-    """With which another connection is made, for the check."""
+    """Options of another connection, for the check."""
 
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:  # keywords of libpq only

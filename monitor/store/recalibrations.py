@@ -115,7 +115,7 @@ class StoredMap(NamedTuple):
 
     id: str
     artifact: bytes
-    """As :func:`monitor.maps.artifact.to_bytes` wrote it."""
+    """Map, as :func:`monitor.maps.artifact.to_bytes` wrote it."""
     sha256: str
 
 
@@ -155,9 +155,9 @@ class Overview(NamedTuple):
     """The state of all models at one instant."""
 
     champions: Sequence[Champion]
-    """Of every model and version that ever had a map."""
+    """Champion of every model and version that ever had a map."""
     candidates: Sequence[PromotableMap]
-    """At most one per model and version: its map is stored, and what it was compared with still serves."""
+    """Candidates, at most one per model and version: its map is stored, and what it was compared with still serves."""
     tallies: Sequence[Tally]
 
 

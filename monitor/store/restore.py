@@ -38,7 +38,7 @@ class Restored(NamedTuple):
 
     contents: Contents
     schema_revision: str
-    """After the migration."""
+    """Revision of the schema after the migration."""
     replaced: Mapping[str, int]
     """Table -> rows of the store that was replaced; empty if there was none, or it was damaged."""
     revoked_again: int

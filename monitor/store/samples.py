@@ -29,7 +29,7 @@ class EncodedSample(NamedTuple):
     key: PaneKey
     data: bytes
     merged_until: int = -1
-    """It contains and replaces the span's parts up to this sequence number; -1 for none."""
+    """Sequence number up to which it contains and replaces the span's parts; -1 for none."""
 
 
 def encode_closed(database: Database, partition: int, closed: Iterable[SampledSpan]) -> list[EncodedSample]:
@@ -134,7 +134,7 @@ def _whole_spans(parts: Iterable[Any]) -> Iterator[ClosedSample]:
 
 
 def _crowded(connection: sa.Connection, partition: int, keys: Sequence[PaneKey]) -> list[tuple[PaneKey, int]]:
-    """Those of the spans that have too many parts, the fullest first, and their bytes."""
+    """Find the spans that have too many parts, the fullest first, and their bytes."""
     columns = [CLOSED_SAMPLES.c[name] for name in _SPAN]
     crowded = []
     by_columns = {_span(key): key for key in keys}

@@ -64,7 +64,7 @@ class SqlStore:
         self._database = database
         self._dead_letter_limit = dead_letter_limit
         self._unconfirmed: dict[int, _UnconfirmedSave] = {}
-        """By partition."""
+        """Saves whose commit is not confirmed, by partition."""
 
     @classmethod
     def open(

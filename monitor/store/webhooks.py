@@ -26,7 +26,7 @@ class WebhookDelivery(NamedTuple):
     change: AlertChange
     alert: Alert
     attempts: int
-    """Those before, all of which failed."""
+    """Number of earlier attempts, all of which failed."""
 
 
 class Progress(NamedTuple):

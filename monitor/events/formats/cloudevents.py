@@ -10,7 +10,7 @@ from monitor.events.formats.plain_json import decode_each, utf8_values
 from monitor.events.wire import Event, decode_cloudevent, decode_event
 
 _MARK: Final = b'"specversion"'
-"""In every structured CloudEvent, whatever its headers."""
+"""Text that every structured CloudEvent contains, whatever its headers."""
 
 
 def matches(messages: Messages) -> Collection[int]:

@@ -28,12 +28,12 @@ from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Shock, VersionE
 router: Final = APIRouter(tags=["evidence"])
 
 MAX_POINTS: Final = 1_000
-"""Of the history of a version, in one answer."""
+"""Most points of a version's history in one answer."""
 MAX_STEPS: Final = 240
-"""Of the history of the fleet."""
+"""Most steps of the fleet's history in one answer."""
 _FLEET_MS: Final = 14 * DAY_MS
 _FLEET_STEPS: Final = 120
-"""At most, where a request names no step: as many as a small figure can show."""
+"""Most steps where a request names no step: as many as a small figure can show."""
 
 _FROM: Final = "RFC 3339, or milliseconds since the epoch"
 _STEP: Final = "the shortest that fits if left out"
@@ -263,7 +263,7 @@ def _history(points: Any) -> dict[str, Any]:
 
 
 def _numbers(values: Any) -> list[float]:
-    """With three digits after the point, which a figure shows; nan becomes null in JSON."""
+    """Round to three digits after the point, which a figure shows; nan becomes null in JSON."""
     rounded: list[float] = np.round(np.asarray(values, np.float64), 3).tolist()
     return rounded
 

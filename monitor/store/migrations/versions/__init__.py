@@ -1,1 +1,1 @@
-"""One migration a file, of which each names the one before it."""
+"""Migrations, one a file; each names the one before it."""
