@@ -93,7 +93,7 @@ class Authenticator(Protocol):
     """Identifies the owners of credentials. Any thread; quick for wrong credentials, too."""
 
     def authenticate(self, credential: str) -> Principal:
-        """The owner of a credential, which is what follows ``Bearer`` in the header Authorization.
+        """Return the owner of a credential: the text after ``Bearer`` in the header Authorization.
 
         Raises
         ------

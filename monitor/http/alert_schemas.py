@@ -66,7 +66,7 @@ class AlertChangeBody(Body):
 
     at: str = field(_TIME)
     state: AlertState = field("acknowledged", "into which it came")
-    actor: str = field("key:ada", "who did it; service: nobody asked for it")
+    actor: str = field("key:ada", "who did it; service: the service itself")
     note: str = field("the upstream join was fixed")
 
 

@@ -50,7 +50,7 @@ class ChangeBets:
     The first labelled events of the series are the reference, on which there are no bets. After a promotion, or when a
     miscalibrated model was accepted, begin a new detector.
 
-    What a small reference is uncertain by cannot be told from a change: with 20,000 events a slope of 1.15 is seen,
+    The uncertainty of a small reference looks like a change: with 20,000 events a slope of 1.15 is seen,
     with 2,000 offsets of .25 and few slopes. Later events join the reference, so that a change which is not seen
     becomes part of it.
 

@@ -24,7 +24,7 @@ from monitor.store.schema import ALERTS
 Kind = Literal["calibration", "change", "map"]
 
 SERVICE: Final = "service"
-"""Actor of the changes that nobody asked for."""
+"""Actor of the changes that the service makes by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

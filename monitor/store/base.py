@@ -100,7 +100,7 @@ class CandidateBatch(NamedTuple):
 
     bucket: Bucket
     rows: bytes
-    """From :meth:`monitor.stream.sample_candidates.Candidates.to_bytes`."""
+    """Rows as :meth:`monitor.stream.sample_candidates.Candidates.to_bytes` writes them."""
     whole: bool = False
     """Whether it replaces all earlier batches of the bucket."""
 

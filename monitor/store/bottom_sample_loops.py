@@ -12,7 +12,7 @@ events in A puts min(n, r) before x, and one more if its event of rank r has a k
 events: where R > r it puts at least min(N, r + 1) before x, which is no less; and where R = r it puts min(N, r), and
 its event of rank r has a key no larger than it had in A, since more events only push smaller ones in. So at least as
 many come before x in all as in A, and those are fewer than C: A keeps x. And all of x's stratum with smaller keys come
-before x, so they are kept with it, and its rank can be told from what is kept. Hence any order of events, any cut into
+before x, so they are kept with it, and its rank follows from what is kept. Hence any order of events, any cut into
 parts and any tree of merges gives the same sample.
 """
 

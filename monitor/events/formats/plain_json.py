@@ -59,7 +59,7 @@ def decode_each(
 
 
 def utf8_values(values: Sequence[bytes]) -> Sequence[bytes]:
-    """The values, b"" in place of those that are not UTF-8: msgspec does not check the bytes of unknown keys."""
+    """Replace values that are not UTF-8 by b"": msgspec does not check the bytes of unknown keys."""
     if all(map(bytes.isascii, values)):
         return values
     return [value if value.isascii() or _is_utf8(value) else b"" for value in values]
