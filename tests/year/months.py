@@ -140,7 +140,7 @@ class Months:
             if now == before:
                 return models
             before = now
-            time.sleep(20.0)
+            time.sleep(30.0)
         raise RuntimeError("the models do not come to rest")
 
     # ------------------------------------------------------------------ each month
