@@ -193,7 +193,8 @@ class Year:
     # ------------------------------------------------------------------ what happens
 
     def past_is_backfilled(self) -> None:
-        """Backfill a month of one model, from before its first prediction."""
+        """Backfill a month of one model, from before its first prediction, which has to be closed by now."""
+        self._wait(0)
         self._backfill(seed=1)
 
     def backfill_is_replaced(self) -> None:
