@@ -54,10 +54,10 @@ several times as much memory as it did before."""
 
 _READING_SHARE: Final = 4.0
 """Between two checkpoints is at least this many times as long as the last one took, so that of a long backlog over many
-models, most of the time is spent reading it ..."""
+models, most of the time is spent reading it."""
 
 _LONGEST_SECONDS: Final = 30.0
-"""... but not longer than this."""
+"""Longest of these pauses."""
 
 _NOTICE_MS: Final = 86_400_000
 """A model that has stopped is removed so much later: by then its evaluation and its alerts have ended."""
@@ -240,6 +240,8 @@ class Pipeline:
         if self._may_claim:
             self._claim(min(self._unclaimed))
         self._note_ends()
+        if not polled.batches:
+            self._pause_seconds = 0.0  # no backlog waits to be read
         self._checkpoint_when_due()
         self._publish(*self._phase())
         self._pause_and_resume()

@@ -196,6 +196,31 @@ def test_another_process_of_the_same_name_ends_the_run(bench: Bench) -> None:
     assert (pipeline.status.phase, type(pipeline.failure)) == (Phase.FAILED, InstanceReplaced)
 
 
+def test_after_a_long_checkpoint_a_backlog_is_read_first(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, save = ManualClock(), bench.store.save
+    saved: list[float] = []
+
+    def slow(checkpoints: Sequence[Checkpoint]) -> None:
+        clock.advance(5)
+        save(checkpoints)
+        saved.append(clock.monotonic())
+
+    monkeypatch.setattr(bench.store, "save", slow)
+    bench.write(0, 60)
+    pipeline = bench.pipeline(replace(SETTINGS, poll_seconds=0.0, max_poll_records=10), clock=clock)
+
+    def saves_after(steps: int) -> int:
+        for _ in range(steps):
+            pipeline.step()
+            clock.advance(1)
+        return len(saved)
+
+    assert [saves_after(5) for _ in range(3)] == [1, 1, 2]
+    assert pipeline.status.records_read == 120
+    pipeline.stop()
+    pipeline.run()
+
+
 def test_too_many_dead_letters_stop_consumption_before_the_topic_is_drained(bench: Bench) -> None:
     ceiling = replace(SETTINGS, max_poll_records=100, dead_letter_ceiling=DeadLetterCeiling(ratio=0.5, messages=200))
     bench.write(0, 500)
