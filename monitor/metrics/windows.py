@@ -247,11 +247,6 @@ class Evaluations(Protocol):
     series_dropped: int
 
     @property
-    def latest(self) -> Snapshot:
-        """The last snapshot."""
-        ...
-
-    @property
     def staleness(self) -> int:
         """For how many evaluations the longest outdated interval has been waiting."""
         ...
