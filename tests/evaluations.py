@@ -50,7 +50,7 @@ class Alone(Reports):
 
     def __init__(self, panes: ClosedPanes, windows: Sequence[Window], **settings: Any) -> None:
         self._alone, self._shown, self._clock = Evaluator(panes, windows, **settings), Shown(), settings["clock"]
-        super().__init__(panes, self._alone, self._shown)
+        super().__init__(panes, self._alone, self._shown)  # type: ignore[arg-type]
 
     def evaluate(self, evidence: Mapping[str, ModelEvidence] = {}) -> Snapshot:
         """Evaluate once."""

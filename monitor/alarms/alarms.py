@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from monitor.alarms.lifecycle import advance, without_finding
 from monitor.store import alerts, audit, servings
-from monitor.store.alerts import OPEN, SERVICE, Alert, Finding, Resolution
+from monitor.store.alert import OPEN, SERVICE, Alert, Finding, Resolution
 from monitor.store.database import Database
 
 Key = tuple[str, str, str]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import xxhash
 
-from monitor.store.alerts import OPEN, Alert, AlertState, Finding, Resolution
+from monitor.store.alert import OPEN, Alert, AlertState, Finding, Resolution
 from monitor.store.model_evidence import PENDING_LOG10
 
 

@@ -19,7 +19,7 @@ from monitor.sequential.budget import share_budget
 from monitor.sequential.calibration import TOLERANCE
 from monitor.sequential.steps import Steps
 from monitor.store import evidence
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 from monitor.store.base import BACKFILL
 from monitor.store.closing import Cells
 from monitor.store.evidence import StoredEvidence

@@ -11,7 +11,7 @@ from monitor.alarms.watcher import Watcher
 from monitor.clock import Clock
 from monitor.errors import StoreUnavailable
 from monitor.outage_log import Outage
-from monitor.store.alerts import Alert
+from monitor.store.alert import Alert
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.tracing import span

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from monitor.events.model import SeriesKey
 from monitor.store import alerts, evidence, evidence_history, history
+from monitor.store.alert import Resolution
 from monitor.store.database import Database, chunks
 from monitor.store.evidence import StoredEvidence
 from monitor.store.evidence_history import Points as EvidencePoints
@@ -197,7 +198,7 @@ class EvaluationStore:
                 for table in (EVALUATED_REPORTS, EVALUATED_MOMENTS):
                     connection.execute(sa.delete(table).where(table.c.model.in_(removed)))
                 evidence.remove_models(connection, removed)
-                stopped, now_ms = alerts.Resolution.STOPPED, self._database.clock.now_ms()
+                stopped, now_ms = Resolution.STOPPED, self._database.clock.now_ms()
                 alerts.resolve(self._database, connection, removed, stopped, now_ms=now_ms)
 
     def leave(self, replica: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from monitor.store.alerts import Kind
+from monitor.store.alert import Kind
 from monitor.store.evidence import StoredEvidence
 
 NO_EVIDENCE: Final = -308.0

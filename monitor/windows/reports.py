@@ -1,12 +1,10 @@
 """Reports for requests: from the latest snapshot, or summed from panes as of an earlier time."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from monitor.errors import EvaluationFailed, InputError
 from monitor.events.model import ALL, SeriesKey
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.store.evaluations import StoredMoment
 from monitor.windows.contents import (
     Contents,
     moment_of,
@@ -19,17 +17,8 @@ from monitor.windows.evaluator import Evaluator
 from monitor.windows.lookup import find_series, no_window
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.snapshot import Snapshot
+from monitor.windows.snapshots import SharedSnapshots
 from monitor.windows.windows import Moment, Window
-
-
-class Evaluated(Protocol):
-    """What was evaluated: see :class:`~monitor.windows.snapshots.SharedSnapshots`."""
-
-    latest: Snapshot
-
-    def moments(self, model: str, at_ms: int) -> tuple[StoredMoment | None, StoredMoment | None]:
-        """The last moment of a model up to a watermark, and the first after it."""
-        ...
 
 
 class Reports:
@@ -45,7 +34,7 @@ class Reports:
         What was evaluated.
     """
 
-    def __init__(self, panes: ClosedPanes, evaluator: Evaluator, snapshots: Evaluated) -> None:
+    def __init__(self, panes: ClosedPanes, evaluator: Evaluator, snapshots: SharedSnapshots) -> None:
         self._panes = panes
         self._evaluator = evaluator
         self._snapshots = snapshots

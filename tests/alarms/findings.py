@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 
 LINE: Final = 5.0
 NOW_MS: Final = 1_790_000_000_000

@@ -13,7 +13,7 @@ from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.sequential.steps import Steps
 from monitor.store import evidence
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 from monitor.store.base import ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.evidence import StoredEvidence

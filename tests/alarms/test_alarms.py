@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from monitor.alarms.alarms import Alarms, Key
 from monitor.clock import ManualClock
 from monitor.errors import Conflict, UnknownAlert
-from monitor.store.alerts import Alert, AlertState, AlertStore, Finding, remove_old
+from monitor.store.alert import Alert, AlertState, Finding
+from monitor.store.alerts import AlertStore, remove_old
 from monitor.store.evaluations import LEASE_MS, EvaluationStore
 from monitor.store.recalibrations import JobState
 from monitor.store.schema import ALERT_CHANGES, ALERTS

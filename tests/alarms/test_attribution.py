@@ -8,7 +8,7 @@ from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.arrays import Floats
 from monitor.events.model import SeriesKey
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 from monitor.store.closing import Cells, Panes
 from tests.alarms.streams import (
     FOR_EVER_MS,

@@ -15,7 +15,7 @@ from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.clock import SystemClock
 from monitor.events.encode import encode_labelled
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 from tests.alarms.findings import Script, finding
 from tests.alarms.receiver import Receiver, receiver
 from tests.cli.command import inside, one_error_line

@@ -24,7 +24,7 @@ from monitor.simulation.predictions import DrawnPredictions
 from monitor.simulation.scenarios import Scenario
 from monitor.simulation.stream import Course, SimulatedStream
 from monitor.store import evidence
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 from monitor.store.base import ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.evidence import StoredEvidence
