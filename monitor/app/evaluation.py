@@ -104,7 +104,7 @@ class Evaluation:
             self._save_and_publish(snapshot, watched.findings)
             # 6. Renew the other intervals and levels in the time that is left, save and publish them.
             renewed = self._evaluator.renew(snapshot, started)
-            if renewed is not snapshot:
+            if renewed is not snapshot and not self._stopping.is_set():
                 self._save_and_publish(renewed, {})
 
     def read_closings(self) -> None:
