@@ -20,18 +20,11 @@ from monitor.reports.evaluation.report import (
     Severity,
     Verdict,
 )
+from monitor.store.model_evidence import EvidenceLevel, ModelEvidence, Raised, Shock, VersionEvidence
 from monitor.store.settled import Hold, Reason
 from monitor.stream.status import PipelineStatus
 from monitor.windows.maturity import COHORTS, AgeCohort
-from monitor.windows.snapshot import (
-    EvidenceLevel,
-    ModelEvidence,
-    ModelSnapshot,
-    Raised,
-    Shock,
-    Snapshot,
-    VersionEvidence,
-)
+from monitor.windows.snapshot import ModelSnapshot, Snapshot
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_800_000_000_000

@@ -1,17 +1,24 @@
 """Turns findings into alerts, in the transaction that saves the evaluation of their models."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import sqlalchemy as sa
 
-from monitor.alarms.finding import Finding, ReadFindings
 from monitor.alarms.lifecycle import advance, without_finding
 from monitor.store import alerts, audit, servings
-from monitor.store.alerts import OPEN, SERVICE, Alert, Resolution
+from monitor.store.alert import OPEN, SERVICE, Alert, Finding, Resolution
 from monitor.store.database import Database
 
 Key = tuple[str, str, str]
 """Model, version and kind."""
+
+Findings = Mapping[str, Sequence[Finding]]
+"""Model -> the latest findings about it, of all of its versions that have events and all kinds.
+
+A model that is not in it was not evaluated yet. A version without any finding has stopped: its alerts are resolved. The
+findings about a version and kind with an open alert go on describing what it was raised for; once that is over, or a
+map was promoted or rolled back, the evidence begins anew, and a next alert needs it to have been below the line.
+"""
 
 
 class Alarms:
@@ -21,43 +28,43 @@ class Alarms:
     ----------
     database
         Of the store.
-    findings
-        Their source. It must not wait: the leases of the models are held meanwhile.
     rolls_back
         Model -> whether a map of it that does harm is rolled back without a person.
-
-    Attributes
-    ----------
-    current
-        (model, version, kind) -> its alert, None where there is none, as last committed; of every finding.
     """
 
-    def __init__(
-        self, database: Database, findings: ReadFindings, rolls_back: Callable[[str], bool] = lambda _: False
-    ) -> None:
+    def __init__(self, database: Database, rolls_back: Callable[[str], bool]) -> None:
         self._database = database
         self._rolls_back = rolls_back
-        self.findings = findings
-        self.current: Mapping[Key, Alert | None] = {}
 
-    def save(self, connection: sa.Connection, models: Collection[str]) -> Callable[[], None]:
-        """Save what becomes of the alerts of models whose lease is held in this transaction.
+    def save(self, connection: sa.Connection, held: Collection[str], findings: Findings) -> dict[Key, Alert | None]:
+        """Save what becomes of alerts, in the transaction that holds the leases of models.
 
-        Returns what is to be called once it is committed.
+        Parameters
+        ----------
+        held
+            The models whose lease is held.
+        findings
+            The latest; only those about held models count.
+
+        Returns
+        -------
+        (model, version, kind) -> its alert, None where there is none; of every finding.
         """
         now_ms = self._database.clock.now_ms()
         found: dict[str, dict[Key, Finding]] = {
-            model: {(model, finding.version, finding.kind): finding for finding in findings}
-            for model, findings in self.findings(models).items()
-            if model in models
+            model: {(model, finding.version, finding.kind): finding for finding in of_model}
+            for model, of_model in findings.items()
+            if model in held
         }
+        if not found:
+            return {}
 
         def steps() -> Iterator[tuple[Alert | None, Alert | None]]:
             current = alerts.read_current(connection, found.keys())
             # A finding about what another map served, or none, says nothing any more.
             revisions = {(one.model, one.version): one.revision for one in servings.read(connection, found.keys())}
-            for findings in found.values():
-                for key, finding in findings.items():
+            for of_model in found.values():
+                for key, finding in of_model.items():
                     if finding.revision == revisions.get(key[:2], 0):
                         yield current.get(key), advance(current.get(key), finding, now_ms)
             for key, alert in current.items():
@@ -65,8 +72,6 @@ class Alarms:
                     runs = any(version == key[1] for _, version, _ in found[key[0]])
                     yield alert, without_finding(alert, now_ms, version_runs=runs)
 
-        if not found:
-            return lambda: None
         taken = list(steps())
         if any(alerts.is_transition(*step) or self._is_to_roll_back(step[1]) for step in taken):
             # Somebody may have acknowledged or resolved one meanwhile: from now on nobody does.
@@ -76,14 +81,8 @@ class Alarms:
         for _, alert in taken:
             if alert is not None and self._is_to_roll_back(alert):
                 self._roll_back(connection, alert, now_ms)
-        shown = {after.key: after for _, after in taken if after is not None}
-        none = {key: None for of_model in found.values() for key in of_model}
-        others = {key: alert for key, alert in self.current.items() if key[0] in models and key[0] not in found}
-
-        def committed() -> None:
-            self.current = others | none | shown
-
-        return committed
+        shown: dict[Key, Alert | None] = {key: None for of_model in found.values() for key in of_model}
+        return shown | {after.key: after for _, after in taken if after is not None}
 
     def _is_to_roll_back(self, alert: Alert | None) -> bool:
         if alert is None or alert.state not in OPEN:

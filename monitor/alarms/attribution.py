@@ -71,7 +71,7 @@ class Attribution:
     def __init__(
         self,
         panes: ClosedPanes,
-        serve: Callable[[SeriesKey, Steps], Steps] = lambda _, steps: steps,
+        serve: Callable[[SeriesKey, Steps], Steps],
     ) -> None:
         self._panes = panes
         self._serve = serve

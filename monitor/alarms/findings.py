@@ -7,8 +7,8 @@ from monitor.alarms.attribution import Attribution, ChangeSet
 from monitor.alarms.watch import restore_detector
 from monitor.events.model import ALL, SeriesKey
 from monitor.store import evidence
-from monitor.store.alerts import Finding, Kind
-from monitor.windows.snapshot import KINDS, NO_EVIDENCE, EvidenceLevel, Explanation, ModelEvidence, VersionEvidence
+from monitor.store.alert import Finding, Kind
+from monitor.store.model_evidence import KINDS, NO_EVIDENCE, EvidenceLevel, Explanation, ModelEvidence, VersionEvidence
 
 _SETS: Final = frozenset({"calibration", "prevalence"})
 """Detectors whose bets on earlier panes can be repeated."""

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import xxhash
 
-from monitor.store.alerts import OPEN, Alert, AlertState, Finding, Resolution
-from monitor.windows.snapshot import PENDING_LOG10
+from monitor.store.alert import OPEN, Alert, AlertState, Finding, Resolution
+from monitor.store.model_evidence import PENDING_LOG10
 
 
 def advance(alert: Alert | None, finding: Finding, now_ms: int) -> Alert | None:

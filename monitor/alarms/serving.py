@@ -31,12 +31,12 @@ from monitor.sequential.serving_map import SHARES, ServingMapBets, bet_on_events
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Watch
 from monitor.store import servings
+from monitor.store.model_evidence import EvidenceLevel, Raised
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.samples import span_ends
 from monitor.store.servings import Serving
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import EvidenceLevel, Raised
 
 SERVING_MAP: Final = "serving_map"
 """The detector of a map that does harm: only versions with a map have it."""

@@ -9,8 +9,8 @@ from monitor.clock import Clock
 from monitor.errors import NotEnoughData
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.shock import common_shock
+from monitor.store.model_evidence import ModelEvidence, Shock
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import ModelEvidence, Shock
 
 _log: Final = structlog.get_logger(__name__)
 

@@ -20,7 +20,7 @@ from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import AlarmEvent, Watch
-from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Raised
+from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Raised
 
 _STEPS_AT_ONCE: Final = 256
 """After an event, bets on the rest of so many steps are read again, or made again."""

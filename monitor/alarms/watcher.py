@@ -8,21 +8,25 @@ from typing import Final, NamedTuple
 import numpy as np
 import structlog
 
-from monitor.alarms.finding import Finding
+from monitor.alarms.alarms import Findings
+from monitor.alarms.findings import Explainer
 from monitor.alarms.serving import SERVING_MAP, ServedMaps, ServedVersion
+from monitor.alarms.shocks import Shocks
 from monitor.alarms.watch import WEIGHTS, VersionWatch, lines_of
 from monitor.errors import StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
 from monitor.sequential.budget import share_budget
+from monitor.sequential.calibration import TOLERANCE
 from monitor.sequential.steps import Steps
 from monitor.store import evidence
+from monitor.store.alert import Finding
 from monitor.store.base import BACKFILL
 from monitor.store.closing import Cells
 from monitor.store.evidence import StoredEvidence
+from monitor.store.model_evidence import ModelEvidence, VersionEvidence
 from monitor.store.servings import Serving
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, steps_of
-from monitor.windows.snapshot import ModelEvidence, VersionEvidence
 
 _NEVER: Final = -1
 _BEGAN: Final = "began"
@@ -32,6 +36,24 @@ Unit = tuple[str, str]
 """Model and version."""
 
 _log = structlog.get_logger(__name__)
+
+
+class WatchPlan(NamedTuple):
+    """How a model is watched."""
+
+    tolerance: float = TOLERANCE
+    """Error of its logits up to which nothing is called a fault."""
+    weight: float = 1.0
+    """Of each of its versions in the sharing of the budget."""
+    within_horizon: bool = False
+    """Whether its outcomes may depend on each other within a horizon."""
+
+
+class Watched(NamedTuple):
+    """The evidence on models, and what it amounts to."""
+
+    evidence: Mapping[str, ModelEvidence]
+    findings: Findings
 
 
 class Watcher:
@@ -45,20 +67,16 @@ class Watcher:
         Of all partitions. What the panes hold no longer is read from the store.
     per_year
         False alarms a year of all models together.
-    tolerance
-        Model -> error of its logits up to which nothing is called a fault.
-    detectors
-        Weight of each in the sharing of the budget; one of weight 0 is switched off.
-    weight
-        Model -> weight of each of its versions in that.
-    within_horizon
-        Model -> whether its outcomes may depend on each other within a horizon.
-    explain
-        Makes findings of the evidence on a model, and adds what it amounts to.
-    add_shocks
-        Adds the common shocks to the evidence on a model.
+    plan
+        Model -> how it is watched.
     maps
         The maps that serve.
+    shocks
+        Adds the common shocks to the evidence on a model.
+    explainer
+        Makes findings of the evidence on a model, and adds what it amounts to.
+    detectors
+        Weight of each in the sharing of the budget; one of weight 0 is switched off.
     """
 
     def __init__(
@@ -67,34 +85,25 @@ class Watcher:
         store: SqlStore,
         *,
         per_year: float,
-        tolerance: Callable[[str], float],
+        plan: Callable[[str], WatchPlan],
+        maps: ServedMaps,
+        shocks: Shocks,
+        explainer: Explainer,
         detectors: Mapping[str, float] = {**WEIGHTS, SERVING_MAP: 1.0},
-        weight: Callable[[str], float] = lambda _: 1.0,
-        within_horizon: Callable[[str], bool] = lambda _: False,
-        explain: Callable[[str, ModelEvidence], tuple[Sequence[Finding], ModelEvidence]] = lambda _, known: ((), known),
-        add_shocks: Callable[[str, ModelEvidence], ModelEvidence] = lambda _, evidence: evidence,
-        maps: ServedMaps | None = None,
     ) -> None:
         self._panes = panes
         self._store = store
         self._per_year = per_year
-        self._tolerance = tolerance
+        self._plan = plan
+        self._maps = maps
+        self._shocks = shocks
+        self._explainer = explainer
         self._detectors = detectors
-        self._weight = weight
-        self._within_horizon = within_horizon
-        self._explain = explain
-        self._add_shocks = add_shocks
-        self._maps = maps or ServedMaps(panes, store)
         self._models: dict[str, _Model] = {}
-        self._findings: Mapping[str, Sequence[Finding]] = {}
         self._failures: dict[str, str] = {}
 
-    def findings(self, models: Collection[str]) -> Mapping[str, Sequence[Finding]]:
-        """The findings of the last update about these models. Any thread."""
-        return {model: found for model, found in self._findings.items() if model in models}
-
-    def update(self, epochs: Mapping[str, int]) -> dict[str, ModelEvidence]:
-        """Add what was settled since; returns the evidence on each of these models.
+    def update(self, epochs: Mapping[str, int]) -> Watched:
+        """Add what was settled since; returns the evidence on each of these models, and what it amounts to.
 
         Parameters
         ----------
@@ -123,11 +132,10 @@ class Watcher:
         for model, (steps, to_ms) in new_steps.items():
             with self._failing_alone(model):
                 known = self._models[model].update(steps, to_ms, lines, servings, self._panes.narrowest_ms)
-                findings[model], found[model] = self._explain(model, self._add_shocks(model, known))
-        self._findings = findings
+                findings[model], found[model] = self._explainer.findings(model, self._shocks.add(model, known))
         # What works again, or is evaluated elsewhere, is logged anew if it fails again.
         self._failures = {model: why for model, why in self._failures.items() if model in epochs.keys() - found.keys()}
-        return found
+        return Watched(found, findings)
 
     @contextmanager
     def _failing_alone(self, model: str) -> Iterator[None]:
@@ -156,7 +164,7 @@ class Watcher:
         for of_model in self._models.values():
             to_ms.update(of_model.ends_ms())
         versions = {
-            (model, version): self._weight(model)
+            (model, version): self._plan(model).weight
             for model, version in wholes
             if (model, version) in with_steps
             or self._panes.edge_ms(model) - to_ms.get((model, version), math.inf) <= forget_ms
@@ -168,7 +176,8 @@ class Watcher:
                 if (unit in with_map) is has_map:
                     shares[unit][name] = share
         return {
-            unit: lines_of(of_unit, within_horizon=self._within_horizon(unit[0])) for unit, of_unit in shares.items()
+            unit: lines_of(of_unit, within_horizon=self._plan(unit[0]).within_horizon)
+            for unit, of_unit in shares.items()
         }
 
     def _epoch(self, model: str) -> int:
@@ -185,7 +194,7 @@ class Watcher:
         return _Model(
             model,
             epoch,
-            self._tolerance(model),
+            self._plan(model).tolerance,
             self._maps,
             block_ms=self._block_ms(model),
             forget_ms=self._panes.longest_kept_ms,

@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -22,7 +23,7 @@ import structlog
 from monitor.clock import Clock
 from monitor.errors import StoreError
 from monitor.events.times import format_time
-from monitor.store.alerts import Alert, AlertChange, AlertState
+from monitor.store.alert import SHOWN, Alert, AlertChange, AlertState
 from monitor.store.webhooks import WebhookDelivery, WebhookStore
 from monitor.urls import wrong_path
 from monitor.version import VERSION
@@ -192,6 +193,10 @@ def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
         "since": format_time(finding.since_ms),
         "runbook_url": RUNBOOK,
     }
+    for field in SHOWN:
+        value = attrgetter(field.attribute)(alert) if field.shown.label else None
+        if value is not None:
+            annotations[field.place[-1]] = format_time(value) if field.is_time else str(value)
     command = finding.document.get("remedy", {}).get("command")
     if command is not None:
         annotations["command"] = command

@@ -13,7 +13,7 @@ from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.alarms.serving import ServedMaps
 from monitor.alarms.shocks import Shocks
-from monitor.alarms.watcher import Watcher
+from monitor.alarms.watcher import Watcher, WatchPlan
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
 from monitor.app.settings.model import KafkaSettings, MappingSettings, ReadTopic, RegistrySettings
@@ -49,8 +49,6 @@ from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSetting
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import ModelEvidence
-from monitor.windows.snapshots import Snapshots
 from monitor.windows.windows import Window
 
 _KINDS: Final = {"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "labelled": Kind.LABELLED, "events": None}
@@ -269,15 +267,7 @@ def make_webhooks(settings: Settings) -> list[Target]:
     ]
 
 
-def make_evaluator(
-    settings: Settings,
-    panes: ClosedPanes,
-    clock: Clock,
-    *,
-    refresh: Callable[[], None] = lambda: None,
-    evidence: Callable[[Mapping[str, int]], Mapping[str, ModelEvidence]] = lambda _: {},
-    snapshots: Snapshots | None = None,
-) -> Evaluator:
+def make_evaluator(settings: Settings, panes: ClosedPanes, clock: Clock) -> Evaluator:
     """The evaluator of all windows."""
     evaluation = settings.evaluation
     return Evaluator(
@@ -293,9 +283,6 @@ def make_evaluator(
         measures=make_measures(settings),
         tolerance=settings.models.tolerance,
         max_series=evaluation.max_series,
-        refresh=refresh,
-        evidence=evidence,
-        snapshots=snapshots,
         clock=clock,
     )
 
@@ -309,14 +296,17 @@ def make_watcher(settings: Settings, panes: ClosedPanes, store: SqlStore, clock:
         panes,
         store,
         per_year=settings.alerts.false_alarms_per_year,
-        tolerance=tolerance,
-        detectors=settings.alerts.detectors.model_dump(),
-        weight=lambda model: settings.models.of(model).alert_weight,
-        within_horizon=lambda model: settings.models.of(model).dependence == "within_horizon",
-        explain=Explainer(Attribution(panes, maps.serve), tolerance, maps.explain).findings,
-        add_shocks=Shocks(panes, widths_ms, tolerance, clock=clock).add,
+        plan=lambda model: watch_plan(settings.models.of(model)),
         maps=maps,
+        shocks=Shocks(panes, widths_ms, tolerance, clock=clock),
+        explainer=Explainer(Attribution(panes, maps.serve), tolerance, maps.explain),
+        detectors=settings.alerts.detectors.model_dump(),
     )
+
+
+def watch_plan(model: ModelDefaults) -> WatchPlan:
+    """How a model is watched."""
+    return WatchPlan(model.tolerance, model.alert_weight, model.dependence == "within_horizon")
 
 
 def make_measures(settings: Settings) -> Mapping[str, Measure]:

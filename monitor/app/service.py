@@ -28,6 +28,7 @@ import structlog
 from monitor.alarms.alarms import Alarms
 from monitor.alarms.webhooks import POLL_SECONDS, Webhook
 from monitor.app.access import make_authenticator, warn_of_no_access
+from monitor.app.evaluation import Evaluation
 from monitor.app.parts import (
     Log,
     make_decoder,
@@ -76,8 +77,8 @@ from monitor.version import VERSION
 from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
 from monitor.windows.leases import BEAT_SECONDS, Leases
-from monitor.windows.panes import read_closings
-from monitor.windows.snapshots import EXCHANGE_SECONDS, SharedSnapshots
+from monitor.windows.reports import Reports
+from monitor.windows.snapshots import READ_SECONDS, SharedSnapshots
 
 _STORE_PATIENCE_SECONDS: Final = 30.0
 _STORE_RETRY_SECONDS: Final = 1.0
@@ -122,20 +123,23 @@ class Service:
             self.pipeline = None
             if "consume" in settings.roles:
                 self.pipeline = make_pipeline(settings, self.log, self.store, self._clock)
-            panes = self._panes = make_panes(settings)
+            panes = make_panes(settings)
             windows = make_windows(settings)
             evaluations = EvaluationStore(self.store.database)
             self.leases = Leases(evaluations, _replica_id(), settings.roles, clock=self._clock)
-            self.watcher = make_watcher(settings, panes, self.store, self._clock)
-            plan = make_plan(settings.models)
-            self.alarms = Alarms(
-                self.store.database, self.watcher.findings, rolls_back=lambda model: plan(model).automatic
-            )
             self.snapshots = SharedSnapshots(
-                evaluations,
-                self.leases,
-                {window.name for window in windows},
-                save_more=self.alarms.save,
+                evaluations, self.leases, {window.name for window in windows}, clock=self._clock
+            )
+            plan = make_plan(settings.models)
+            self.evaluator = make_evaluator(settings, panes, self._clock)
+            self.evaluation = Evaluation(
+                self.store,
+                panes,
+                leases=self.leases,
+                evaluator=self.evaluator,
+                watcher=make_watcher(settings, panes, self.store, self._clock),
+                alarms=Alarms(self.store.database, lambda model: plan(model).automatic),
+                snapshots=self.snapshots,
                 clock=self._clock,
             )
             webhooks: list[Webhook] = []
@@ -145,14 +149,6 @@ class Service:
                     Webhook(target, deliveries, owner=self.leases.replica, clock=self._clock)
                     for target in make_webhooks(settings)
                 ]
-            self.evaluator = make_evaluator(
-                settings,
-                panes,
-                self._clock,
-                refresh=self._refresh,
-                evidence=self.watcher.update,
-                snapshots=self.snapshots,
-            )
             self.recalibration = RecalibrationThreads(
                 settings,
                 self.store,
@@ -185,7 +181,7 @@ class Service:
                         level=level,
                     ),
                     EvidenceFamilies(self.snapshots.exported),
-                    AlertFamilies(lambda: self.alarms.current, self.leases.held, webhooks),
+                    AlertFamilies(lambda: self.evaluation.alerts, self.leases.held, webhooks),
                     http_families(traffic.requests, traffic.seconds, refused.counts),
                 ]
             )
@@ -196,7 +192,7 @@ class Service:
             self.server = ApiServer(
                 create_api(
                     Services(
-                        evaluator=self.evaluator,
+                        reports=Reports(panes, self.evaluator, self.snapshots),
                         history=History(self.store.database),
                         evidence_history=EvidenceHistory(self.store.database),
                         false_alarms_per_year=settings.alerts.false_alarms_per_year,
@@ -245,7 +241,7 @@ class Service:
         if "serve" in settings.roles:
             self._upkeep.append(Periodic("caps", CAPS_SECONDS, caps.read, at_once=True))
         if self._reads_closings:
-            self._upkeep.append(Periodic("snapshots", EXCHANGE_SECONDS, self._exchange, at_once=True))
+            self._upkeep.append(Periodic("snapshots", READ_SECONDS, self._read_evaluations, at_once=True))
         self._pipeline_thread = threading.Thread(target=self._run_pipeline, name="pipeline", daemon=True)
         self._evaluation_thread = threading.Thread(target=self._run_evaluation, name="evaluation", daemon=True)
 
@@ -317,7 +313,7 @@ class Service:
         self._stopping.set()
         if self.pipeline is not None:
             self.pipeline.stop()
-        self.evaluator.stop()
+        self.evaluation.stop()
         self.recalibration.stop()
         # Other replicas evaluate its models from now on. The end does not wait for a database that is away.
         leaving = threading.Thread(target=self._leave, name="leave", daemon=True)
@@ -370,24 +366,19 @@ class Service:
     def _run_evaluation(self) -> None:
         self._warm.wait()
         if not self._broken:
-            self.evaluator.run()
+            self.evaluation.run()
 
     def _leave(self) -> None:
-        # What was evaluated last can be saved only under a lease.
-        self.snapshots.exchange()
         self.leases.leave()
 
-    def _refresh(self) -> None:
-        self.snapshots.remove(read_closings(self.store, self._panes))
-
-    def _exchange(self) -> None:
+    def _read_evaluations(self) -> None:
         if "evaluate" not in self._settings.roles:
-            # The evaluator would do it before each evaluation.
+            # Reports as of an earlier time are summed here.
             try:
-                self._refresh()
+                self.evaluation.read_closings()
             except StoreUnavailable as error:
                 _log.debug("closings cannot be read", detail=str(error))
-        self.snapshots.exchange()
+        self.snapshots.read()
 
 
 def _replica_id() -> str:

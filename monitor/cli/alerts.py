@@ -14,6 +14,7 @@ from rich.text import Text
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.http_client import request_document
 from monitor.reports.formatting import plain, printable, share_text
+from monitor.store.alert import SHOWN
 from monitor.urls import path_of
 
 app = typer.Typer(
@@ -139,6 +140,10 @@ def _facts(alert: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:
     since = document.get("since")
     if since is not None:
         facts["since then"] += f" of {since['predictions']:,}, in {since['hours']:g} h"
+    for field in SHOWN:
+        value = alert[field.place[-1]] if field.shown.label else None
+        if value is not None:
+            facts[field.shown.label] = _time(value) if field.is_time else printable(str(value))
     return facts
 
 

@@ -183,7 +183,7 @@ class _Screen:
         finally:
             self._simulator.stop()
             producer.join(5.0)
-        snapshot = self._service.evaluator.latest
+        snapshot = self._service.snapshots.latest
         for report in _reports(snapshot, _LINE_WINDOW):
             state = state_of(snapshot, report.model, report.version)
             line = Text(f"{report.model:<14} ").append(state.words, style=state.style)
@@ -226,7 +226,7 @@ def links(url: str, directory: Path) -> Text:
 
 def _live_view(service: Service, simulator: Simulator, width: int) -> RenderableType:
     """The measures of each model and window, and the results of the events."""
-    snapshot = service.evaluator.latest
+    snapshot = service.snapshots.latest
     all_reports = _reports(snapshot)
     reports = [report for report in all_reports if report.n or report.predictions]
     parts: list[RenderableType] = [_time_line(simulator)]
@@ -246,7 +246,7 @@ def _live_view(service: Service, simulator: Simulator, width: int) -> Renderable
 
 
 def _plain_line(service: Service, simulator: Simulator) -> str:
-    snapshot = service.evaluator.latest
+    snapshot = service.snapshots.latest
     models = " | ".join(
         f"{report.model} {_smce(report)} {state_of(snapshot, report.model, report.version).words}"
         for report in _reports(snapshot, _LINE_WINDOW)

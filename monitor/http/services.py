@@ -24,9 +24,9 @@ from monitor.store.alerts import AlertStore
 from monitor.store.base import CapUses
 from monitor.store.evaluations import Replica
 from monitor.stream.status import PipelineStatus
-from monitor.windows.evaluator import Evaluator
 from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
+from monitor.windows.reports import Reports
 
 
 @dataclass
@@ -35,8 +35,8 @@ class Services:
 
     Attributes
     ----------
-    evaluator
-        Has the latest snapshot, and computes reports of earlier times.
+    reports
+        The latest snapshot, and reports as of earlier times.
     history, evidence_history
         What earlier evaluations published.
     false_alarms_per_year
@@ -90,7 +90,7 @@ class Services:
         Identifies callers and refuses requests.
     """
 
-    evaluator: Evaluator
+    reports: Reports
     history: History
     evidence_history: EvidenceHistory
     status: Callable[[], PipelineStatus]
@@ -122,7 +122,7 @@ class Services:
         self.streams = Shares(limits.streams)
         self.body_bytes = Shares(limits.all_body_bytes)
         self.evaluations = DifferentSnapshots(self.clock.now_ms())
-        self._view = SnapshotView(self.evaluator.latest)
+        self._view = SnapshotView(self.reports.latest)
         self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
         self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)
         self.lookups = ConcurrencyLimit(limits.writes, limits.wait_seconds)
@@ -138,7 +138,7 @@ class Services:
 
     def latest(self) -> SnapshotView:
         """The view of the latest snapshot."""
-        snapshot = self.evaluator.latest
+        snapshot = self.reports.latest
         # By identity: one evaluation publishes twice under one number, first its values and then their intervals.
         if snapshot is not self._view.snapshot:
             self._view = SnapshotView(snapshot)

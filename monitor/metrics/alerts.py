@@ -8,7 +8,7 @@ from monitor.alarms.attribution import UNCLEAR
 from monitor.alarms.webhooks import Webhook
 from monitor.events.model import ALL
 from monitor.metrics.series import Family, Series, read_families
-from monitor.store.alerts import Alert, AlertState
+from monitor.store.alert import Alert, AlertState
 
 _NUMBERS: Final = {AlertState.PENDING: 1, AlertState.FIRING: 2, AlertState.ACKNOWLEDGED: 3}
 

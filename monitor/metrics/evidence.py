@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from monitor.metrics.series import VERSION_LABELS, Family, Series, read_families
-from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Shock, Snapshot, VersionEvidence
+from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Shock, VersionEvidence
+from monitor.windows.snapshot import Snapshot
 
 DETECTOR_LABELS: Final = (*VERSION_LABELS, "detector")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from threading import Lock
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -25,6 +25,7 @@ from monitor.metrics.series import (
 from monitor.metrics.text import SampleWriter
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.report import Diagnosis, ReliabilityBin, Report, Verdict
+from monitor.windows.evaluator import Evaluator
 from monitor.windows.maturity import AgeCohort
 from monitor.windows.snapshot import Snapshot
 
@@ -238,29 +239,10 @@ COVERAGE: Final[tuple[Series[Sequence[AgeCohort]], ...]] = (
 )
 
 
-class Evaluations(Protocol):
-    """What the evaluator reports of itself: see :class:`~monitor.windows.evaluator.Evaluator`."""
-
-    evaluations_total: int
-    failures_total: int
-    series_held: int
-    series_dropped: int
-
-    @property
-    def latest(self) -> Snapshot:
-        """The last snapshot."""
-        ...
-
-    @property
-    def staleness(self) -> int:
-        """Number of evaluations that the longest outdated interval has been waiting."""
-        ...
-
-
 class _Scrape(NamedTuple):
     """The evaluator, the snapshot that is exported, and how many series of it are."""
 
-    evaluations: Evaluations
+    evaluator: Evaluator
     snapshot: Snapshot
     exported: int
     dropped_total: int
@@ -281,12 +263,12 @@ EVALUATION: Final[tuple[Series[_Scrape], ...]] = (
     Series(
         "calibration_evaluations_total",
         "Evaluations of all windows since the process started.",
-        lambda scrape: scrape.evaluations.evaluations_total,
+        lambda scrape: scrape.evaluator.evaluations_total,
     ),
     Series(
         "calibration_evaluation_failures_total",
         "Reports that could not be made, since the process started; an evaluation that failed whole counts as one.",
-        lambda scrape: scrape.evaluations.failures_total,
+        lambda scrape: scrape.evaluator.failures_total,
     ),
     Series(
         "calibration_failed_reports",
@@ -297,17 +279,17 @@ EVALUATION: Final[tuple[Series[_Scrape], ...]] = (
         "calibration_held_series",
         "Combinations of model, version and segment whose panes this process holds, of all partitions: those that the "
         "last evaluation measured, and those that it left out.",
-        lambda scrape: scrape.evaluations.series_held,
+        lambda scrape: scrape.evaluator.series_held,
     ),
     Series(
         "calibration_unevaluated_series",
         "Combinations of model, version and segment that the last evaluation left out because there were too many.",
-        lambda scrape: scrape.evaluations.series_dropped,
+        lambda scrape: scrape.evaluator.series_dropped,
     ),
     Series(
         "calibration_stale_evaluations",
         "For how many evaluations the longest outdated interval or level has been waiting to be renewed.",
-        lambda scrape: scrape.evaluations.staleness,
+        lambda scrape: scrape.evaluator.staleness,
     ),
     Series(
         "calibration_outdated_seconds",
@@ -359,10 +341,10 @@ class WindowFamilies:
 
     Parameters
     ----------
-    evaluations
-        Holds the latest snapshot.
+    evaluator
+        Counts evaluations and failures.
     exported
-        Returns the part of it that this process exports.
+        Returns the part of the latest snapshot that this process exports.
     measures
         The measures whose series are exported.
     max_series
@@ -376,7 +358,7 @@ class WindowFamilies:
 
     def __init__(
         self,
-        evaluations: Evaluations,
+        evaluator: Evaluator,
         measures: Iterable[Measure],
         *,
         exported: Callable[[], Snapshot],
@@ -384,7 +366,7 @@ class WindowFamilies:
         declared: Collection[str],
         level: Level,
     ) -> None:
-        self._evaluations = evaluations
+        self._evaluator = evaluator
         self._exported = exported
         self._series = report_series(measures, level)
         self._max_series = max_series
@@ -410,7 +392,7 @@ class WindowFamilies:
         yield from read_families([WATERMARK], [((name,), of.watermark_ms) for name, of in snapshot.models.items()])
         yield from read_families([SETTLED], [((name,), of.edge_ms) for name, of in snapshot.models.items()])
         dropped_total = self._count_dropped(snapshot.number, total - exported)
-        scrape = _Scrape(self._evaluations, snapshot, exported, dropped_total)
+        scrape = _Scrape(self._evaluator, snapshot, exported, dropped_total)
         yield from read_families(EVALUATION, [((), scrape)])
 
     def _families(self, reports: Sequence[Report], coverage: Coverage) -> list[Family]:

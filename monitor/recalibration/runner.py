@@ -29,7 +29,6 @@ from monitor.errors import (
     NotEnoughData,
     StoreUnavailable,
 )
-from monitor.inference.prevalence import TOLERANCE
 from monitor.maps.artifact import from_bytes
 from monitor.outage_log import Outage
 from monitor.recalibration.data import HELD_OUT
@@ -89,8 +88,8 @@ class Runner:
         jobs: int = 1,
         timeout_seconds: float = 900.0,
         held_out: float = HELD_OUT,
-        tolerance: Callable[[str], float] = lambda _: TOLERANCE,
-        promoted: Callable[[], None] = lambda: None,
+        tolerance: Callable[[str], float],
+        promoted: Callable[[], None],
         command: Sequence[str] = WORKER,
         clock: Clock,
     ) -> None:

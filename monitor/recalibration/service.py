@@ -48,17 +48,17 @@ class Recalibrations:
         store: RecalibrationStore,
         *,
         versions: Callable[[str, str | None], str],
-        plan: Callable[[str], RefitPlan] = lambda _: RefitPlan(),
-        serving: ServingMaps | None = None,
-        live: Live = lambda *_: None,
-        wake: Callable[[], None] = lambda: None,
+        plan: Callable[[str], RefitPlan],
+        serving: ServingMaps,
+        live: Live,
+        wake: Callable[[], None],
         clock: Clock,
     ) -> None:
         self.store = store
         self.version_of = versions
         self.plan = plan
         self._clock = clock
-        self.serving = serving or ServingMaps(store, clock=self._clock)
+        self.serving = serving
         self.live = live
         self._wake = wake
 

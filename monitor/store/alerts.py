@@ -7,104 +7,19 @@ back.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from enum import StrEnum
-from typing import Any, Final, Literal, NamedTuple
+from dataclasses import fields
+from typing import Any, Final
 
 import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import Conflict, UnknownAlert
 from monitor.store import audit
+from monitor.store.alert import OPEN, SERVICE, SHOWN, Alert, AlertChange, AlertState, Finding, Resolution
 from monitor.store.database import Database, chunks
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import ALERT_CHANGES as CHANGES
 from monitor.store.schema import ALERTS
-
-Kind = Literal["calibration", "change", "map"]
-
-SERVICE: Final = "service"
-"""Actor of the changes that the service makes by itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What the evidence about one model, version and kind says now. See :mod:`monitor.alarms.finding`.
-
-    Attributes
-    ----------
-    kind
-        ``calibration``: predictions are wrong; ``change``: calibration is not that of the reference any more; ``map``:
-        the recalibration map that serves does harm.
-    log10_evidence, log10_line
-        Decimal logarithms of the evidence, and of the line that the budget of false alarms draws.
-    settled_ms
-        Event time up to which it looks.
-    since_ms, from_ms, to_ms
-        The change point, and the set [from, to] that it lies in; event time.
-    events
-        Settled labelled events since the change point.
-    raised_ms
-        Event time at which the alarm that fires was raised; None while none does: before, and once data speak against
-        what it was raised for.
-    ended_by_settings_ms
-        Event time up to which the detector had read when other settings ended an alarm of this kind, the last time;
-        None if they never did. It is not saved.
-    summary
-        One sentence.
-    document
-        JSON: attribution, segments, before and after, remedy with its command.
-    revision
-        Of what serves, as the evidence knows it: 0 if no map ever did. It is not saved.
-    """
-
-    model: str
-    version: str
-    kind: Kind
-    log10_evidence: float
-    log10_line: float
-    settled_ms: int
-    since_ms: int
-    from_ms: int
-    to_ms: int
-    events: int
-    raised_ms: int | None = None
-    ended_by_settings_ms: int | None = None
-    summary: str = ""
-    document: Mapping[str, Any] = field(default_factory=dict)
-    revision: int = 0
-
-
-class AlertState(StrEnum):
-    """State of an alert, in the order in which it passes through them."""
-
-    PENDING = "pending"
-    """Within a factor of ten of the line."""
-    FIRING = "firing"
-    """The line was reached. It stays, wherever the evidence moves."""
-    ACKNOWLEDGED = "acknowledged"
-    """Firing, and somebody has it."""
-    RESOLVED = "resolved"
-    """Over; ``reason`` says why. It is not opened again."""
-
-
-OPEN: Final = (AlertState.FIRING, AlertState.ACKNOWLEDGED)
-
-
-class Resolution(StrEnum):
-    """Why an alert is resolved."""
-
-    OVER = "over"
-    """Data speak against what it was raised for."""
-    STOPPED = "stopped"
-    """The model or the version has stopped."""
-    PROMOTED = "promoted"
-    """A map was promoted."""
-    ROLLED_BACK = "rolled_back"
-    """The map was rolled back."""
-    SETTINGS = "settings"
-    """The detector was switched off, or starts again at 0 with other settings."""
-
 
 _MEANINGS: Final = {
     Resolution.OVER: "the data speak against it",
@@ -115,41 +30,10 @@ _MEANINGS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alert:
-    """An alert. Times are milliseconds since the epoch, by the wall clock; those of the finding are of events."""
-
-    id: str
-    state: AlertState
-    finding: Finding
-    """The latest; of one that fired with the strongest evidence so far."""
-    pending_ms: int
-    firing_ms: int | None = None
-    acknowledged_by: str | None = None
-    resolved_ms: int | None = None
-    reason: Resolution | None = None
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Model, version and kind."""
-        return self.finding.model, self.finding.version, self.finding.kind
-
-
-class AlertChange(NamedTuple):
-    """An alert came into a state."""
-
-    number: int
-    alert: str
-    at_ms: int
-    state: AlertState
-    actor: str
-    note: str
-
-
-_NOT_COLUMNS: Final = {"raised_ms", "ended_by_settings_ms", "document", "revision"}
-_OF_FINDING: Final = tuple(one.name for one in fields(Finding) if one.name not in _NOT_COLUMNS)
 _OF_ALERT: Final = tuple(one.name for one in fields(Alert) if one.name != "finding")
-_MOVING: Final = (*(name for name in _OF_FINDING if name not in {"model", "version", "kind"}), "document")
+_KEY: Final = ("model", "version", "kind")
+_SAVED: Final = [path.removeprefix("finding.") for path, *_ in SHOWN if path.startswith("finding.")]
+_MOVING: Final = ("finding", "document")
 """Columns that a new finding changes."""
 _PENDING: Final = ALERTS.c.state == AlertState.PENDING
 _IS_OPEN: Final = ALERTS.c.state.in_(OPEN)
@@ -354,7 +238,7 @@ def read_changes(
 
 
 def _select(*, documents: bool) -> sa.Select[Any]:
-    columns = [ALERTS.c[name] for name in (*_OF_ALERT, *_OF_FINDING)]
+    columns = [ALERTS.c[name] for name in (*_OF_ALERT, *_KEY, "finding")]
     return sa.select(*columns, ALERTS.c.document if documents else sa.literal("{}").label("document"))
 
 
@@ -369,10 +253,10 @@ def _find(connection: sa.Connection, alert_id: str) -> "sa.Row[Any]":
 def _alert(row: "sa.Row[Any]") -> Alert:
     # In the order of `_select`.
     of_alert: dict[str, Any] = dict(zip(_OF_ALERT, row, strict=False))
-    of_finding = dict(zip(_OF_FINDING, row[len(_OF_ALERT) :], strict=False))
     of_alert["state"] = AlertState(of_alert["state"])
     of_alert["reason"] = None if of_alert["reason"] is None else Resolution(of_alert["reason"])
-    return Alert(**of_alert, finding=Finding(**of_finding, document=_read_json(row.document)))
+    key = dict(zip(_KEY, row[len(_OF_ALERT) :], strict=False))
+    return Alert(**of_alert, finding=Finding(**key, **_read_json(row.finding), document=_read_json(row.document)))
 
 
 def _change(row: "sa.Row[Any]", prefix: str = "") -> AlertChange:
@@ -386,8 +270,9 @@ def _upsert(database: Database, connection: sa.Connection, alerts: Sequence[Aler
     rows = [
         {
             **{name: getattr(alert, name) for name in _OF_ALERT},
-            **{name: getattr(alert.finding, name) for name in _OF_FINDING},
-            "document": msgspec.json.encode(alert.finding.document).decode(),
+            **{name: getattr(alert.finding, name) for name in _KEY},
+            "finding": _json({name: getattr(alert.finding, name) for name in _SAVED if name not in _KEY}),
+            "document": _json(alert.finding.document),
             "is_current": 1,
         }
         for alert in alerts
@@ -398,6 +283,10 @@ def _upsert(database: Database, connection: sa.Connection, alerts: Sequence[Aler
     )
     # With RETURNING all rows are one statement: a pipeline of many would outlast the lease if it were paused.
     connection.execute(upsert.returning(ALERTS.c.number), rows)
+
+
+def _json(document: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(document).decode()
 
 
 def _append(connection: sa.Connection, changes: Sequence[tuple[str, AlertState, str]], now_ms: int, actor: str) -> None:

@@ -1,14 +1,14 @@
 """Replicas, the leases of models, and the latest evaluation of each model, in SQLite or PostgreSQL.
 
 An evaluation, what it adds to the history, the evidence on the model and what becomes of its alerts are saved
-together, under the lease.
+in one transaction, under the lease: see :meth:`EvaluationStore.saving`.
 
 A model is evaluated by the replica that has its lease. A lease ends unless it is renewed, and every new one has a
 higher epoch: what a replica saves under an earlier one is refused. Times are those of the database.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from monitor.events.model import SeriesKey
 from monitor.store import alerts, evidence, evidence_history, history
+from monitor.store.alert import Resolution
 from monitor.store.database import Database, chunks
 from monitor.store.evidence import StoredEvidence
 from monitor.store.evidence_history import Points as EvidencePoints
@@ -28,12 +29,6 @@ LEASE_MS: Final = 9_000
 _FORGOTTEN_MS: Final = 3_600_000
 """Replicas that were not seen for so long are removed."""
 _FREE: Final = {"owner": "", "until_ms": 0}
-
-SaveMore = Callable[[sa.Connection, Collection[str]], Callable[[], None]]
-"""Saves more about models whose lease is held, in the transaction that saves their evaluation.
-
-Returns what is called once that is committed.
-"""
 
 
 class Replica(NamedTuple):
@@ -67,6 +62,18 @@ class EvaluatedMoment(NamedTuple):
     """Wall-clock time of the first evaluation at this watermark."""
 
 
+NO_MOMENT: Final = EvaluatedMoment(-1, -1, "", 0)
+"""That of a model before its first evaluation."""
+
+
+class Held(NamedTuple):
+    """What is stored of a model whose lease is held, when a transaction begins."""
+
+    number: int
+    """Number of the stored evaluation; 0 if there is none."""
+    moment: EvaluatedMoment
+
+
 class StoredMoment(NamedTuple):
     """The first of successive evaluations of a model with one settled edge and current version."""
 
@@ -91,8 +98,7 @@ class Evaluation(NamedTuple):
     """What the detectors of its versions continue from, of those where that changed."""
     evidence_points: Mapping[str, EvidencePoints] = MappingProxyType({})
     """Version -> what is added to the history of its evidence."""
-    moments: Sequence[EvaluatedMoment] = ()
-    """Moments of all evaluations since the last one that was saved; this is the last of them."""
+    moment: EvaluatedMoment = NO_MOMENT
 
 
 class EvaluationState(NamedTuple):
@@ -158,10 +164,7 @@ class EvaluationStore:
                             "number": 0,
                             "evaluated_ms": 0,
                             "summary": b"",
-                            "watermark_ms": -1,
-                            "edge_ms": -1,
-                            "version": "",
-                            "since_ms": 0,
+                            **NO_MOMENT._asdict(),
                         }
                         for model in part
                     ]
@@ -195,7 +198,7 @@ class EvaluationStore:
                 for table in (EVALUATED_REPORTS, EVALUATED_MOMENTS):
                     connection.execute(sa.delete(table).where(table.c.model.in_(removed)))
                 evidence.remove_models(connection, removed)
-                stopped, now_ms = alerts.Resolution.STOPPED, self._database.clock.now_ms()
+                stopped, now_ms = Resolution.STOPPED, self._database.clock.now_ms()
                 alerts.resolve(self._database, connection, removed, stopped, now_ms=now_ms)
 
     def leave(self, replica: str) -> None:
@@ -205,83 +208,79 @@ class EvaluationStore:
             connection.execute(sa.update(EVALUATIONS).where(leases.model.in_(_locked(replica))).values(**_FREE))
             connection.execute(sa.delete(REPLICAS).where(REPLICAS.c.id == replica))
 
-    def save(
-        self,
-        replica: str,
-        epochs: Mapping[str, int],
-        evaluations: Sequence[Evaluation],
-        same: Mapping[str, int],
-        more: SaveMore | None = None,
-    ) -> Collection[str]:
-        """Save evaluations of models whose lease the replica has; returns the models whose lease it does not have.
+    @contextmanager
+    def saving(self, replica: str, epochs: Mapping[str, int]) -> Iterator[tuple[sa.Connection, Mapping[str, Held]]]:
+        """A transaction in which no other replica takes the lease of a model, and the models whose lease is held.
 
         Parameters
         ----------
         epochs
             Model -> epoch of the lease under which it was evaluated.
-        evaluations
-            Those whose content has changed.
-        same
-            Model -> time of its evaluation, milliseconds since the epoch, where nothing else has changed.
-        more
-            Saves more about the models whose lease the replica has.
         """
         of = EVALUATIONS.c
         with self._writing() as connection:
             # These rows stay locked: no lease can be taken before this transaction ends.
             locked = sa.select(*(of[name] for name in ("model", "epoch", "number", *EvaluatedMoment._fields)))
             rows = connection.execute(locked.where(of.owner == replica).order_by(of.model).with_for_update())
-            held = {model: row for model, epoch, *row in rows if epochs.get(model) == epoch}
-            moments = {model: EvaluatedMoment(*row[1:]) for model, row in held.items()}
-            moved: dict[tuple[str, int], Mapping[str, Any]] = {}
-            for one in evaluations:
-                for moment in one.moments if one.model in held else ():
-                    before = moments[one.model]
-                    if (moment.edge_ms, moment.version) != (before.edge_ms, before.version):
-                        to_ms = min(before.watermark_ms + moment.since_ms - before.since_ms, moment.watermark_ms)
-                        row = {"model": one.model, "before_to_ms": to_ms, **moment._asdict()}
-                        moved[one.model, moment.watermark_ms] = row
-                    stood = moment.watermark_ms == before.watermark_ms
-                    moments[one.model] = moment._replace(since_ms=before.since_ms) if stood else moment
-            saved = [
+            yield (
+                connection,
                 {
-                    "model": one.model,
-                    "owner": replica,
-                    "epoch": epochs[one.model],
-                    "until_ms": 0,
-                    "number": held[one.model][0] + 1,
-                    "evaluated_ms": one.evaluated_ms,
-                    "summary": one.summary,
-                    "reports": one.reports,
-                    **moments[one.model]._asdict(),
-                }
-                for one in evaluations
-                if one.model in held
-            ]
-            self._update(
-                connection, EVALUATIONS, ("number", "evaluated_ms", "summary", *EvaluatedMoment._fields), saved
+                    model: Held(number, EvaluatedMoment(*moment))
+                    for model, epoch, number, *moment in rows
+                    if epochs.get(model) == epoch
+                },
             )
-            self._update(connection, EVALUATED_MOMENTS, ("edge_ms", "version"), list(moved.values()))
-            reports = [row for row in saved if row["reports"] is not None]
-            self._update(connection, EVALUATED_REPORTS, ("number", "reports"), reports)
-            points = {series: new for one in evaluations if one.model in held for series, new in one.points.items()}
-            history.append(connection, points)
-            states = [state for one in evaluations if one.model in held for state in one.evidence]
-            evidence.save(connection, self._database, states)
-            of_evidence = {
-                (one.model, version): new
-                for one in evaluations
-                if one.model in held
-                for version, new in one.evidence_points.items()
+
+    def save(
+        self,
+        connection: sa.Connection,
+        held: Mapping[str, Held],
+        evaluations: Sequence[Evaluation],
+        same: Mapping[str, int],
+    ) -> None:
+        """Save evaluations in a transaction of :meth:`saving`; not of models whose lease is not held.
+
+        Parameters
+        ----------
+        evaluations
+            Those whose content has changed, with what they add to the history and with the evidence.
+        same
+            Model -> time of its evaluation, milliseconds since the epoch, where nothing else has changed.
+        """
+        of = EVALUATIONS.c
+        evaluations = [one for one in evaluations if one.model in held]
+        saved: list[Mapping[str, Any]] = []
+        moved: list[Mapping[str, Any]] = []
+        for one in evaluations:
+            number, before = held[one.model]
+            moment = one.moment
+            if (moment.edge_ms, moment.version) != (before.edge_ms, before.version):
+                to_ms = min(before.watermark_ms + moment.since_ms - before.since_ms, moment.watermark_ms)
+                moved.append({"model": one.model, "before_to_ms": to_ms, **moment._asdict()})
+            if moment.watermark_ms == before.watermark_ms:
+                moment = moment._replace(since_ms=before.since_ms)
+            row = {
+                "model": one.model,
+                "number": number + 1,
+                "evaluated_ms": one.evaluated_ms,
+                "summary": one.summary,
+                "reports": one.reports,
+                **moment._asdict(),
+                **_FREE,
+                "epoch": 0,
             }
-            evidence_history.append(connection, self._database, of_evidence)
-            for at_ms in sorted(set(same.values())):
-                for part in chunks(sorted(model for model in same if same[model] == at_ms and model in held)):
-                    connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))
-            committed = None if more is None else more(connection, held.keys())
-        if committed is not None:
-            committed()
-        return epochs.keys() - held.keys()
+            saved.append(row)
+        self._update(connection, EVALUATIONS, ("number", "evaluated_ms", "summary", *EvaluatedMoment._fields), saved)
+        self._update(connection, EVALUATED_MOMENTS, ("edge_ms", "version"), moved)
+        reports = [row for row in saved if row["reports"] is not None]
+        self._update(connection, EVALUATED_REPORTS, ("number", "reports"), reports)
+        history.append(connection, {series: new for one in evaluations for series, new in one.points.items()})
+        evidence.save(connection, self._database, [state for one in evaluations for state in one.evidence])
+        of_evidence = {(one.model, version): new for one in evaluations for version, new in one.evidence_points.items()}
+        evidence_history.append(connection, self._database, of_evidence)
+        for at_ms in sorted(set(same.values())):
+            for part in chunks(sorted(model for model in same if same[model] == at_ms and model in held)):
+                connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))
 
     def _update(
         self, connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from monitor.errors import Conflict, CorruptMap, UnknownRecalibration
 from monitor.store import alerts, audit, refits, servings
+from monitor.store.alert import Resolution
 from monitor.store.database import Database
 from monitor.store.recalibrations import UNDER_WAY, AuditEntry, Champion, Job, JobState, Overview, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS, REFIT_FIGURES, REFIT_SCHEDULES, REFITS
@@ -361,7 +362,7 @@ class RecalibrationStore:
         self, connection: sa.Connection, champion: Champion, *, actor: str, promoted: str | None = None
     ) -> None:
         """Resolve the alerts of a version: what they were raised for does not serve any more."""
-        reason = alerts.Resolution.ROLLED_BACK if promoted is None else alerts.Resolution.PROMOTED
+        reason = Resolution.ROLLED_BACK if promoted is None else Resolution.PROMOTED
         alerts.resolve(
             self._database,
             connection,

@@ -383,10 +383,7 @@ ALERTS: Final = Table(
     *columns(BigInteger, "firing_ms", "resolved_ms", nullable=True),
     *columns(Name, "acknowledged_by", nullable=True),
     *columns(Text, "reason", nullable=True),
-    *columns(Double, "log10_evidence", "log10_line"),
-    *columns(BigInteger, "settled_ms", "since_ms", "from_ms", "to_ms", "events"),
-    *columns(Name, "summary"),
-    *columns(Text, "document"),  # JSON
+    *columns(Text, "finding", "document"),  # JSON
     Index(
         "alerts_current",
         *("model", "version", "kind"),

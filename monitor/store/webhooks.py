@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from monitor.store.alerts import Alert, AlertChange, AlertState, newest_change, read_changes
+from monitor.store.alert import Alert, AlertChange, AlertState
+from monitor.store.alerts import newest_change, read_changes
 from monitor.store.database import Database
 from monitor.store.schema import ALERT_CHANGES, WEBHOOKS
 

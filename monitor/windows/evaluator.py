@@ -1,21 +1,20 @@
-"""The evaluator: every few seconds it measures all windows of its models and publishes one immutable snapshot."""
+"""The evaluator measures all windows of the models that it is given: values first, then intervals and levels."""
 
-import threading
+import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
 from monitor.clock import Clock
-from monitor.errors import EvaluationFailed, InputError, SettingsError, StoreUnavailable
+from monitor.errors import SettingsError
 from monitor.events.model import ALL, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import MIN_DRAWS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.outage_log import Outage
 from monitor.reports.evaluation.assess import (
     WINDOW_DRAWS,
     Assessment,
@@ -29,26 +28,17 @@ from monitor.reports.evaluation.assess import (
 from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ScoreTable
-from monitor.tracing import span
 from monitor.windows.contents import (
     Contents,
     moment_of,
-    read_span,
     read_window,
-    read_window_of_then,
-    sum_panes,
-    unevaluated_moment,
     window_report,
 )
-from monitor.windows.lookup import current_version, find_series, no_window
+from monitor.windows.lookup import current_version
 from monitor.windows.maturity import AgeCohort, CoverageByAge
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import ModelEvidence, ModelSnapshot, Snapshot
-from monitor.windows.snapshots import Snapshots
+from monitor.windows.snapshot import ModelSnapshot, Snapshot
 from monitor.windows.windows import Moment, Window
-
-_WAIT_SECONDS: Final = 0.05
-"""A clock's sleep cannot be cut short, so waiting is cut into pieces: `stop` takes effect after at most one."""
 
 _log = structlog.get_logger(__name__)
 
@@ -78,19 +68,17 @@ class _Entry:
 
 
 class Evaluator:
-    """Evaluates all series and windows periodically, and answers requests for single reports.
+    """Measures all series and windows of models. One thread calls it, but for :meth:`report`.
 
-    Each evaluation has two steps. The first measures the windows that changed and publishes all values, with the
-    previous intervals (shifted with the values), levels under calibration and error bounds. The second renews those,
-    the longest outdated first, in the rest of the interval, and publishes them; reports that it does not reach wait for
-    the next evaluation and say since when. Where values take more than half of the interval, renewing gets as much time
+    Each evaluation has two steps. :meth:`measure` measures the windows that changed and returns all values, with the
+    previous intervals (shifted with the values), levels under calibration and error bounds. :meth:`renew` renews those,
+    the longest outdated first, in the rest of the interval; reports that it does not reach wait for the next evaluation
+    and say since when. Where values take more than half of the interval, renewing gets as much time
     as they took, and the next evaluation begins later: so a report waits at most twice the time that renewing all
     reports takes. A report whose predictions did not change stays as it is.
 
     Values and renewed intervals depend on the panes alone, not on when or how often they are evaluated: resampling is
     seeded by the table. So a replay of the log gives the same reports.
-
-    One thread calls :meth:`run`; everything else may be called from any.
 
     Parameters
     ----------
@@ -110,12 +98,8 @@ class Evaluator:
         Model -> error of its logits up to which nothing is called a fault; 0.05 for all models if left out.
     max_series
         Series beyond this number are not evaluated, segments before whole models, and are counted.
-    refresh
-        Brings the panes up to date, before each evaluation.
-    evidence
-        Model -> epoch of its lease -> the evidence on each, brought up to date.
-    snapshots
-        Says which models are evaluated here, and takes the result; all of them, kept in this process, if left out.
+    clock
+        Measures how long evaluations take.
 
     Raises
     ------
@@ -134,214 +118,67 @@ class Evaluator:
         measures: Mapping[str, Measure] = WINDOW_MEASURES,
         tolerance: Callable[[str], float] | None = None,
         max_series: int = 1000,
-        refresh: Callable[[], None] = lambda: None,
-        evidence: Callable[[Mapping[str, int]], Mapping[str, ModelEvidence]] = lambda _: {},
-        snapshots: Snapshots | None = None,
         clock: Clock,
     ) -> None:
         _check(windows, interval_seconds, draws, max_series)
         self._panes = panes
-        self._windows_by_name = {window.name: window for window in windows}
         self.windows: Sequence[Window] = list(windows)
         """The windows of every series, in the order in which they were given."""
         # Within a series, reports are in the order of their keys.
         self._ordered = sorted(windows, key=lambda window: window.name)
-        self._interval_seconds = interval_seconds
+        self.interval_seconds = interval_seconds
+        """From the start of one evaluation to the start of the next."""
         self._minimum = minimum or Minimum()
         self._draws = draws
         self.measures = measures
         """The measures of every window, by name."""
         self._tolerance = tolerance or (lambda _: TOLERANCE)
         self._max_series = max_series
-        self._refresh = refresh
-        self._evidence = evidence
         self._clock = clock
         self._coverage = CoverageByAge(panes, windows)
-        self._snapshots = snapshots or Snapshots()
-        self._own = Snapshot()
-        """The result of the last evaluation; the empty snapshot before the first."""
+        self._failures: Mapping[ReportKey, str] = {}
+        """Those of the last evaluation."""
         self._entries: dict[ReportKey, _Entry] = {}
         self._renewal_seconds = 0.0
         self.evaluations_total = 0
-        """Evaluations made, including those that failed."""
+        """Evaluations made."""
         self.failures_total = 0
         """Reports that could not be made, over all evaluations; an evaluation that failed as a whole counts as one."""
         self.series_held = 0
         """Series that had panes at the last evaluation."""
         self.series_dropped = 0
         """Series that the last evaluation left out because there were more than ``max_series``."""
-        self._one_at_a_time = threading.Lock()
-        self._stopping = threading.Event()
-
-    @property
-    def latest(self) -> Snapshot:
-        """The latest snapshot: of the last evaluation, and of models that other replicas evaluate."""
-        return self._snapshots.latest
 
     @property
     def staleness(self) -> int:
         """For how many evaluations the longest outdated interval or level has been waiting."""
         waiting = [entry.stale_since.number for entry in list(self._entries.values()) if entry.table is not None]
-        return self._own.number - min(waiting) + 1 if waiting else 0
-
-    def run(self) -> None:
-        """Evaluate every ``interval_seconds`` until :meth:`stop`: the body of a thread.
-
-        An evaluation that takes longer than that is followed by the next at once; none is made up for.
-        """
-        outage = Outage(_log, "windows are not evaluated", "windows are evaluated again", self._clock)
-        while not self._stopping.is_set():
-            started = self._clock.monotonic()
-            try:
-                self.evaluate()
-            except StoreUnavailable as error:
-                outage.failed(error)
-            except Exception:  # noqa: BLE001 - the panes could not be read: the last snapshot stays until they can
-                self.failures_total += 1
-                _log.exception("evaluation failed", evaluation=self.evaluations_total)
-            else:
-                outage.over()
-            self._wait_until(started + self._interval_seconds)
-
-    def stop(self) -> None:
-        """Make :meth:`run` return after the current evaluation."""
-        self._stopping.set()
+        return self.evaluations_total - min(waiting) + 1 if waiting else 0
 
     def evaluate(self) -> Snapshot:
-        """Evaluate once, publish and return the snapshot.
+        """Measure all models that have panes, and renew their intervals and levels: of an offline computation."""
+        started = self._clock.monotonic()
+        models = {key.model for key in self._panes.series()}
+        return self.renew(self.measure(dict.fromkeys(models, 0), Snapshot()), started)
 
-        Returns
-        -------
-        Snapshot
-            Its duration is that of the values. How many intervals and levels it renews depends on the time left; all
-            of them where the clock does not move, as in a replay.
-        """
-        with self._one_at_a_time, span("evaluation"):
-            self.evaluations_total += 1
-            started = self._clock.monotonic()
-            self._refresh()
-            self._publish_values(started)
-            self._renew(started + max(self._interval_seconds, 2 * self._own.duration_seconds))
-            return self.latest
+    def count_failure(self) -> None:
+        """Count an evaluation that failed as a whole."""
+        self.failures_total += 1
 
-    def report(
-        self,
-        model: str,
-        version: str | None = None,
-        segment: str = ALL,
-        window: str | None = None,
-        as_of_ms: int | None = None,
-    ) -> Report:
-        """One report: from the last snapshot, or recomputed as of an earlier time.
+    def measure(self, epochs: Mapping[str, int], known: Snapshot) -> Snapshot:
+        """Measure the windows that changed; returns the values of all.
 
         Parameters
         ----------
-        model, version, segment, window
-            Names of the report. Without a version, the one with the newest predictions (at that time); without a
-            window, the first.
-        as_of_ms
-            The model's watermark at which windows end, in milliseconds since the epoch; a time in the future means now.
-            A mature window is recomputed as it was then, bit for bit.
-
-        Raises
-        ------
-        UnknownSeries
-            There is no such series or window. The message names those that there are.
-        NoLongerKept
-            The panes of that time are gone. The message says since when panes are kept.
-        EvaluationFailed
-            The report could not be made at the last evaluation.
+        epochs
+            Model -> epoch of its lease, of the models that are evaluated here.
+        known
+            The latest snapshot: of models that another replica evaluated, intervals stay until they are renewed here.
         """
-        chosen, snapshot = self._window(window), self.latest
-        if as_of_ms is None:
-            wanted = version if version is not None else snapshot.current_version(model)
-            if wanted is not None:
-                key = ReportKey(SeriesKey(model, wanted, segment), chosen.name)
-                if key in snapshot.reports:
-                    return snapshot.reports[key]
-                if key in snapshot.failures:
-                    raise EvaluationFailed(f"the report could not be made: {snapshot.failures[key]}")
-        return self._recompute(*self._read(model, version, segment, chosen, as_of_ms))
-
-    def predictions(
-        self,
-        model: str,
-        version: str | None = None,
-        segment: str = ALL,
-        window: str | None = None,
-        as_of_ms: int | None = None,
-    ) -> tuple[ReportKey, Contents]:
-        """The predictions of a report, with the outcomes known now. Parameters and errors are those of :meth:`report`.
-
-        They are there even where the report could not be made.
-        """
-        chosen, snapshot = self._window(window), self.latest
-        if as_of_ms is None:
-            current = version if version is not None else snapshot.current_version(model)
-            report = snapshot.reports.get(ReportKey(SeriesKey(model, current or "", segment), chosen.name))
-            if report is not None and report.from_ms is not None and report.to_ms is not None:
-                table = sum_panes(self._panes, report.key.series, chosen, report.from_ms, report.to_ms)
-                return report.key, Contents(report.from_ms, report.to_ms, table)
-        return self._read(model, version, segment, chosen, as_of_ms)
-
-    def predictions_between(
-        self, model: str, version: str | None, segment: str, from_ms: int, to_ms: int | None = None
-    ) -> tuple[SeriesKey, Contents]:
-        """The settled predictions of a span, in whole panes; up to the settled edge if ``to_ms`` is left out.
-
-        Raises
-        ------
-        UnknownSeries, NoLongerKept
-            As :meth:`report`.
-        InputError
-            The span holds no whole pane.
-        """
-        series = find_series(self._panes, self._ordered, model=model, version=version, segment=segment, until_ms=to_ms)
-        end_ms = self._panes.edge_ms(model) if to_ms is None else to_ms
-        return series, read_span(self._panes, series, {window.slide_ms for window in self.windows}, from_ms, end_ms)
-
-    def _window(self, name: str | None) -> Window:
-        chosen = self._windows_by_name.get(name) if name is not None else self.windows[0]
-        if chosen is None:
-            raise no_window(str(name), self._windows_by_name)
-        return chosen
-
-    def _read(
-        self, model: str, version: str | None, segment: str, window: Window, as_of_ms: int | None
-    ) -> tuple[ReportKey, Contents]:
-        """Sum a window that is not in the snapshot: of an earlier time, new since then, or beyond the cap."""
-        if as_of_ms is not None and as_of_ms < 0:
-            raise InputError(f"as_of must not lie before 1970, got {as_of_ms} ms")
-        at, current = self._moment(model, window, as_of_ms)
-        if version is None and current is not None and SeriesKey(model, current, ALL) in self._panes.series():
-            version = current
-        series = find_series(
-            self._panes, self._ordered, model=model, version=version, segment=segment, until_ms=as_of_ms
-        )
-        return ReportKey(series, window.name), read_window_of_then(self._panes, series, window, at)
-
-    def _moment(self, model: str, window: Window, as_of_ms: int | None) -> tuple[Moment, str | None]:
-        """The moment of a model at a watermark, and the version that was current; None where that is not known."""
-        now = moment_of(self._panes, model)
-        if as_of_ms is None or as_of_ms >= now.watermark_ms:
-            return now, None
-        before, after = self._snapshots.moments(model, as_of_ms)
-        last_edge_ms, shown_to_ms = now.edge_ms, -1
-        if after is not None:
-            last_edge_ms, shown_to_ms = after.edge_ms, after.before_to_ms
-        elif model in self.latest.models:
-            shown_to_ms = self.latest.models[model].watermark_ms
-        # What one evaluation answered was answered until the next; but not for days of a log that was read in seconds.
-        if before is not None and as_of_ms <= max(before.watermark_ms, shown_to_ms) + window.slide_ms:
-            return Moment(as_of_ms, before.edge_ms), before.version
-        first_edge_ms = -1 if before is None else before.edge_ms
-        return unevaluated_moment(self._panes, model, as_of_ms, first_edge_ms, last_edge_ms), None
-
-    def _publish_values(self, started: float) -> None:
-        tick = _Tick(self._own.number + 1, self._clock.now_ms())
-        all_series = self._panes.series()
-        epochs = self._snapshots.acquire({key.model for key in all_series})
-        series = self._within_cap([key for key in all_series if key.model in epochs])
+        started = self._clock.monotonic()
+        self.evaluations_total += 1
+        tick = _Tick(self.evaluations_total, self._clock.now_ms())
+        series = self._within_cap([key for key in self._panes.series() if key.model in epochs])
         moments = {model: moment_of(self._panes, model) for model in sorted({key.model for key in series})}
         entries: dict[ReportKey, _Entry] = {}
         failures: dict[ReportKey, str] = {}
@@ -349,7 +186,7 @@ class Evaluator:
             for window in self._ordered:
                 key = ReportKey(one_series, window.name)
                 try:
-                    entry = entries[key] = self._evaluate(key, window, moments[one_series.model], tick)
+                    entry = entries[key] = self._measure(key, window, moments[one_series.model], tick, known)
                     if entry.problem is not None:
                         failures[key] = entry.problem
                 except Exception as error:  # noqa: BLE001 - one failing report never stops the others
@@ -359,7 +196,6 @@ class Evaluator:
             [key for key in series if key.segment == ALL], tick.number
         ).items():
             coverage[version[0]][version] = cohorts
-        evidence = self._evidence({model: epochs[model] for model in moments})
         self._entries = entries
         evaluated_ms = self._clock.now_ms()
         models = {
@@ -372,27 +208,39 @@ class Evaluator:
                 {},
                 {},
                 coverage[model],
-                evidence.get(model, ModelEvidence()),
-                epochs[model],
+                epoch=epochs[model],
             )
             for model, at in moments.items()
         }
         duration = self._clock.monotonic() - started
-        self._own = self._with_reports(Snapshot(tick.number, evaluated_ms, duration, models), failures)
-        self._snapshots.publish(self._own)
-        if duration > self._interval_seconds:
+        if duration > self.interval_seconds:
             _log.warning(
                 "evaluation takes longer than its interval: lengthen the interval or declare fewer segments",
                 duration_seconds=round(duration, 3),
-                interval_seconds=self._interval_seconds,
-                series=len(series),
+                interval_seconds=self.interval_seconds,
+                series=self.series_held - self.series_dropped,
                 windows=len(self._ordered),
             )
+        return self._with_reports(Snapshot(tick.number, evaluated_ms, duration, models), failures)
 
-    def _renew(self, deadline: float) -> None:
-        """Renew intervals and levels, the longest outdated first, as long as the next is expected to end in time."""
+    def renew(self, snapshot: Snapshot, started: float, seconds: float = math.inf) -> Snapshot:
+        """Renew intervals and levels of the last values, the longest outdated first, while the next may end in time.
+
+        Returns the snapshot with the renewed reports; the very same where nothing was outdated.
+
+        Parameters
+        ----------
+        snapshot
+            What :meth:`measure` returned.
+        started
+            When the evaluation began, on the monotonic clock.
+        seconds
+            Takes no longer than this, either.
+        """
+        deadline = started + max(self.interval_seconds, 2 * snapshot.duration_seconds)
+        deadline = min(deadline, self._clock.monotonic() + seconds)
         waiting = sorted((entry.stale_since, key) for key, entry in self._entries.items() if entry.table is not None)
-        failures = dict(self._own.failures)
+        failures = dict(snapshot.failures)
         # Expect as long as the longest renewal of this evaluation or, for the first, of the last evaluation.
         expected, longest = self._renewal_seconds, 0.0
         for done, (_, key) in enumerate(waiting):
@@ -407,13 +255,14 @@ class Evaluator:
             # Also after a failure: the same table would fail again and delay the others.
             entry.table = None
             longest = max(longest, self._clock.monotonic() - started)
+        if not waiting:
+            return snapshot
         self._renewal_seconds = longest
-        if waiting:
-            self._own = self._with_reports(self._own, failures)
-            self._snapshots.publish(self._own)
+        return self._with_reports(snapshot, failures)
 
     def _with_reports(self, snapshot: Snapshot, failures: Mapping[ReportKey, str]) -> Snapshot:
         """The snapshot with the reports as they are now."""
+        self._failures = failures
         reports: dict[str, dict[ReportKey, Report]] = {model: {} for model in snapshot.models}
         failed: dict[str, dict[ReportKey, str]] = {model: {} for model in snapshot.models}
         for key, entry in self._entries.items():
@@ -436,7 +285,7 @@ class Evaluator:
         renewed_report = replace(entry.report, measures=renewed.measures, intervals_outdated_since_ms=None)
         entry.report = self._diagnosed(renewed_report, entry.table)
 
-    def _evaluate(self, key: ReportKey, window: Window, at: Moment, tick: _Tick) -> _Entry:
+    def _measure(self, key: ReportKey, window: Window, at: Moment, tick: _Tick, known: Snapshot) -> _Entry:
         """Measure a report, or return the entry of the last evaluation where nothing has changed since."""
         before = self._entries.get(key)
         policy = self._panes.policy(key.series.model)
@@ -460,10 +309,10 @@ class Evaluator:
         since = before.stale_since if before is not None and before.table is not None else tick
         if not report.measures:
             return _Entry(revision, fingerprint, self._diagnosed(report, table), carried, None, since)
-        known = self.latest.reports.get(key) if before is None else None
-        if known is not None and _has_same_values(known, report):
+        shown = known.reports.get(key) if before is None else None
+        if shown is not None and _has_same_values(shown, report):
             # Of another replica, or of before a restart: intervals and levels stay until they are renewed here.
-            return _Entry(revision, fingerprint, known, carried, table, since)
+            return _Entry(revision, fingerprint, shown, carried, table, since)
         outdated_ms = None
         if before is not None:
             # An interval whose renewal failed has been outdated for longer than the table waits.
@@ -474,7 +323,8 @@ class Evaluator:
         report = replace(report, intervals_outdated_since_ms=since.now_ms if outdated_ms is None else outdated_ms)
         return _Entry(revision, fingerprint, report, carried, table, since)
 
-    def _recompute(self, key: ReportKey, contents: Contents) -> Report:
+    def report(self, key: ReportKey, contents: Contents) -> Report:
+        """The report on contents of a window, with intervals and levels. Any thread."""
         table = contents.table.to_scores()
         assessment = assess(table, measures=self.measures, minimum=self._minimum, draws=self._draws)
         return self._diagnosed(self._report(key, contents, table, assessment), table)
@@ -503,13 +353,9 @@ class Evaluator:
     def _failed(self, key: ReportKey, error: Exception) -> str:
         self.failures_total += 1
         reason = (f"{type(error).__name__}: {error}".splitlines() or [""])[0]
-        if self._own.failures.get(key) != reason:  # logged once, not at every evaluation
+        if self._failures.get(key) != reason:  # logged once, not at every evaluation
             _log.error("report failed", **key.series._asdict(), window=key.window, reason=reason, exc_info=error)
         return reason
-
-    def _wait_until(self, moment: float) -> None:
-        while not self._stopping.is_set() and (left := moment - self._clock.monotonic()) > 0:
-            self._clock.sleep(min(left, _WAIT_SECONDS))
 
 
 def _has_same_values(one: Report, other: Report) -> bool:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from monitor.store import evidence_history
 from monitor.store.database import Database
 from monitor.store.evidence_history import DETECTORS, PEAK_MS, POINT, STEP_MS, Points
+from monitor.store.model_evidence import NO_EVIDENCE, ModelEvidence, VersionEvidence
 from monitor.windows.history import STEPS_MS
-from monitor.windows.snapshot import NO_EVIDENCE, ModelEvidence, VersionEvidence
 
 _PLACE: Final = {name: at for at, name in enumerate(DETECTORS)}
 

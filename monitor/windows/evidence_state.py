@@ -3,7 +3,8 @@
 from typing import Final, Literal, NamedTuple
 
 from monitor.reports.formatting import minute_text
-from monitor.windows.snapshot import KINDS, NO_EVIDENCE, EvidenceLevel, Snapshot, VersionEvidence
+from monitor.store.model_evidence import KINDS, NO_EVIDENCE, EvidenceLevel, VersionEvidence
+from monitor.windows.snapshot import Snapshot
 
 StateName = Literal["waiting", "quiet", "pending", "firing"]
 

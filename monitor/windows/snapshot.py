@@ -1,148 +1,21 @@
 """The result of an evaluation of all windows: one immutable value, and its form in the store."""
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
 from monitor.errors import IncompatibleStore
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult
-from monitor.store.alerts import Kind
-from monitor.store.evidence import StoredEvidence
+from monitor.store.model_evidence import ModelEvidence, VersionEvidence
 from monitor.store.settled import Hold
 from monitor.windows.maturity import AgeCohort
 
-NO_EVIDENCE: Final = -308.0
-"""Stands for the decimal logarithm of evidence that is 0."""
-PENDING_LOG10: Final = 1.0
-"""Evidence is pending from so far below its line on: a factor of ten."""
-
 FORMAT: Final = 1
 """Version of the stored form: raise it where a report of this version cannot be read by the one before."""
-
-
-class Raised(NamedTuple):
-    """What an alarm that fires was raised for."""
-
-    end_ms: int
-    """Settled time at which it was raised, for the last time."""
-    log10_evidence: float
-    segment: str
-    """Of the series that speaks most for it."""
-    since_ms: int
-    """When the change was."""
-    segments: Sequence[str]
-    """All segments and classes to blame, the strongest first; few of them wrongly."""
-    segments_log10: Sequence[float] = ()
-    """Their evidence."""
-
-
-KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
-    "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
-    "change": ("change",),
-    "map": ("serving_map",),
-}
-"""Kind of an alert -> the detectors that raise it. Of several that do, the first says since when."""
-
-
-class EvidenceLevel(NamedTuple):
-    """The evidence of one detector on one version."""
-
-    log10_evidence: float
-    """Since it was 0; NO_EVIDENCE while it is. Of an alarm that fires the most there was, as it starts again at 0."""
-    log10_line: float
-    """At which an alarm is raised."""
-    segment: str
-    """Of the series that speaks most."""
-    since_ms: int
-    """The change that it speaks for."""
-    raised: Raised | None
-    """While an alarm fires."""
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether it is about to raise an alarm, or has."""
-        return self.raised is not None or self.log10_evidence >= self.log10_line - PENDING_LOG10
-
-    @property
-    def strength(self) -> tuple[bool, float]:
-        """The larger, the more it says: of alarms that fire all are alike, so that the first detector speaks."""
-        return self.raised is not None, 0.0 if self.raised is not None else self.log10_evidence - self.log10_line
-
-
-class Explanation(NamedTuple):
-    """What evidence amounts to, in short."""
-
-    label: str
-    """Such as ``prior_shift``: see :mod:`monitor.alarms.attribution`."""
-    sentence: str
-    is_firing: bool
-    """Or pending."""
-
-
-class Shock(NamedTuple):
-    """How much the logits of all events of a period of one horizon are off together, from period to period."""
-
-    deviation: float
-    """Standard deviation in logits, as the two that follow."""
-    lower: float
-    upper: float
-    """Ends of its 95% interval."""
-    periods: int
-    """Periods with outcomes."""
-    tolerance: float
-    """Of the model, in logits."""
-
-    @property
-    def covered(self) -> bool:
-        """Whether the tolerance may cover it: False where twice the deviation is surely larger."""
-        return 2.0 * self.lower <= self.tolerance
-
-    @property
-    def sentence(self) -> str:
-        """What it means for alarms, and what to do."""
-        size = f"{self.deviation:.2f} logits ({self.lower:.2f} to {self.upper:.2f}, {self.periods} periods)"
-        if self.covered:
-            return f"The common shock of a horizon is {size}: the tolerance of {self.tolerance:g} may cover it."
-        enough = math.ceil(200.0 * self.deviation) / 100.0
-        return (
-            f"The common shock of a horizon is {size}, which the tolerance of {self.tolerance:g} does not cover: there "
-            "may be more false alarms than the budget allows. A drift, or an offset that moved, counts as a shock, "
-            f"too: correct that first. Otherwise set the model's tolerance to {enough:g}, or its dependence to "
-            "within_horizon."
-        )
-
-
-class VersionEvidence(NamedTuple):
-    """The evidence on one version."""
-
-    to_ms: int
-    """Predictions before this time are in it."""
-    levels: Mapping[str, EvidenceLevel]
-    """By detector."""
-    explanations: Mapping[str, Explanation] = {}
-    """By kind of alert, of those that are pending or firing."""
-    shock: Shock | None = None
-    """None while there are too few periods, or outcomes of one kind alone."""
-    resting: str = ""
-    """Why detectors that judge predictions have no evidence; empty where they have."""
-    revision: int = 0
-    """Of what serves, as the evidence knows it: 0 if no map ever did."""
-
-
-class ModelEvidence(NamedTuple):
-    """The evidence on a model."""
-
-    versions: Mapping[str, VersionEvidence] = MappingProxyType({})
-    states: Sequence[StoredEvidence] = ()
-    """What each version's detectors continue from; empty where another replica evaluates the model."""
-    ended_by_settings: Mapping[str, Mapping[str, int]] = MappingProxyType({})
-    """Version -> detector -> event time up to which it had read when other settings ended its alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +103,13 @@ class Snapshot:
     def coverage(self) -> Mapping[tuple[str, str], Sequence[AgeCohort]]:
         """(model, version) -> label coverage by the age of the predictions."""
         return {key: cohorts for model in self.models.values() for key, cohorts in model.coverage.items()}
+
+    def with_evidence(self, evidence: Mapping[str, ModelEvidence], duration_seconds: float) -> "Snapshot":
+        """The snapshot with the evidence on its models, and how long all of it took."""
+        models = {
+            model: replace(part, evidence=evidence.get(model, part.evidence)) for model, part in self.models.items()
+        }
+        return replace(self, models=models, duration_seconds=duration_seconds)
 
     def current_version(self, model: str) -> str | None:
         """The version with the newest predictions; None for a model that has no evaluation."""

@@ -1,7 +1,7 @@
-"""The latest snapshot: of this process alone, or of all replicas together."""
+"""The latest snapshot of all replicas together, and what of it is saved."""
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -15,14 +15,13 @@ from monitor.store.evaluations import (
     Evaluation,
     EvaluationState,
     EvaluationStore,
-    SaveMore,
     StoredMoment,
 )
+from monitor.store.model_evidence import ModelEvidence
 from monitor.windows.evidence_history import evidence_points
 from monitor.windows.history import points_of
 from monitor.windows.leases import Leases
 from monitor.windows.snapshot import (
-    ModelEvidence,
     ModelSnapshot,
     Snapshot,
     decode_reports,
@@ -31,29 +30,18 @@ from monitor.windows.snapshot import (
     encode_summary,
 )
 
-EXCHANGE_SECONDS: Final = 2.0
+READ_SECONDS: Final = 2.0
 
 _log = structlog.get_logger(__name__)
 
 
-class Snapshots:
-    """The snapshots of a process that evaluates all models alone, and keeps nothing."""
+class Changes(NamedTuple):
+    """The part of a snapshot that the store does not have yet."""
 
-    def __init__(self) -> None:
-        self.latest = Snapshot()
-        """The latest snapshot of all models, from all replicas."""
-
-    def acquire(self, models: Collection[str]) -> Mapping[str, int]:
-        """Model -> epoch of its lease, of those of these models that are to be evaluated here."""
-        return dict.fromkeys(models, 0)
-
-    def publish(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot of this process."""
-        self.latest = snapshot
-
-    def moments(self, model: str, at_ms: int) -> tuple[StoredMoment | None, StoredMoment | None]:  # noqa: ARG002
-        """The last moment of a model up to a watermark, and the first after it; None where none is known."""
-        return None, None
+    evaluations: Sequence[Evaluation]
+    """Those of models whose content has changed."""
+    same: Mapping[str, int]
+    """Model -> time of its evaluation, where nothing else has changed."""
 
 
 class _Known(NamedTuple):
@@ -65,8 +53,8 @@ class _Known(NamedTuple):
     reports_number: int
 
 
-class SharedSnapshots(Snapshots):
-    """The snapshots of all replicas, merged: one's own at once, those of others from the store.
+class SharedSnapshots:
+    """The snapshots of all replicas, merged: one's own once they are saved, those of others from the store.
 
     All methods may be called from any thread.
 
@@ -75,49 +63,31 @@ class SharedSnapshots(Snapshots):
     store
         Keeps the latest evaluation of each model.
     leases
-        Says which models are evaluated here.
+        Say which models are evaluated here.
     windows
         Names of the declared windows: reports on others, of earlier settings, are not shown.
-    save_more
-        Saves more about models whose lease is held, whenever their evaluations are saved.
     clock
         Measures outages for the log.
     """
 
-    def __init__(
-        self,
-        store: EvaluationStore,
-        leases: Leases,
-        windows: Collection[str],
-        *,
-        save_more: SaveMore | None = None,
-        clock: Clock,
-    ) -> None:
-        super().__init__()
+    def __init__(self, store: EvaluationStore, leases: Leases, windows: Collection[str], *, clock: Clock) -> None:
+        self.latest = Snapshot()
+        """The latest snapshot of all models, from all replicas."""
         self._store = store
-        self._save_more = save_more
         self._windows = windows
         self._leases = leases
         self._own = Snapshot()
-        self._moments: dict[str, list[EvaluatedMoment]] = {}
-        """Those of evaluations that are not saved."""
         self._known: dict[str, _Known] = {}
-        self._saved = Snapshot()
         self._exported = Snapshot()
         self._exported_of: tuple[Snapshot, frozenset[str]] = (self._exported, frozenset())
         self._unreadable: dict[str, str] = {}
         self._merging = threading.Lock()
-        self._exchanging = threading.Lock()
-        self._outage = Outage(_log, "evaluations are not exchanged", "evaluations are exchanged again", clock)
+        self._outage = Outage(_log, "evaluations are not read", "evaluations are read again", clock)
         self.was_read = False
         """Whether the store was read since this process started."""
 
-    def acquire(self, models: Collection[str]) -> Mapping[str, int]:
-        """Model -> epoch of its lease, of those of these models that are to be evaluated here."""
-        return self._leases.acquire(models)
-
     def remove(self, models: Collection[str]) -> None:
-        """Show the evaluation of models that have stopped no more, after the next :meth:`exchange`.
+        """Show the evaluation of models that have stopped no more, after the next :meth:`read`.
 
         Raises
         ------
@@ -128,13 +98,38 @@ class SharedSnapshots(Snapshots):
         if shown:
             self._leases.remove(shown)
 
-    def publish(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot of this process. Other replicas see it after the next :meth:`exchange` of both."""
+    def changes(self, snapshot: Snapshot) -> Changes:
+        """What has to be saved of a snapshot of this process. One thread calls this and :meth:`publish`."""
+        changed, same = [], {}
+        for model, part in snapshot.models.items():
+            before = self._known.get(model)
+            known = before.part if before is not None and before.part.epoch == part.epoch else None
+            same_reports = known is not None and part.same_reports(known)
+            if known is not None and same_reports and part.same_summary(known):
+                same[model] = part.evaluated_ms
+                continue
+            new = [
+                report for key, report in part.reports.items() if known is None or report is not known.reports.get(key)
+            ]
+            changed.append(
+                Evaluation(
+                    model,
+                    part.evaluated_ms,
+                    encode_summary(part),
+                    None if same_reports else encode_reports(part.reports.values()),
+                    points_of(new),
+                    [one for one in part.evidence.states if known is None or one not in known.evidence.states],
+                    evidence_points(part.evidence, ModelEvidence() if known is None else known.evidence),
+                    EvaluatedMoment(part.watermark_ms, part.edge_ms, part.current_version, part.evaluated_ms),
+                )
+            )
+        return Changes(changed, same)
+
+    def publish(self, snapshot: Snapshot, saved: Collection[str]) -> None:
+        """Show the models of a snapshot of this process that are saved. Others show them after their :meth:`read`."""
         with self._merging:
             self._own = snapshot
-            for model, part in snapshot.models.items():
-                moment = EvaluatedMoment(part.watermark_ms, part.edge_ms, part.current_version, part.evaluated_ms)
-                self._moments.setdefault(model, []).append(moment)
+            self._known |= {model: _Known(snapshot.models[model], -1, -1) for model in saved}
             self._merge()
 
     def moments(self, model: str, at_ms: int) -> tuple[StoredMoment | None, StoredMoment | None]:
@@ -160,58 +155,15 @@ class SharedSnapshots(Snapshots):
                 self._exported = self._with({model: part for model, part in latest.models.items() if model in held})
             return self._exported
 
-    def exchange(self) -> None:
-        """Save what was evaluated here, and read what others have saved. Call it every EXCHANGE_SECONDS."""
-        # At the end of the service another thread exchanges the last evaluation.
-        with self._exchanging:
-            try:
-                self._save()
-                self._read()
-            except StoreUnavailable as error:
-                self._outage.failed(error)
-            else:
-                self._outage.over()
-                self.was_read = True
-
-    def _save(self) -> None:
-        with self._merging:
-            own, moments = self._own, {model: list(of_model) for model, of_model in self._moments.items()}
-        if own is self._saved:
-            return
-        changed, same = [], {}
-        for model, part in own.models.items():
-            before = self._known.get(model)
-            known = before.part if before is not None and before.part.epoch == part.epoch else None
-            same_reports = known is not None and part.same_reports(known)
-            if known is not None and same_reports and part.same_summary(known):
-                same[model] = part.evaluated_ms
-                continue
-            new = [
-                report for key, report in part.reports.items() if known is None or report is not known.reports.get(key)
-            ]
-            reports = None if same_reports else encode_reports(part.reports.values())
-            states = [one for one in part.evidence.states if known is None or one not in known.evidence.states]
-            evidence = evidence_points(part.evidence, ModelEvidence() if known is None else known.evidence)
-            changed.append(
-                Evaluation(
-                    model,
-                    part.evaluated_ms,
-                    encode_summary(part),
-                    reports,
-                    points_of(new),
-                    states,
-                    evidence,
-                    moments[model],
-                )
-            )
-        epochs = {model: part.epoch for model, part in own.models.items()}
-        lost = self._store.save(self._leases.replica, epochs, changed, same, self._save_more)
-        self._saved = own
-        self._leases.drop(lost, epochs)
-        with self._merging:
-            self._known |= {model: _Known(part, -1, -1) for model, part in own.models.items() if model not in lost}
-            left = {model: of_model[len(moments.get(model, ())) :] for model, of_model in self._moments.items()}
-            self._moments = {model: of_model for model, of_model in left.items() if of_model}
+    def read(self) -> None:
+        """Read what others have saved. Call it every READ_SECONDS."""
+        try:
+            self._read()
+        except StoreUnavailable as error:
+            self._outage.failed(error)
+        else:
+            self._outage.over()
+            self.was_read = True
 
     def _read(self) -> None:
         states = self._store.states()
@@ -238,13 +190,15 @@ class SharedSnapshots(Snapshots):
             self._unreadable.pop(evaluation.model, None)
             news[evaluation.model] = _Known(part, number, reports_number)
         with self._merging:
-            self._known.update(news)
+            # What was evaluated here meanwhile is newer.
+            mine = self._mine()
+            self._known |= {model: known for model, known in news.items() if model not in mine}
             for model, state in others.items():
                 known = self._known.get(model)
                 if known is not None and known.number == state.number:
                     part = replace(known.part, evaluated_ms=state.evaluated_ms)
                     self._known[model] = known._replace(part=part)
-            for model in self._known.keys() - states.keys():
+            for model in self._known.keys() - states.keys() - mine:
                 del self._known[model]
             self._merge()
 
@@ -253,10 +207,7 @@ class SharedSnapshots(Snapshots):
         return known is None or known.number != state.number
 
     def _merge(self) -> None:
-        """Take the own evaluation of models that no other replica is known to have taken, and the store's others."""
-        mine = self._mine()
-        own = {model: part for model, part in self._own.models.items() if model not in self._known or model in mine}
-        merged = self._with({model: known.part for model, known in self._known.items()} | own)
+        merged = self._with({model: known.part for model, known in self._known.items()})
         if not merged.number and merged.models:
             # Nothing was evaluated here; what is shown is as old as the newest of it.
             number = max(known.number for known in self._known.values())
@@ -271,10 +222,10 @@ class SharedSnapshots(Snapshots):
             return own
         return replace(own, models=dict(sorted(models.items())))
 
-    def _mine(self) -> Collection[str]:
+    def _mine(self) -> set[str]:
         """Models that were evaluated here under the lease that this replica still seems to have."""
         epochs = self._leases.epochs
-        return {model for model, part in self._own.models.items() if epochs.get(model) == part.epoch}
+        return {model for model, known in self._known.items() if epochs.get(model) == known.part.epoch}
 
     def _log_unreadable(self, model: str, error: IncompatibleStore) -> None:
         if self._unreadable.get(model) != str(error):

@@ -1,9 +1,8 @@
 """Findings by hand, and a source of them that a test scripts."""
 
-from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from monitor.alarms.finding import Finding
+from monitor.store.alert import Finding
 
 LINE: Final = 5.0
 NOW_MS: Final = 1_790_000_000_000
@@ -31,7 +30,7 @@ def finding(
 
 
 class Script:
-    """A source whose findings a test sets."""
+    """Findings that a test sets."""
 
     def __init__(self, *findings: Finding) -> None:
         self.now: dict[str, list[Finding]] = {}
@@ -41,6 +40,3 @@ class Script:
         """Replace the findings of these models."""
         for model in dict.fromkeys(one.model for one in findings):
             self.now[model] = [one for one in findings if one.model == model]
-
-    def __call__(self, models: Collection[str]) -> Mapping[str, Sequence[Finding]]:
-        return {model: findings for model, findings in self.now.items() if model in models}

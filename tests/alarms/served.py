@@ -1,17 +1,19 @@
 """A store that partitions publish closings to, and a replica that evaluates it: alarms from panes to alerts."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from monitor.alarms.alarms import Alarms
+from monitor.alarms.alarms import Alarms, Findings
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
-from monitor.alarms.serving import ServedMaps
-from monitor.alarms.watcher import Watcher
+from monitor.alarms.serving import SERVING_MAP, ServedMaps
+from monitor.alarms.shocks import Shocks
+from monitor.alarms.watch import WEIGHTS
+from monitor.alarms.watcher import Watcher, WatchPlan
 from monitor.arrays import Floats, Ints
 from monitor.clock import ManualClock
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
@@ -23,11 +25,11 @@ from monitor.store.base import Checkpoint, ModelState, PaneKey, SampledSpan
 from monitor.store.closed_samples import SCHEMA, ClosedSample
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.evaluations import Evaluation, EvaluationStore
+from monitor.store.model_evidence import ModelEvidence
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, JobState
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, read_closings
-from monitor.windows.snapshot import ModelEvidence
 from tests.store.refits import LEASE_MS, queued, stored_map
 
 PANE_MS: Final = 60_000
@@ -39,6 +41,8 @@ KEPT_MS: Final = {PANE_MS: 7 * 86_400_000}
 MODEL: Final = "churn"
 VERSION: Final = "7"
 SEGMENT: Final = "region=eu"
+DETECTORS: Final = {**WEIGHTS, SERVING_MAP: 1.0}
+PLAN: Final = WatchPlan()
 
 
 class Stream:
@@ -135,15 +139,19 @@ class Replica:
         self._epochs = dict(self._evaluations.acquire(name, [MODEL]))
         self._panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
         self.watcher = watcher(stream, self._panes, **settings)
-        self.alarms = Alarms(store.database, self.watcher.findings, rolls_back)
+        self.alarms = Alarms(store.database, rolls_back)
+        self.findings: Findings = {}
 
     def evaluate(self, meanwhile: Callable[[], object] = lambda: None) -> ModelEvidence:
         """Add what was published, and save it with what becomes of alerts; ``meanwhile`` is between the two."""
         read_closings(self._stream.store, self._panes)
-        evidence = self.watcher.update(self._epochs)[MODEL]
+        watched = self.watcher.update(self._epochs)
+        evidence, self.findings = watched.evidence[MODEL], watched.findings
         meanwhile()
         evaluation = Evaluation(MODEL, 1, b"summary", b"reports", evidence=evidence.states)
-        self._evaluations.save(self.name, self._epochs, [evaluation], {}, self.alarms.save)
+        with self._evaluations.saving(self.name, self._epochs) as (connection, held):
+            self._evaluations.save(connection, held, [evaluation], {})
+            self.alarms.save(connection, held, self.findings)
         return evidence
 
     def leave(self) -> None:
@@ -159,11 +167,25 @@ class Replica:
         ]
 
 
-def watcher(stream: Stream, panes: ClosedPanes, *, tolerance: float = 0.05, **more: Any) -> Watcher:
+def watcher(
+    stream: Stream,
+    panes: ClosedPanes,
+    *,
+    plan: WatchPlan = PLAN,
+    detectors: Mapping[str, float] = DETECTORS,
+) -> Watcher:
     """As the service makes it."""
     maps = ServedMaps(panes, stream.store)
-    explain = Explainer(Attribution(panes, maps.serve), lambda _: tolerance, maps.explain).findings
-    return Watcher(panes, stream.store, per_year=1.0, tolerance=lambda _: tolerance, explain=explain, maps=maps, **more)
+    return Watcher(
+        panes,
+        stream.store,
+        per_year=1.0,
+        plan=lambda _: plan,
+        maps=maps,
+        shocks=Shocks(panes, [], lambda _: plan.tolerance, clock=ManualClock()),
+        explainer=Explainer(Attribution(panes, maps.serve), lambda _: plan.tolerance, maps.explain),
+        detectors=detectors,
+    )
 
 
 def promote(store: SqlStore, chosen: RecalibrationMap | None, number: int, clock: ManualClock) -> Champion:

@@ -11,13 +11,14 @@ from monitor.alarms.watch import WEIGHTS, VersionWatch
 from monitor.arrays import Floats
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
+from monitor.sequential.steps import Steps
 from monitor.store import evidence
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 from monitor.store.base import ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.evidence import StoredEvidence
+from monitor.store.model_evidence import ModelEvidence, VersionEvidence
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import ModelEvidence, VersionEvidence
 
 START_MS = 1_790_000_100_000
 MINUTE_MS = 60_000
@@ -35,6 +36,12 @@ def no_map(*_: object) -> tuple[str, int, dict[str, Any]]:
     raise AssertionError("no map serves")
 
 
+def as_predicted(series: SeriesKey, steps: Steps) -> Steps:
+    """The steps of a series that no map serves."""
+    del series
+    return steps
+
+
 class Stream(NamedTuple):
     """The panes of a model "churn" of version "7", one a minute."""
 
@@ -44,7 +51,7 @@ class Stream(NamedTuple):
 
     def explain(self, explainer: Explainer | None = None) -> tuple[dict[str, Finding], VersionEvidence]:
         """The findings by kind, and the evidence."""
-        explainer = explainer or Explainer(Attribution(self.panes), lambda _: 0.05, no_map)
+        explainer = explainer or Explainer(Attribution(self.panes, as_predicted), lambda _: 0.05, no_map)
         state = evidence.encode(self.watch.state())
         versions = {"7": VersionEvidence(self.watch.to_ms, self.watch.levels(self.lines))}
         known = ModelEvidence(versions, [StoredEvidence("churn", "7", self.watch.to_ms, state)])

@@ -1,17 +1,17 @@
 """Alerts in the store: raised under the lease, by one replica, with their history."""
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
 
-from monitor.alarms.alarms import Alarms
-from monitor.alarms.finding import Finding
+from monitor.alarms.alarms import Alarms, Key
 from monitor.clock import ManualClock
-from monitor.errors import Conflict, StoreUnavailable, UnknownAlert
-from monitor.store.alerts import AlertState, AlertStore, remove_old
-from monitor.store.evaluations import LEASE_MS, Evaluation, EvaluationStore
+from monitor.errors import Conflict, UnknownAlert
+from monitor.store.alert import Alert, AlertState, Finding
+from monitor.store.alerts import AlertStore, remove_old
+from monitor.store.evaluations import LEASE_MS, EvaluationStore
 from monitor.store.recalibrations import JobState
 from monitor.store.schema import ALERT_CHANGES, ALERTS
 from monitor.store.sql import SqlStore
@@ -41,12 +41,12 @@ class Replica:
         store.database.now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
         self.epochs = dict(self.evaluations.acquire(name, models))
         self.script = Script()
-        self.alarms = Alarms(store.database, self.script)
+        self.alarms = Alarms(store.database, lambda _: False)
 
-    def save(self, *findings: Finding) -> None:
+    def save(self, *findings: Finding) -> dict[Key, Alert | None]:
         self.script.say(*findings)
-        evaluations = [Evaluation(model, 1, b"summary", b"reports") for model in self.epochs]
-        self.evaluations.save(self.name, self.epochs, evaluations, {}, self.alarms.save)
+        with self.evaluations.saving(self.name, self.epochs) as (connection, held):
+            return self.alarms.save(connection, held, self.script.now)
 
 
 def states(store: SqlStore) -> list[tuple[str, str]]:
@@ -55,9 +55,8 @@ def states(store: SqlStore) -> list[tuple[str, str]]:
 
 def test_an_alert_is_saved_with_its_history(store: SqlStore, clock: ManualClock) -> None:
     replica, alerts = Replica(store, "a", clock, "churn"), AlertStore(store.database)
-    replica.save(finding(1.0))
+    assert replica.save(finding(1.0)) == {("churn", "7", "calibration"): None}
     assert states(store) == []
-    assert replica.alarms.current == {("churn", "7", "calibration"): None}
     replica.save(finding(4.2, settled_minute=1))
     (pending,) = alerts.alerts()
     assert pending.state is AlertState.PENDING
@@ -69,10 +68,9 @@ def test_an_alert_is_saved_with_its_history(store: SqlStore, clock: ManualClock)
     clock.advance(5)
     acknowledged = alerts.acknowledge(pending.id, actor="ada", note="mine \0", now_ms=clock.now_ms())
     assert (acknowledged.state, acknowledged.acknowledged_by) == (AlertState.ACKNOWLEDGED, "ada")
-    replica.save(finding(6.5, settled_minute=3))
+    (shown,) = replica.save(finding(6.5, settled_minute=3)).values()
     whole = alerts.alert(pending.id)
     assert whole.finding == finding(6.5, settled_minute=3, raised_ms=None)
-    (shown,) = replica.alarms.current.values()
     assert shown is not None
     assert shown.state is AlertState.ACKNOWLEDGED
     clock.advance(5)
@@ -88,21 +86,6 @@ def test_an_alert_is_saved_with_its_history(store: SqlStore, clock: ManualClock)
     with pytest.raises(UnknownAlert, match="no alert is called 'al_17'"):
         alerts.acknowledge("al_17", actor="ada", note="", now_ms=NOW_MS)
     assert [entry.action for entry in recalibrations(store).audit()] == ["acknowledged"]
-
-
-def test_what_is_not_committed_is_not_exported(store: SqlStore, clock: ManualClock) -> None:
-    replica = Replica(store, "a", clock, "churn")
-
-    def save(connection: sa.Connection, models: Collection[str]) -> Callable[[], None]:
-        replica.alarms.save(connection, models)
-        raise StoreUnavailable("the answer was lost")
-
-    replica.script.say(finding(9.0))
-    with pytest.raises(StoreUnavailable, match="the answer was lost"):
-        replica.evaluations.save("a", replica.epochs, [], {}, save)
-    assert replica.alarms.current == {}
-    replica.save(finding(9.0))
-    assert [key for key, alert in replica.alarms.current.items() if alert] == [("churn", "7", "calibration")]
 
 
 def test_a_pending_alert_that_falls_back_leaves_no_trace(store: SqlStore, clock: ManualClock) -> None:

@@ -8,9 +8,20 @@ from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.arrays import Floats
 from monitor.events.model import SeriesKey
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 from monitor.store.closing import Cells, Panes
-from tests.alarms.streams import FOR_EVER_MS, LINES, MINUTE_MS, START_MS, WIDE_MS, Stream, Truth, no_map, stream
+from tests.alarms.streams import (
+    FOR_EVER_MS,
+    LINES,
+    MINUTE_MS,
+    START_MS,
+    WIDE_MS,
+    Stream,
+    Truth,
+    as_predicted,
+    no_map,
+    stream,
+)
 
 CHANGE = 150
 CHANGE_MS = START_MS + CHANGE * MINUTE_MS
@@ -144,8 +155,8 @@ def test_the_set_of_an_alarm_stays_though_its_panes_are_gone() -> None:
     kept = {MINUTE_MS: 60 * MINUTE_MS, WIDE_MS: FOR_EVER_MS}
     drawn = stream(moved(offset=0.5, after=60), minutes=100, kept_ms=kept, lines=ALONE)
     later = stream(moved(offset=0.5, after=60), minutes=400, kept_ms=kept, lines=ALONE)
-    panes = Attribution(later.panes)
-    explainer = Explainer(Attribution(drawn.panes), lambda _: 0.05, no_map)
+    panes = Attribution(later.panes, as_predicted)
+    explainer = Explainer(Attribution(drawn.panes, as_predicted), lambda _: 0.05, no_map)
     first = drawn.explain(explainer)[0]["calibration"]
     explainer._attribution = panes
     second = later.explain(explainer)[0]["calibration"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alarms.lifecycle import advance, resolve, without_finding
-from monitor.store.alerts import OPEN, Alert, AlertState, Resolution
+from monitor.store.alert import OPEN, Alert, AlertState, Resolution
 from tests.alarms.findings import LINE, NOW_MS, finding
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
+from monitor.alarms.alarms import Alarms
 from monitor.alarms.serving import SERVING_MAP, LoadedMap, ServedMaps, _MapWatch
+from monitor.alarms.watcher import WatchPlan
 from monitor.arrays import Floats, Ints
 from monitor.clock import ManualClock
 from monitor.errors import Conflict
@@ -190,13 +192,12 @@ def test_a_rollback_that_comes_first_is_not_repeated(
     stream.publish(*drawn(rng, MANY))
     by_hand.evaluate()
     assert ("map", "firing", None) in by_hand.listed()
-    by_hand.alarms = type(by_hand.alarms)(stream.store.database, by_hand.watcher.findings, rolls_back=lambda _: True)
+    alarms = Alarms(stream.store.database, lambda _: True)
     refits.roll_back(MODEL, VERSION, actor="ada", now_ms=NOW_MS, note="")
     # The findings are those of the map that was rolled back; the one before it serves now.
-    evaluation = by_hand.watcher.findings([MODEL])
-    assert any(finding.kind == "map" and finding.raised_ms for finding in evaluation[MODEL])
+    assert any(finding.kind == "map" and finding.raised_ms for finding in by_hand.findings[MODEL])
     with stream.store.database.writing() as connection:
-        by_hand.alarms.save(connection, [MODEL])
+        alarms.save(connection, [MODEL], by_hand.findings)
     (champion,) = refits.champions()
     assert champion.map_id == "rc_1"
 
@@ -223,7 +224,7 @@ def test_evidence_does_not_depend_on_when_a_change_is_noticed(
         connection.exec_driver_sql("DELETE FROM evidence")
     panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
     read_closings(stream.store, panes)
-    late = watcher(stream, panes).update({MODEL: 9})[MODEL]
+    late = watcher(stream, panes).update({MODEL: 9}).evidence[MODEL]
     assert list(late.states) == steady
     assert late.versions[VERSION].levels.keys() == {"calibration", "prevalence", "change", SERVING_MAP}
     (serving,) = _servings(stream)
@@ -286,7 +287,7 @@ def test_a_map_of_features_is_judged_on_samples_and_predictions_are_not_judged(
         connection.exec_driver_sql("DELETE FROM evidence")
     panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
     read_closings(stream.store, panes)
-    assert list(watcher(stream, panes).update({MODEL: 9})[MODEL].states) == steady
+    assert list(watcher(stream, panes).update({MODEL: 9}).evidence[MODEL].states) == steady
 
 
 def test_a_map_that_cannot_be_read_leaves_predictions_unjudged_and_says_so(
@@ -307,8 +308,8 @@ WEIGHTS_OFF = dict.fromkeys(("calibration", "prevalence", "change", SERVING_MAP)
 @pytest.mark.parametrize(
     "changed",
     [
-        {"tolerance": 0.1},
-        {"within_horizon": lambda _: True},
+        {"plan": WatchPlan(tolerance=0.1)},
+        {"plan": WatchPlan(within_horizon=True)},
         {"detectors": WEIGHTS_OFF | {"change": 1.0}},
         {"detectors": WEIGHTS_OFF},
     ],
@@ -342,7 +343,7 @@ def test_what_other_settings_ended_may_fire_again_and_be_over(
     stream.publish(*drawn(rng, FEW, TOO_SURE))
     first.evaluate()
     first.leave()
-    second = Replica(stream, clock, "b", tolerance=0.1)
+    second = Replica(stream, clock, "b", plan=WatchPlan(tolerance=0.1))
     for slope in (TOO_SURE, 1.0, 1.0):
         stream.publish(*drawn(rng, MANY, slope))
         second.evaluate()

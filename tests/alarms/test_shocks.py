@@ -16,8 +16,8 @@ from monitor.sequential.shock import CommonShock, common_shock
 from monitor.sequential.steps import Steps
 from monitor.store.base import ModelClock
 from monitor.store.closing import Cells, Closing, Panes
+from monitor.store.model_evidence import ModelEvidence, Shock, VersionEvidence
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import ModelEvidence, Shock, VersionEvidence
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS

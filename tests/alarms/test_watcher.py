@@ -1,24 +1,28 @@
 """Evidence is the same to the last bit, however often it is updated, saved and taken over."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from monitor.alarms.finding import Finding
-from monitor.alarms.watcher import Watcher
+from monitor.alarms.attribution import Attribution
+from monitor.alarms.findings import Explainer
+from monitor.alarms.serving import ServedMaps
+from monitor.alarms.shocks import Shocks
+from monitor.alarms.watcher import Watched, Watcher, WatchPlan
 from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.model import ALL, Kind, ModelPolicy, SeriesKey
 from monitor.store import backfill, evidence
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.evidence import StoredEvidence
+from monitor.store.model_evidence import ModelEvidence
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.windows.panes import ClosedPanes, read_closings
-from monitor.windows.snapshot import ModelEvidence
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, batch_of, records_of
 
@@ -73,11 +77,22 @@ def events(rng: np.random.Generator) -> list[NaiveEvent]:
 
 
 def watcher(world: World, panes: ClosedPanes | None = None) -> Watcher:
-    return Watcher(panes or world.panes, world.store, per_year=1e-200, tolerance=lambda _: 0.05)
+    return of_budget(world, 1e-200, panes)
 
 
-def states(found: Mapping[str, ModelEvidence]) -> dict[tuple[str, str], StoredEvidence]:
-    return {(one.model, one.version): one for of_model in found.values() for one in of_model.states}
+def of_budget(world: World, per_year: float, panes: ClosedPanes | None = None, **more: Any) -> Watcher:
+    panes = panes or world.panes
+    maps = ServedMaps(panes, world.store)
+    parts: dict[str, Any] = {
+        "plan": lambda _: WatchPlan(),
+        "shocks": Shocks(panes, [], lambda _: 0.05, clock=SystemClock()),
+        "explainer": Explainer(Attribution(panes, maps.serve), lambda _: 0.05, maps.explain),
+    }
+    return Watcher(panes, world.store, per_year=per_year, maps=maps, **parts | more)
+
+
+def states(found: Watched) -> dict[tuple[str, str], StoredEvidence]:
+    return {(one.model, one.version): one for of_model in found.evidence.values() for one in of_model.states}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -107,7 +122,7 @@ def test_evidence_does_not_depend_on_when_and_where_it_is_added(tmp_path: Path, 
     read_closings(world.store, few)
     assert few.steps("a", START_MS) is None
     assert states(watcher(world, few).update(epochs)) == expected
-    right, too_sure = (known[model].versions["0"].levels["calibration"].log10_evidence for model in MODELS)
+    right, too_sure = (known.evidence[model].versions["0"].levels["calibration"].log10_evidence for model in MODELS)
     assert too_sure > right + 3
     world.store.close()
 
@@ -156,17 +171,18 @@ def test_a_model_that_fails_is_logged_once_until_it_works_again(tmp_path: Path) 
     world.turn(0, 400)
     failing = True
 
-    def explain(model: str, known: ModelEvidence) -> tuple[Sequence[Finding], ModelEvidence]:
-        if failing and model == "a":
-            raise ValueError("odd")
-        return (), known
+    class Failing(Shocks):
+        def add(self, model: str, evidence: ModelEvidence) -> ModelEvidence:
+            if failing and model == "a":
+                raise ValueError("odd")
+            return evidence
 
-    watched = Watcher(world.panes, world.store, per_year=1.0, tolerance=lambda _: 0.05, explain=explain)
+    watched = of_budget(world, 1.0, shocks=Failing(world.panes, [], lambda _: 0.05, clock=SystemClock()))
     entries = []
     for failing in (True, True, False, True, True):
         with capture_logs() as logs:
             found = watched.update(dict.fromkeys(MODELS, 1))
-        assert found.keys() == ({"b"} if failing else {"a", "b"})
+        assert found.evidence.keys() == found.findings.keys() == ({"b"} if failing else {"a", "b"})
         entries.append([(entry["model"], entry["reason"]) for entry in logs])
     logged = [("a", "ValueError: odd")]
     assert entries == [logged, [], [], logged, []]
@@ -176,16 +192,11 @@ def test_a_model_that_fails_is_logged_once_until_it_works_again(tmp_path: Path) 
 def test_the_budget_is_shared_out_by_weights(tmp_path: Path) -> None:
     world = World(tmp_path, 0)
     world.turn(0, 3_000)
-    shared = Watcher(
-        world.panes,
-        world.store,
-        per_year=0.01,
-        tolerance=lambda _: 0.05,
-        detectors={"calibration": 2.0, "prevalence": 0.0, "change": 1.0},
-        weight={"a": 3.0, "b": 1.0}.__getitem__,
-        within_horizon={"a": False, "b": True}.__getitem__,
+    plans = {"a": WatchPlan(weight=3.0), "b": WatchPlan(within_horizon=True)}
+    shared = of_budget(
+        world, 0.01, plan=plans.__getitem__, detectors={"calibration": 2.0, "prevalence": 0.0, "change": 1.0}
     )
-    found = shared.update(dict.fromkeys(MODELS, 1))
+    found = shared.update(dict.fromkeys(MODELS, 1)).evidence
     assert {model: [*of_model.versions] for model, of_model in found.items()} == {"a": ["0"], "b": ["0"]}
     lines = {
         (model, name): 10**level.log10_line
@@ -207,20 +218,20 @@ def test_the_budget_is_shared_out_by_weights(tmp_path: Path) -> None:
 def test_versions_that_have_stopped_leave_the_budget_and_the_store(tmp_path: Path) -> None:
     """The first one of each model makes predictions for 75 s, and panes are kept for 10."""
     world = World(tmp_path, 0, {1_000: 5_000, 5_000: 10_000})
-    shared, seen = Watcher(world.panes, world.store, per_year=0.01, tolerance=lambda _: 0.05), []
+    shared, seen = of_budget(world, 0.01), []
     for turn in range(40):
         world.turn(100 * turn, 100)
         found = shared.update(dict.fromkeys(MODELS, 1))
         with world.store.database.writing() as connection:
             evidence.save(connection, world.store.database, states(found).values())
-        versions = found["a"].versions
+        versions = found.evidence["a"].versions
         if versions:
             line = 10 ** versions[max(versions)].levels["calibration"].log10_line
             seen.append(("".join(sorted(versions)), round(line)))
     # A version has a share from its first prediction on. Lines come down only where evidence starts at 0.
     assert list(dict.fromkeys(seen)) == [("0", 600), ("0", 1200), ("01", 1200), ("1", 1200)]
-    new = Watcher(world.panes, world.store, per_year=0.01, tolerance=lambda _: 0.05)
-    assert {len(of_model.versions) for of_model in new.update(dict.fromkeys(MODELS, 2)).values()} == {1}
+    new = of_budget(world, 0.01)
+    assert {len(of_model.versions) for of_model in new.update(dict.fromkeys(MODELS, 2)).evidence.values()} == {1}
     assert len(evidence.read(world.store.database, MODELS)) == 4
     assert evidence.remove_stopped(world.store.database, 10_000) == 2
     assert [one.version for one in evidence.read(world.store.database, MODELS)] == ["1", "1"]

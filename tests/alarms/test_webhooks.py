@@ -16,7 +16,8 @@ from monitor.alarms import webhooks as module
 from monitor.alarms.lifecycle import advance
 from monitor.alarms.webhooks import Target, Webhook
 from monitor.clock import ManualClock
-from monitor.store.alerts import Alert, AlertStore, save
+from monitor.store.alert import Alert
+from monitor.store.alerts import AlertStore, save
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import CLAIM_MS, Progress, WebhookStore
 from tests.alarms.findings import NOW_MS, finding
@@ -94,6 +95,7 @@ def test_each_change_comes_in_alertmanagers_format(fleet: Fleet, oncall: Receive
         "description": "Evidence 10^7.2, 1000 events since 2026-09-21T13:13:20.000Z; an alert fires at 10^5.0.",
         "since": "2026-09-21T13:13:20.000Z",
         "runbook_url": "docs/alerts.md#what-to-do",
+        "settled_to": "2026-09-21T14:14:20.000Z",
         "command": "monitor recalibrate churn --version 7 --window 1h",
         "report_url": "https://calibration.example.com/reports/churn?version=7",
     }

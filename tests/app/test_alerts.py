@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from monitor.alarms.watcher import Watched
 from monitor.app.parts import make_topics, make_writer
 from monitor.app.replay import route
 from monitor.app.service import Service
 from monitor.app.settings import Settings
 from monitor.clock import SystemClock
 from monitor.events.encode import encode_labelled
+from monitor.store.alert import Finding
 from tests.alarms.findings import Script, finding
 from tests.alarms.receiver import Receiver, receiver
 from tests.cli.command import inside, one_error_line
@@ -50,10 +52,16 @@ def service(tmp_path: Path, patient: None, oncall: Receiver) -> Iterator[Service
     writer.write([route(value, make_topics(chosen)) for value in events])
     writer.close()
     service = Service(chosen, clock=SystemClock())
-    service.alarms.findings = Script(finding(7.2))
+    say(service, finding(7.2))
     service.start()
     yield service
     service.stop()
+
+
+def say(service: Service, *findings: Finding) -> None:
+    """Let the evidence amount to these findings."""
+    script = Script(*findings).now
+    service.evaluation.watcher.update = lambda epochs: Watched({}, script)  # type: ignore[method-assign]
 
 
 def metrics(service: Service) -> str:
@@ -88,7 +96,7 @@ def test_an_alert_reaches_people_and_they_answer(service: Service, oncall: Recei
     assert "evidence    10^7.2; an alert fires at 10^5.0" in shown
     assert json.loads(monitor("show", alert["id"], "--json"))["state"] == "acknowledged"
     eventually(lambda: f"{state} 3.0" in metrics(service))
-    service.alarms.findings = Script(finding(0.1, settled_minute=1, raised_ms=None))
+    say(service, finding(0.1, settled_minute=1, raised_ms=None))
     eventually(lambda: len(oncall.taken()) == 3)
     assert [part["status"] for part in oncall.taken()] == ["firing", "firing", "resolved"]
     assert monitor("list") == "no alerts\n"

@@ -198,7 +198,12 @@ def assert_reads(service: Service, offline: LogReport, count: int) -> None:
     """The service reads all events, and reports what was computed from their file."""
     eventually(lambda: service.status.ready and service.status.records_read == count, shown=lambda: service.status)
     expected = told(offline.snapshot.reports.values())
-    eventually(lambda: told(service.evaluator.evaluate().reports.values()) == expected)
+
+    def evaluated() -> bool:
+        service.evaluation.tick()
+        return told(service.snapshots.latest.reports.values()) == expected
+
+    eventually(evaluated)
     assert sum(len(report["measures"]) > 0 for report in expected) >= 16
     counted = {key: number for key, number in service.status.counters.items() if number}
     assert counted == {key: number for key, number in offline.events.items() if number}

@@ -104,7 +104,7 @@ def test_windows_are_those_of_a_service_that_read_the_log(past: Past, tmp_path: 
         assert history.to_ms.size == 21
         assert history.n[-1] == expected.reports[key].n
         # Evidence begins with the first of them.
-        evidence = make_watcher(settings, panes, store, SystemClock()).update({"churn": 1})["churn"]
+        evidence = make_watcher(settings, panes, store, SystemClock()).update({"churn": 1}).evidence["churn"]
         level = evidence.versions[UNVERSIONED].levels["calibration"]
         assert level.log10_evidence > level.log10_line
         assert level.raised is not None

@@ -34,10 +34,11 @@ from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.schedule import ShapeVerdict
 from monitor.recalibration.serving import ServingMaps
 from monitor.reports.evaluation.report import Diagnosis, Report, Verdict
+from monitor.store.model_evidence import EvidenceLevel, ModelEvidence, Raised, VersionEvidence
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, Job, JobState
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import EvidenceLevel, ModelEvidence, ModelSnapshot, Raised, Snapshot, VersionEvidence
+from monitor.windows.snapshot import ModelSnapshot, Snapshot
 from monitor.windows.windows import Window
 from tests.live_states import document as live_document
 from tests.live_states import map_of
@@ -119,7 +120,7 @@ def sampled(service: Service) -> int:
 def wait_until_sampled(service: Service) -> None:
     """Wait for all but the last minutes, which may still be corrected, and for an evaluation of them."""
     eventually(lambda: sampled(service) > EVENTS * 0.9, shown=lambda: (sampled(service), service.status))
-    eventually(lambda: "churn" in service.evaluator.latest.models)
+    eventually(lambda: "churn" in service.snapshots.latest.models)
 
 
 def ended(service: Service, job: Job) -> Job:

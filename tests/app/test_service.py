@@ -124,9 +124,14 @@ def test_the_service_says_what_a_file_of_its_events_says(tmp_path: Path, run: Ru
     file.write_bytes(b"\n".join(value or b"-" for value in events))
     offline = report_log(file, chosen, SystemClock())
     expected = [told(report) for report in offline.snapshot.reports.values()]
+
     # What is settled is published by the next checkpoint.
-    eventually(lambda: [told(report) for report in service.evaluator.evaluate().reports.values()] == expected)
-    live = service.evaluator.latest
+    def evaluated() -> bool:
+        service.evaluation.tick()
+        return [told(report) for report in service.snapshots.latest.reports.values()] == expected
+
+    eventually(evaluated)
+    live = service.snapshots.latest
     assert sum(len(report.measures) > 0 for report in live.reports.values()) >= 16
     counted = {key: count for key, count in service.status.counters.items() if count}
     assert counted == {key: count for key, count in offline.events.items() if count}

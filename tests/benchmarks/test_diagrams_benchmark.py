@@ -9,8 +9,8 @@ from monitor.clock import ManualClock
 from monitor.http.responses import encode_json
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.windows.contents import Contents
-from monitor.windows.evaluator import Evaluator
 from tests.benchmarks.settled_models import EDGE_MS, HOUR_MS, WINDOWS, SettledModels
+from tests.evaluations import Alone
 
 pytestmark = pytest.mark.benchmark
 
@@ -26,7 +26,7 @@ def milliseconds(work: Callable[[], object]) -> float:
 @pytest.mark.parametrize("predictions", [100_000, 10_000_000])
 def test_the_diagrams_of_a_day(predictions: int, capsys: pytest.CaptureFixture[str]) -> None:
     models = SettledModels(1, predictions // 24)
-    evaluator = Evaluator(models.panes, WINDOWS, clock=ManualClock())
+    evaluator = Alone(models.panes, WINDOWS, clock=ManualClock())
     (model,) = models.names
 
     def window() -> Contents:

@@ -11,9 +11,9 @@ from monitor.reports.evaluation.assess import WINDOW_DRAWS, uncertainty
 from monitor.reports.evaluation.report import Report
 from monitor.scores import GridTable, ScoreTable
 from monitor.windows.contents import moment_of
-from monitor.windows.evaluator import Evaluator
 from tests.benchmarks.budgets import note
 from tests.benchmarks.settled_models import WINDOWS, SettledModels
+from tests.evaluations import Alone
 
 MODELS: Final = 8
 WHOLE: Final = 4_000
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
     whole: float
 
 
-def evaluated(evaluator: Evaluator) -> Cost:
+def evaluated(evaluator: Alone) -> Cost:
     """Evaluate once."""
     began = time.thread_time()
     snapshot = evaluator.evaluate()
@@ -88,7 +88,7 @@ def renewal(tables: list[ScoreTable], measures: dict[str, Measure]) -> float:
 def test_a_thousand_series_in_four_windows(capsys: pytest.CaptureFixture[str]) -> None:
     models = SettledModels(MODELS)
     # Long enough for all intervals in one evaluation.
-    evaluator = Evaluator(models.panes, WINDOWS, interval_seconds=3600.0, clock=ProcessorClock())
+    evaluator = Alone(models.panes, WINDOWS, interval_seconds=3600.0, clock=ProcessorClock())
     first = evaluated(evaluator)  # kernels are compiled
     moved = {report.key: report.to_ms for report in evaluator.latest.reports.values()}
     models.close_minute()

@@ -11,7 +11,7 @@ import pytest
 
 from monitor.alarms.lifecycle import advance
 from monitor.http.server import ApiServer
-from monitor.store.alerts import Alert
+from monitor.store.alert import Alert
 from tests.alarms.findings import NOW_MS
 from tests.alarms.receiver import receiver
 from tests.alarms.streams import stream
@@ -71,10 +71,11 @@ def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[
     alert, url = alert_and_url
     shown = lines_of("show", alert.id, "--url", url, folder=tmp_path)
     assert shown[0] == f"{alert.id}  firing        10^7.2    calibration of churn 7"
-    assert shown[4:9] == [
+    assert shown[4:10] == [
         "evidence    10^7.2; an alert fires at 10^5.0",
         "changed     2026-09-21 16:45 UTC; 2026-09-21 16:40 to 2026-09-21 16:51",
         "since then  3,000 predictions with an outcome of 3,000, in 2.5 h",
+        "settled to  2026-09-21 19:15 UTC",
         "what to do",
         "  monitor recalibrate churn --version 7 --since 2026-09-21T16:45:00Z --wait",
     ]

@@ -82,8 +82,7 @@ class Folder:
             panes = make_panes(self.settings)
             read_closings(store, panes)
             evaluator = make_evaluator(self.settings, panes, ManualClock(CLOCK.now_ms()))
-            evaluator.evaluate()
-            reports = {str(key): report.to_dict() for key, report in evaluator.latest.reports.items()}
+            reports = {str(key): report.to_dict() for key, report in evaluator.evaluate().reports.items()}
             log.source.close()
             fates = {
                 str(key): count

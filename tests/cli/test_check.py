@@ -32,6 +32,7 @@ from monitor.store.webhooks import WebhookStore
 from monitor.windows.snapshot import encode_reports
 from tests.alarms.findings import finding
 from tests.cli.command import inside
+from tests.evaluations import save as save_evaluations
 from tests.patience import joined
 from tests.real.child import free_ports
 from tests.real.kafka import PASSWORD, USERNAME, KafkaBroker
@@ -190,7 +191,7 @@ def test_windows_that_do_not_fit_into_metrics_are_counted_with_what_to_change(tm
         assert worst(look(chosen, "store"), "metrics") == (OK, "0 time series about windows at exposition.level values")
         reports = encode_reports([report(window=window, measures=WINDOW_MEASURES.values()) for window in ("1h", "old")])
         leases = evaluations.acquire("monitor-0", ["churn"])
-        evaluations.save("monitor-0", leases, [Evaluation("churn", START_MS, b"", reports)], {})
+        save_evaluations(evaluations, "monitor-0", leases, [Evaluation("churn", START_MS, b"", reports)])
         fits = worst(look(chosen, "store"), "metrics")
         everything = settings(tmp_path, {"exposition": {"max_series": 50, "level": "intervals"}})
         verdict, detail = worst(look(everything, "store"), "metrics")

@@ -17,9 +17,9 @@ from monitor.app.settings import Settings, load_settings
 from monitor.arrays import Bools, Floats, Ints
 from monitor.clock import SystemClock
 from monitor.store import evidence as stored_evidence
+from monitor.store.model_evidence import NO_EVIDENCE
 from monitor.store.schema import META
 from monitor.windows.panes import read_closings
-from monitor.windows.snapshot import NO_EVIDENCE
 from tests.cli.command import inside, start
 from tests.cli.kafka_service import Served, without_evidence
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -102,7 +102,8 @@ def evidence_from_the_start(settings: Settings, monkeypatch: pytest.MonkeyPatch)
         patched.setattr(stored_evidence, "read", lambda *_: [])
         panes = make_panes(settings)
         read_closings(store, panes)
-        (version,) = make_watcher(settings, panes, store, SystemClock()).update({"churn": 1})["churn"].versions.values()
+        watched = make_watcher(settings, panes, store, SystemClock()).update({"churn": 1})
+        (version,) = watched.evidence["churn"].versions.values()
         return {name: level.log10_evidence for name, level in version.levels.items()}
 
 

@@ -50,6 +50,7 @@ class Night:
         self.runner = Runner(
             self.refits,
             self.events.read_sample,
+            tolerance=lambda _: 0.05,
             promoted=serving.note_change,
             clock=self.clock,
         )
@@ -58,6 +59,7 @@ class Night:
             versions=lambda _, version: version or "7",
             plan=lambda _: plan,
             serving=serving,
+            live=lambda *_: None,
             wake=self.runner.wake,
             clock=self.clock,
         )

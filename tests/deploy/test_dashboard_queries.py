@@ -100,7 +100,7 @@ def _wait_until_evaluated(replicas: list[Service], simulator: Simulator) -> None
     service = replicas[0]
 
     def evaluated() -> bool:
-        latest = service.evaluator.latest
+        latest = service.snapshots.latest
         newest = max((model.watermark_ms for model in latest.models.values()), default=0)
         behind = sum(lag or 0 for lag in service.status.lag.values())
         stale = sum(replica.evaluator.staleness for replica in replicas)

@@ -56,6 +56,7 @@ class Refits(Recalibrations):
             # What was just changed is seen by the next request, however slow the machine is.
             serving=ServingMaps(self.kept, clock=self.clock),
             live=lambda *_: self.measured,
+            wake=lambda: None,
             clock=self.clock,
         )
 

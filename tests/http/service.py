@@ -138,7 +138,7 @@ class Service:
             ]
         )
         given: dict[str, Any] = {
-            "evaluator": self.evaluator,
+            "reports": self.evaluator,
             "alerts": self.alerts or AlertStore(nobodys().database.database),
             "history": self.history or History(nobodys().database.database),
             "evidence_history": self.evidence_history or EvidenceHistory(nobodys().database.database),

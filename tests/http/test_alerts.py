@@ -13,7 +13,8 @@ from jsonschema import Draft202012Validator
 from monitor.alarms.lifecycle import advance, resolve
 from monitor.http.limits import Limits
 from monitor.http.server import ApiServer
-from monitor.store.alerts import Alert, AlertStore, Resolution, save
+from monitor.store.alert import Alert, Resolution
+from monitor.store.alerts import AlertStore, save
 from tests.alarms.findings import NOW_MS, finding
 from tests.http.keys import Keys
 from tests.http.refits import Refits

@@ -9,7 +9,7 @@ from typing import NoReturn
 import pytest
 
 from monitor.errors import StoreUnavailable
-from monitor.windows.snapshot import EvidenceLevel, Explanation, ModelEvidence, Raised, VersionEvidence
+from monitor.store.model_evidence import EvidenceLevel, Explanation, ModelEvidence, Raised, VersionEvidence
 from tests.http.keys import Keys
 from tests.http.refits import Refits
 from tests.http.service import BROWSER, Client, Service

@@ -8,8 +8,8 @@ from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.scores import GridTable
-from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import Window
+from tests.evaluations import Alone
 from tests.http.service import KEPT_FROM_MS, Service, assert_problem
 from tests.snapshots import NOW_MS, report, snapshot
 from tests.windows.memory import CHURN, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
@@ -33,7 +33,7 @@ def panes() -> MemoryPanes:
 
 @pytest.fixture(scope="module")
 def service(panes: MemoryPanes) -> Service:
-    evaluator = Evaluator(panes, [Window("1h", HOUR_MS), Window("5h", 5 * HOUR_MS)], draws=19, clock=ManualClock())
+    evaluator = Alone(panes, [Window("1h", HOUR_MS), Window("5h", 5 * HOUR_MS)], draws=19, clock=ManualClock())
     evaluator.evaluate()
     return Service(evaluator=evaluator)  # type: ignore[arg-type]
 

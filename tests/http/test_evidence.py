@@ -13,9 +13,9 @@ from monitor.alarms.watch import DETECTORS as FOLLOWED
 from monitor.clock import SystemClock
 from monitor.store import evidence_history as stored
 from monitor.store.evidence_history import DETECTORS, POINT, Points
+from monitor.store.model_evidence import NO_EVIDENCE, ModelEvidence, Shock
 from monitor.store.sql import SqlStore
 from monitor.windows.evidence_history import EvidenceHistory, evidence_points
-from monitor.windows.snapshot import NO_EVIDENCE, ModelEvidence, Shock
 from tests.http.keys import Keys
 from tests.http.service import Service, assert_problem
 from tests.snapshots import HOUR_MS, NOW_MS, evidence, evidence_level, report, snapshot, with_evidence

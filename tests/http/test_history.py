@@ -18,17 +18,14 @@ from monitor.sources.base import Message, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store import history as stored
-from monitor.store.evaluations import EvaluationStore
 from monitor.store.history import FIELDS, Points
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
-from monitor.windows.evaluator import Evaluator
 from monitor.windows.history import History, points_of
-from monitor.windows.leases import Leases
-from monitor.windows.panes import ClosedPanes, read_closings
-from monitor.windows.snapshots import SharedSnapshots
+from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Window
+from tests.evaluations import Sharing
 from tests.http.service import Service, assert_problem
 from tests.real.mixed_log import OUTCOMES, PREDICTIONS, MixedLog, policy_of
 from tests.reference.naive_windows import NaiveWindows
@@ -105,7 +102,7 @@ def test_every_point_is_what_loops_over_the_log_compute(store: SqlStore, tmp_pat
     windows = [Window("1h", HOUR_MS), Window("24h", 24 * HOUR_MS)]
     kept_ms = {window.slide_ms: 2 * window.length_ms for window in windows}
     kinds: dict[str, Kind | None] = {PREDICTIONS: Kind.PREDICTION, OUTCOMES: Kind.OUTCOME}
-    clock, evaluations = ManualClock(NOW_MS), EvaluationStore(store.database)
+    clock = ManualClock(NOW_MS)
     with ExitStack() as at_the_end:
         written = EmbeddedLog(tmp_path / "log", partitions=log.partitions, clock=clock)
         at_the_end.callback(written.close)
@@ -126,16 +123,17 @@ def test_every_point_is_what_loops_over_the_log_compute(store: SqlStore, tmp_pat
                 pipeline.step()
                 clock.advance(1.0)
             # Each part is evaluated by another replica, which knows nothing of the one before.
-            panes, leases = (
+            replica = Sharing(
+                store,
                 ClosedPanes(kept_ms, policy_of),
-                Leases(evaluations, f"replica-{part}", ("evaluate",), clock=SystemClock()),
+                windows,
+                f"replica-{part}",
+                clock=clock,
+                of_closings=True,
+                draws=draws,
             )
-            read_closings(store, panes)
-            leases.beat()
-            snapshots = SharedSnapshots(evaluations, leases, {window.name for window in windows}, clock=SystemClock())
-            Evaluator(panes, windows, draws=draws, snapshots=snapshots, clock=clock).evaluate()
-            snapshots.exchange()
-            leases.leave()
+            replica.evaluate()
+            replica.leases.leave()
     service = Service()
     service.history = History(store.database)
     loops, ends = NaiveWindows(log.joins), set()

@@ -58,9 +58,8 @@ def test_a_request_is_queued_and_the_answer_says_where_it_stands(client: Client)
 def test_a_refit_is_requested_since_a_time_or_since_what_an_alert_is_about(refits: Refits) -> None:
     store = AlertStore(refits.database.database)
     with refits.database.database.writing() as connection:
-        Alarms(refits.database.database, Script(finding(7.2), finding(7.2, model="org/model"))).save(
-            connection, ["churn", "org/model"]
-        )
+        findings = Script(finding(7.2), finding(7.2, model="org/model")).now
+        Alarms(refits.database.database, lambda _: False).save(connection, findings.keys(), findings)
     of = {alert.finding.model: alert.id for alert in store.alerts()}
     client = Service(refits=refits, alerts=store).client()
     job = ask(client, {"since": "2026-09-21T14:05:00Z", "window": "1h"}).json()

@@ -7,7 +7,7 @@ from monitor.alarms.webhooks import Target, Webhook
 from monitor.clock import ManualClock, SystemClock
 from monitor.metrics.alerts import AlertFamilies
 from monitor.metrics.exposition import Exposition
-from monitor.store.alerts import Alert, AlertState
+from monitor.store.alert import Alert, AlertState
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
 from tests.alarms.findings import NOW_MS, finding

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from monitor.metrics.evidence import EvidenceFamilies
 from monitor.metrics.exposition import Exposition
-from monitor.windows.snapshot import NO_EVIDENCE, Shock, Snapshot
+from monitor.store.model_evidence import NO_EVIDENCE, Shock
+from monitor.windows.snapshot import Snapshot
 from tests.metrics.library import ExpositionCollector
 from tests.real.promtool import check_metrics
 from tests.snapshots import (

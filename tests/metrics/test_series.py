@@ -23,11 +23,12 @@ from monitor.metrics.service import backlog_families, http_families, pipeline_fa
 from monitor.metrics.windows import DIAGNOSIS
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
 from monitor.sources.base import TopicPartition
-from monitor.store.alerts import Alert, AlertState
+from monitor.store.alert import Alert, AlertState
 from monitor.store.base import CapUse
+from monitor.store.model_evidence import Shock
 from monitor.store.webhooks import WebhookStore
 from monitor.stream.status import Phase, PipelineStatus, Unread
-from monitor.windows.snapshot import Shock, Snapshot
+from monitor.windows.snapshot import Snapshot
 from tests.alarms.findings import NOW_MS, finding
 from tests.http.refits import nobodys
 from tests.live_states import Maps, state

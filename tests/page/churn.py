@@ -15,11 +15,11 @@ from monitor.http.server import ApiServer
 from monitor.measures import MEASURES
 from monitor.store import evidence_history, history
 from monitor.store.alerts import AlertStore, save
-from monitor.windows.evaluator import Evaluator
+from monitor.store.model_evidence import ModelEvidence
 from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History, points_of
-from monitor.windows.snapshot import ModelEvidence
 from monitor.windows.windows import Window
+from tests.evaluations import Alone
 from tests.http.refits import Refits
 from tests.http.service import Service
 from tests.page.site import finding_of_shape
@@ -55,12 +55,11 @@ def churn_site(folder: Path) -> Iterator[Churn]:
     store = refits.database.database
     panes = MemoryPanes(POLICY)
     firing = evidence(calibration=evidence_level(6.4, raised=True))
-    evaluator = Evaluator(
+    evaluator = Alone(
         panes,
         [Window("1h", HOUR_MS), Window("6h", 6 * HOUR_MS)],
         measures={name: MEASURES[name] for name in ("tce", "smce")},
         draws=59,
-        evidence=lambda _: {"churn": ModelEvidence({"7": firing})},
         clock=ManualClock(NOW_MS),
     )
     step_ms = (NOW_MS - START_MS) // STEPS
@@ -69,7 +68,7 @@ def churn_site(folder: Path) -> Iterator[Churn]:
         for at, (segment, slope) in enumerate(SEGMENTS.items()):
             p, y = calibrated(times.size, STEPS * at + step, slope=slope if times[0] >= CHANGE_MS else 1.0)
             panes.add(SeriesKey("churn", "7", segment), times, p, y)
-        evaluator.evaluate()
+        evaluator.evaluate({"churn": ModelEvidence({"7": firing})})
         with store.writing() as connection:
             history.append(connection, points_of(evaluator.latest.reports.values()))
     levels = np.zeros(STEPS, evidence_history.POINT)

@@ -11,7 +11,8 @@ from monitor.alarms.lifecycle import advance
 from monitor.http.limits import Limits
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
-from monitor.store.alerts import Alert, AlertStore, Finding, save
+from monitor.store.alert import Alert, Finding
+from monitor.store.alerts import AlertStore, save
 from tests.alarms.streams import Truth, stream
 from tests.http.keys import Keys
 from tests.http.refits import Refits

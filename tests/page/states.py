@@ -241,7 +241,7 @@ def _write(made: States, clock: SteppedClock) -> None:
 def alert_about(service: Service, model: str) -> str:
     """The id of the alert that a model's predictions are wrong."""
     (found,) = (
-        of.id for key, of in service.alarms.current.items() if of and (key[0], key[2]) == (model, "calibration")
+        of.id for key, of in service.evaluation.alerts.items() if of and (key[0], key[2]) == (model, "calibration")
     )
     return found
 
@@ -249,8 +249,7 @@ def alert_about(service: Service, model: str) -> str:
 def _settle(service: Service, written: int) -> None:
     """Wait until all that was written is saved, evaluate it, and save that."""
     eventually(lambda: _saved(service) == written, shown=lambda: (_saved(service), written, service.status))
-    service.evaluator.evaluate()
-    service.snapshots.exchange()
+    service.evaluation.tick()
 
 
 def _saved(service: Service) -> int:

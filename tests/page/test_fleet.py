@@ -11,8 +11,9 @@ from playwright.sync_api import Locator, Page, expect
 
 from monitor.http.server import ApiServer
 from monitor.sources.base import TopicPartition
+from monitor.store.model_evidence import Explanation
 from monitor.stream.status import Phase, PipelineStatus
-from monitor.windows.snapshot import Explanation, Snapshot
+from monitor.windows.snapshot import Snapshot
 from tests.http.service import RUNNING, Service
 from tests.page.site import Site
 from tests.snapshots import evidence, evidence_level, report, snapshot, with_evidence

@@ -25,8 +25,9 @@ from monitor.alarms.alarms import Alarms
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.alarms.serving import ServedMaps
+from monitor.alarms.shocks import Shocks
 from monitor.alarms.watch import WEIGHTS
-from monitor.alarms.watcher import Unit, Watcher
+from monitor.alarms.watcher import Unit, Watcher, WatchPlan
 from monitor.clock import SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.events.codec import Decoder
@@ -151,17 +152,19 @@ class Evidence:
             self._evaluations, f"{os.getpid()}-{secrets.token_hex(4)}", ["evaluate"], clock=SystemClock()
         )
         self._watcher = FixedLines(store, panes)
-        self._alarms = Alarms(store.database, self._watcher.findings)
+        self._alarms = Alarms(store.database, lambda _: False)
         self._panes = panes
 
     def update(self) -> None:
         """Add what was settled since, of the models of this process."""
         self._leases.beat()
         epochs = self._leases.acquire({series.model for series in self._panes.series()})
-        found = self._watcher.update(epochs)
-        new = [Evaluation(model, 0, b"", None, evidence=one.states) for model, one in found.items()]
-        lost = self._evaluations.save(self._leases.replica, epochs, new, {}, self._alarms.save)
-        self._leases.drop(lost, epochs)
+        watched = self._watcher.update(epochs)
+        new = [Evaluation(model, 0, b"", None, evidence=one.states) for model, one in watched.evidence.items()]
+        with self._evaluations.saving(self._leases.replica, epochs) as (connection, held):
+            self._evaluations.save(connection, held, new, {})
+            self._alarms.save(connection, held, watched.findings)
+        self._leases.drop(epochs.keys() - held.keys(), epochs)
 
     def leave(self) -> None:
         """Let other processes go on at once."""
@@ -170,7 +173,8 @@ class Evidence:
 
 def make_explainer(store: SqlStore, panes: ClosedPanes) -> Explainer:
     """What makes findings of evidence."""
-    return Explainer(Attribution(panes), lambda _: TOLERANCE, ServedMaps(panes, store).explain)
+    maps = ServedMaps(panes, store)
+    return Explainer(Attribution(panes, maps.serve), lambda _: TOLERANCE, maps.explain)
 
 
 def lines_of(model: str) -> dict[str, float]:
@@ -182,8 +186,15 @@ class FixedLines(Watcher):
     """A watcher whose lines do not depend on the order in which models are found."""
 
     def __init__(self, store: SqlStore, panes: ClosedPanes) -> None:
-        explain = make_explainer(store, panes).findings
-        super().__init__(panes, store, per_year=1.0, tolerance=lambda _: TOLERANCE, explain=explain)
+        super().__init__(
+            panes,
+            store,
+            per_year=1.0,
+            plan=lambda _: WatchPlan(TOLERANCE),
+            maps=ServedMaps(panes, store),
+            shocks=Shocks(panes, [], lambda _: TOLERANCE, clock=SystemClock()),
+            explainer=make_explainer(store, panes),
+        )
 
     def _lines(self, with_steps: Collection[Unit], with_map: Collection[Unit]) -> Mapping[Unit, Mapping[str, float]]:  # type: ignore[override]
         del with_steps, with_map

@@ -62,6 +62,7 @@ class Running:
             command=command(how),
             jobs=jobs,
             timeout_seconds=timeout_seconds,
+            tolerance=lambda _: 0.05,
             promoted=self._promoted,
             clock=clock or SystemClock(),
         )
@@ -206,7 +207,7 @@ def test_no_worker_is_started_once_the_service_ends(
         return Samples().read_sample(model, version, **named)
 
     monkeypatch.delattr("monitor.recalibration.runner.WorkerProcess")
-    runner = Runner(refits, read_sample, clock=SystemClock())
+    runner = Runner(refits, read_sample, tolerance=lambda _: 0.05, promoted=lambda: None, clock=SystemClock())
     refits.add_job(queued(1))
     runner.start()
     assert runner.join(PATIENCE_SECONDS)
@@ -308,7 +309,12 @@ def serve(url: str) -> None:
     """The service, as a process that can be killed: it runs whatever is queued."""
     with SqlStore.open(url, clock=SystemClock()) as store:
         runner = Runner(
-            RecalibrationStore(store.database), Samples().read_sample, command=command("sleeps"), clock=SystemClock()
+            RecalibrationStore(store.database),
+            Samples().read_sample,
+            tolerance=lambda _: 0.05,
+            promoted=lambda: None,
+            command=command("sleeps"),
+            clock=SystemClock(),
         )
         runner.start()
         runner.join(3600.0)

@@ -13,6 +13,7 @@ from monitor.errors import SettingsError, StoreUnavailable, UnknownSeries
 from monitor.recalibration.plan import RefitPlan, check_schedule, last_slot_ms, next_slot_ms
 from monitor.recalibration.schedule import Scheduler, ShapeVerdict
 from monitor.recalibration.service import Recalibrations
+from monitor.recalibration.serving import ServingMaps
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState
 from tests.patience import joined
@@ -35,7 +36,15 @@ class Replica:
         self.finding: ShapeVerdict | None = None
         self.versions = {"churn": "7", "fraud": "7"}
         self.plan = RefitPlan(**plan)
-        self.lifecycle = Recalibrations(refits, versions=self._version_of, plan=lambda _: self.plan, clock=self.clock)
+        self.lifecycle = Recalibrations(
+            refits,
+            versions=self._version_of,
+            plan=lambda _: self.plan,
+            serving=ServingMaps(refits, clock=self.clock),
+            live=lambda *_: None,
+            wake=lambda: None,
+            clock=self.clock,
+        )
         self.scheduler = Scheduler(
             self.lifecycle,
             models=lambda: self.models,

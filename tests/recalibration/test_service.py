@@ -9,6 +9,7 @@ from monitor.clock import ManualClock
 from monitor.errors import Conflict, InputError, UnknownRecalibration, UnknownSeries
 from monitor.recalibration.plan import RefitPlan
 from monitor.recalibration.service import Recalibrations
+from monitor.recalibration.serving import ServingMaps
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, JobState
 from tests.store.refits import run
@@ -31,6 +32,8 @@ class Asked:
             refits,
             versions=version_of,
             plan=lambda _: RefitPlan(**told),
+            serving=ServingMaps(refits, clock=self.clock),
+            live=lambda *_: None,
             wake=self._wake,
             clock=self.clock,
         )

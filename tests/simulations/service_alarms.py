@@ -24,13 +24,13 @@ from monitor.simulation.predictions import DrawnPredictions
 from monitor.simulation.scenarios import Scenario
 from monitor.simulation.stream import Course, SimulatedStream
 from monitor.store import evidence
-from monitor.store.alerts import Finding
+from monitor.store.alert import Finding
 from monitor.store.base import ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.evidence import StoredEvidence
+from monitor.store.model_evidence import ModelEvidence, VersionEvidence
 from monitor.windows.panes import ClosedPanes
-from monitor.windows.snapshot import ModelEvidence, VersionEvidence
-from tests.alarms.streams import no_map
+from tests.alarms.streams import as_predicted, no_map
 from tests.alarms_benchmark import streams
 from tests.alarms_benchmark.scenarios import ACCEPTED
 
@@ -52,7 +52,7 @@ class Service:
     def __init__(self) -> None:
         self._panes = ClosedPanes({PANE_MS: 100 * 24 * HOUR_MS}, lambda _: POLICY)
         self._watch = VersionWatch(KEY.model, KEY.version, TOLERANCE, 0)
-        self._explainer = Explainer(Attribution(self._panes), lambda _: TOLERANCE, no_map)
+        self._explainer = Explainer(Attribution(self._panes, as_predicted), lambda _: TOLERANCE, no_map)
 
     def read(self, steps: Steps) -> dict[str, Finding]:
         """Close these steps; return the finding of each kind."""

@@ -20,11 +20,9 @@ from monitor.store.housekeeping import sweep
 from monitor.store.schema import EVALUATED_MOMENTS
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.windows.evaluator import Evaluator
-from monitor.windows.leases import Leases
-from monitor.windows.panes import ClosedPanes, read_closings
-from monitor.windows.snapshots import SharedSnapshots
+from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Window
+from tests.evaluations import Sharing, save
 from tests.stream.support import START_MS, LogRecord, batch_of
 
 MINUTE_MS: Final = 60_000
@@ -42,35 +40,28 @@ Shown = dict[tuple[int, str], Report]
 """(Watermark, window) -> the report that was answered last."""
 
 
-class Replica:
+class Replica(Sharing):
     """A replica that evaluates and answers."""
 
     def __init__(self, store: SqlStore, name: str, clock: ManualClock) -> None:
         # The time of PostgreSQL cannot be set.
         store.database.now_ms = lambda _: clock.now_ms()  # type: ignore[method-assign, assignment]
-        self._store, evaluations = store, EvaluationStore(store.database)
-        self.panes = ClosedPanes(KEPT_MS, lambda _: POLICY)
-        self.leases = Leases(evaluations, name, ("evaluate", "serve"), clock=clock)
-        self.snapshots = SharedSnapshots(evaluations, self.leases, [window.name for window in WINDOWS], clock=clock)
-        self.evaluator = Evaluator(
-            self.panes,
+        super().__init__(
+            store,
+            ClosedPanes(KEPT_MS, lambda _: POLICY),
             WINDOWS,
+            name,
+            clock=clock,
+            of_closings=True,
             minimum=Minimum(5, 1, 1),
             draws=19,
             measures=choose_measures({"ece", "brier"}),
-            refresh=self.refresh,
-            snapshots=self.snapshots,
-            clock=clock,
         )
 
-    def refresh(self) -> None:
-        self.snapshots.remove(read_closings(self._store, self.panes))
-
-    def evaluate(self) -> Shown:
+    def answer(self) -> Shown:
         """Evaluate, and return what is answered now."""
-        self.leases.beat()
-        at_ms = self.evaluator.evaluate().models["m"].watermark_ms
-        return {(at_ms, window.name): self.evaluator.report("m", window=window.name) for window in WINDOWS}
+        at_ms = self.evaluate().models["m"].watermark_ms
+        return {(at_ms, window.name): self.report("m", window=window.name) for window in WINDOWS}
 
 
 class Log:
@@ -114,7 +105,7 @@ def log(store: SqlStore) -> Log:
 
 
 def as_of(replica: Replica, at_ms: int, window: str) -> Report:
-    return replica.evaluator.report("m", None, ALL, window, at_ms)
+    return replica.report("m", None, ALL, window, at_ms)
 
 
 def test_what_was_answered_then_is_answered_later_by_any_replica(store: SqlStore, log: Log, clock: ManualClock) -> None:
@@ -124,21 +115,17 @@ def test_what_was_answered_then_is_answered_later_by_any_replica(store: SqlStore
         # One partition is not read for half an hour; from the 30th step on another replica evaluates.
         log.step([0] if 15 <= step < 38 or 58 <= step < 68 else [0, 1])
         if step == 30:
-            replica.snapshots.exchange()
             replica.leases.leave()
             replica = Replica(store, "b", clock)
-        shown |= replica.evaluate()
-        if step % 3 == 0:  # There may be several evaluations between two exchanges.
-            replica.snapshots.exchange()
+        shown |= replica.answer()
         edges.append(replica.panes.watermark_ms("m") - replica.panes.edge_ms("m"))
         clock.advance(STEP_MS / 1000)
     assert max(edges[10:]) > 4 * min(edges[10:])
     assert {report.version for report in shown.values()} == {"1", "2"}
     assert sum(report.n > 0 for report in shown.values()) > 180
-    replica.snapshots.exchange()
     fresh = Replica(store, "c", clock)
-    fresh.refresh()
-    fresh.snapshots.exchange()
+    fresh.evaluation.read_closings()
+    fresh.snapshots.read()
     settled = {key: report for key, report in shown.items() if (report.to_ms or 0) > 0}
     assert len(settled) > 220
     differ = [key for key, report in settled.items() if as_of(fresh, *key) != report]
@@ -160,10 +147,9 @@ def test_no_more_moments_are_kept_than_panes_are(store: SqlStore, clock: ManualC
         at_ms, edge_ms = step * MINUTE_MS, (step - 5) * MINUTE_MS if not 255 < step < 270 else 250 * MINUTE_MS
         known[at_ms] = (edge_ms, str(step // 7))
         new = [
-            Evaluation(model, 0, b"", b"", {}, (), {}, [EvaluatedMoment(at_ms, *known[at_ms], at_ms)])
-            for model in epochs
+            Evaluation(model, 0, b"", b"", {}, (), {}, EvaluatedMoment(at_ms, *known[at_ms], at_ms)) for model in epochs
         ]
-        evaluations.save("a", epochs, new[: 1 + (step == 1)], {})
+        save(evaluations, "a", epochs, new[: 1 + (step == 1)])
         if step % 25 == 0:
             sweep(store.database, None, HOUR_MS, kept_ms)
             with store.database.reading() as connection:
@@ -188,11 +174,9 @@ def test_moments_that_nothing_was_evaluated_at_are_taken_as_if_nothing_had_been_
         log.step()
     first = Replica(store, "a", clock)
     first.evaluate()
-    first.snapshots.exchange()
     for _ in range(30):
         log.step()
     first.evaluate()
-    first.snapshots.exchange()
     wait_ms = POLICY.retention_ms
     for steps in (20, 40, 69, 71, 85):
         at_ms = START_MS + steps * STEP_MS

@@ -13,6 +13,7 @@ from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.history import Points
 from monitor.store.sql import SqlStore
 from monitor.windows.history import points_of
+from tests.evaluations import save
 from tests.patience import eventually
 from tests.real.postgres import PostgresServer
 from tests.snapshots import report
@@ -67,7 +68,7 @@ def test_a_released_lease_is_free_at_once_and_not_renewed(shared: Shared) -> Non
 def test_models_are_removed_unless_another_replica_has_the_lease(shared: Shared) -> None:
     store = shared.store
     for replica, model in (("a", "mine"), ("b", "other"), ("b", "expired")):
-        assert not store.save(replica, store.acquire(replica, [model]), [evaluation(model)], {})
+        assert not save(store, replica, store.acquire(replica, [model]), [evaluation(model)])
     shared.clock.advance(LEASE_SECONDS)
     store.acquire("a", ["mine"])
     store.acquire("b", ["other"])
@@ -116,11 +117,11 @@ def test_leases_that_nobody_has_are_named(shared: Shared) -> None:
 def test_only_the_owner_of_the_lease_saves(shared: Shared) -> None:
     store, clock = shared.store, shared.clock
     epochs = {**store.acquire("a", ["churn", "fraud"])}
-    assert not store.save("a", epochs, [evaluation("churn"), evaluation("fraud")], {})
+    assert not save(store, "a", epochs, [evaluation("churn"), evaluation("fraud")])
     clock.advance(LEASE_SECONDS)
     store.acquire("b", ["churn"])
     late = [evaluation("churn", b"late"), evaluation("fraud", b"in time")]
-    assert store.save("a", epochs, late, {}) == {"churn"}
+    assert save(store, "a", epochs, late) == {"churn"}
     assert {one.model: one.reports for one, _, _ in store.read({"churn": -1, "fraud": -1})} == {
         "churn": b"reports",
         "fraud": b"in time",
@@ -128,7 +129,7 @@ def test_only_the_owner_of_the_lease_saves(shared: Shared) -> None:
     # Nor under an earlier lease of its own.
     clock.advance(LEASE_SECONDS)
     assert store.acquire("a", ["churn"]) == {"churn": 3}
-    assert store.save("a", epochs, [evaluation("churn", b"late")], {"churn": 8}) == {"churn"}
+    assert save(store, "a", epochs, [evaluation("churn", b"late")], {"churn": 8}) == {"churn"}
     assert store.states()["churn"].evaluated_ms == 7
 
 
@@ -148,9 +149,9 @@ def test_a_replica_that_is_paused_while_it_saves_keeps_no_lease(postgres_server:
 
         epochs = a.acquire("a", ["churn"])
         with pytest.raises(StoreUnavailable):
-            a.save("a", epochs, [evaluation("churn")._replace(points=Pause())], {})
+            save(a, "a", epochs, [evaluation("churn")._replace(points=Pause())])
         assert taken == {"churn": 2}
-        assert a.save("a", epochs, [evaluation("churn")], {}) == {"churn"}
+        assert save(a, "a", epochs, [evaluation("churn")]) == {"churn"}
         assert b.states()["churn"].number == 0
 
 
@@ -169,7 +170,7 @@ def test_what_holds_leases_locked_is_not_sent_as_a_pipeline(
         points = points_of([report(model=model) for model in models])
         epochs = leases.acquire("a", models)
         new = [evaluation(model)._replace(points=points) for model in models]
-        assert not leases.save("a", epochs, new, dict.fromkeys(models, 9))
+        assert not save(leases, "a", epochs, new, dict.fromkeys(models, 9))
         leases.leave("a")
         assert [state.number for state in leases.states().values()] == [1, 1, 1]
 
@@ -179,16 +180,16 @@ def test_what_has_changed_is_read_and_nothing_else(shared: Shared) -> None:
     epochs = store.acquire("a", ["churn", "fraud"])
     assert {state.number for state in store.states().values()} == {0}
     assert list(store.read({"churn": -1})) == []
-    store.save("a", epochs, [evaluation("churn")], {})
+    save(store, "a", epochs, [evaluation("churn")])
     assert list(store.read({"churn": -1})) == [(evaluation("churn"), 1, 1)]
     # The summary alone.
-    store.save("a", epochs, [Evaluation("churn", 8, b"other", None)], {})
+    save(store, "a", epochs, [Evaluation("churn", 8, b"other", None)])
     assert list(store.read({"churn": 1})) == [(Evaluation("churn", 8, b"other", None), 2, 1)]
     # The time alone.
-    store.save("a", epochs, [], {"churn": 9})
+    save(store, "a", epochs, [], {"churn": 9})
     state = store.states()["churn"]
     assert (state.number, state.evaluated_ms) == (2, 9)
-    store.save("a", epochs, [evaluation("churn", b"new", at_ms=10)], {})
+    save(store, "a", epochs, [evaluation("churn", b"new", at_ms=10)])
     assert list(store.read({"churn": 1})) == [(evaluation("churn", b"new", at_ms=10), 3, 3)]
 
 
@@ -197,7 +198,7 @@ def test_thousands_of_models(shared: Shared) -> None:
     models = [f"m{number:05}" for number in range(3000)]
     epochs = store.acquire("a", models)
     assert sorted(epochs) == models
-    assert not store.save("a", epochs, [evaluation(model) for model in models[:1500]], dict.fromkeys(models[1500:], 5))
+    assert not save(store, "a", epochs, [evaluation(model) for model in models[:1500]], dict.fromkeys(models[1500:], 5))
     assert len(list(store.read(dict.fromkeys(models, -1)))) == 1500
     store.release("a", models[:2500])
     assert len(store.beat("a", ROLES).epochs) == 500
@@ -207,6 +208,6 @@ def test_any_name_of_a_model(shared: Shared) -> None:
     store = shared.store
     name = "a\0b\\c'; drop"
     epochs = store.acquire("a", [name])
-    store.save("a", epochs, [evaluation(name)], {})
+    save(store, "a", epochs, [evaluation(name)])
     assert [one.model for one, _, _ in store.read({name: -1})] == [name]
     assert store.beat("a", ROLES).epochs == epochs

@@ -19,6 +19,7 @@ from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.history import NO_POINTS, Points
 from monitor.store.schema import HISTORY, MODELS
 from monitor.store.sql import SqlStore
+from tests.evaluations import save
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.store.histories import (
     CHURN,
@@ -155,11 +156,11 @@ def test_what_was_evaluated_under_a_lost_lease_is_not_saved(store: SqlStore) -> 
     points = every(MINUTE_MS, NOON_MS, NOON_MS + 3 * MINUTE_MS)
     (epoch,) = evaluations.acquire("a", ["churn"]).values()
     new = Evaluation("churn", 1, b"", b"", {CHURN: points})
-    assert evaluations.save("a", {"churn": epoch - 1}, [new], {}) == {"churn"}
-    assert evaluations.save("b", {"churn": epoch}, [new], {}) == {"churn"}
+    assert save(evaluations, "a", {"churn": epoch - 1}, [new]) == {"churn"}
+    assert save(evaluations, "b", {"churn": epoch}, [new]) == {"churn"}
     assert read(store).to_ms.size == 0
     for _ in range(2):
-        assert evaluations.save("a", {"churn": epoch}, [new], {}) == set()
+        assert save(evaluations, "a", {"churn": epoch}, [new]) == set()
         assert lines(read(store)) == lines(points)
 
 

@@ -39,12 +39,12 @@ from monitor.store.alerts import AlertStore
 from monitor.store.base import Bucket, PartitionState
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.evidence import StoredEvidence
+from monitor.store.model_evidence import ModelEvidence, VersionEvidence
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition
 from monitor.stream.sample_candidates import Candidates
 from monitor.windows.panes import ClosedPanes, read_closings
-from monitor.windows.snapshot import ModelEvidence, VersionEvidence
 from tests.long import short_of
 from tests.patience import eventually
 from tests.real.child import tail
@@ -390,10 +390,12 @@ def assert_evidence_as_expected(world: World) -> None:
     assert {(one.model, one.version) for one in evidence.read(database, NAMES)} == by_version.keys()
     # Another process takes over, and adds what these had not added when they ended.
     watcher = FixedLines(world.store, panes)
-    found = watcher.update(dict.fromkeys(NAMES, 0))
+    watched = watcher.update(dict.fromkeys(NAMES, 0))
     with database.writing() as connection:
-        evidence.save(connection, database, [state for of_model in found.values() for state in of_model.states])
-        Alarms(database, watcher.findings).save(connection, NAMES)
+        evidence.save(
+            connection, database, [state for of_model in watched.evidence.values() for state in of_model.states]
+        )
+        Alarms(database, lambda _: False).save(connection, NAMES, watched.findings)
     expected: defaultdict[str, dict[str, VersionEvidence]] = defaultdict(dict)
     states: defaultdict[str, list[StoredEvidence]] = defaultdict(list)
     for one in evidence.read(database, NAMES):
@@ -414,7 +416,7 @@ def assert_evidence_as_expected(world: World) -> None:
     }
     with SqlStore.open(f"sqlite:///{world.folder}/alone.db", clock=SystemClock()) as alone:
         with alone.database.writing() as connection:
-            Alarms(alone.database, lambda _: findings).save(connection, NAMES)
+            Alarms(alone.database, lambda _: False).save(connection, NAMES, findings)
         of_one_process = alerts_of(alone)
     assert {model for model, *_ in of_one_process} == {*NAMES} - {NEVER_FIRES}
     assert alerts_of(world.store) == of_one_process

@@ -1,5 +1,4 @@
 import itertools
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,9 +18,8 @@ from monitor.measures.kce import KCE as KCE_MEASURE
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.report import MeasureResult, ReportKey
 from monitor.scores import GridTable, ScoreTable
-from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import Window
-from tests.patience import eventually, joined
+from tests.evaluations import Alone
 from tests.windows.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
 POLICY = ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=5 * MINUTE_MS)
@@ -89,7 +87,7 @@ class Counted:
 
 
 def test_before_the_first_evaluation_there_is_nothing() -> None:
-    evaluator = Evaluator(stream(), WINDOWS, clock=ManualClock())
+    evaluator = Alone(stream(), WINDOWS, clock=ManualClock())
     assert evaluator.latest.number == 0
     assert evaluator.latest.reports == {}
     assert evaluator.staleness == 0
@@ -99,7 +97,7 @@ def test_a_snapshot_holds_every_series_in_every_window() -> None:
     other = SeriesKey("fraud", "1", ALL)
     panes = stream(CHURN, other, SeriesKey("churn", "7", "region=eu"))
     clock = ManualClock(123_000)
-    evaluator = Evaluator(panes, WINDOWS, clock=clock)
+    evaluator = Alone(panes, WINDOWS, clock=clock)
     snapshot = evaluator.evaluate()
     assert evaluator.latest is snapshot
     assert list(snapshot.reports) == sorted(ReportKey(s, w.name) for s in panes.series() for w in WINDOWS)
@@ -116,7 +114,7 @@ def test_a_snapshot_holds_every_series_in_every_window() -> None:
 
 def test_a_report_says_what_its_predictions_say() -> None:
     panes = stream()
-    report = Evaluator(panes, WINDOWS, clock=ManualClock()).evaluate().reports[key(window="5h")]
+    report = Alone(panes, WINDOWS, clock=ManualClock()).evaluate().reports[key(window="5h")]
     assert report.from_ms is not None
     assert report.to_ms is not None
     events = panes.events(CHURN, report.from_ms, report.to_ms)
@@ -144,9 +142,7 @@ def test_a_report_says_what_its_predictions_say() -> None:
 def test_too_little_is_said_in_words_and_never_measured() -> None:
     panes = stream(hours=3)
     counted = Counted()
-    evaluator = Evaluator(
-        panes, WINDOWS[:1], minimum=Minimum(events=201), measures=counted.measures, clock=ManualClock()
-    )
+    evaluator = Alone(panes, WINDOWS[:1], minimum=Minimum(events=201), measures=counted.measures, clock=ManualClock())
     report = evaluator.evaluate().reports[key()]
     assert report.insufficient == "only 200 of at least 201 predictions have an outcome"
     assert report.measures == {}
@@ -157,7 +153,7 @@ def test_too_little_is_said_in_words_and_never_measured() -> None:
 def test_a_window_without_predictions_has_no_means() -> None:
     panes = stream(hours=1)
     panes.advance_to("churn", START_MS + 30 * HOUR_MS)
-    report = Evaluator(panes, WINDOWS, clock=ManualClock()).evaluate().reports[key()]
+    report = Alone(panes, WINDOWS, clock=ManualClock()).evaluate().reports[key()]
     assert report.insufficient == (f"holds no predictions: there are none since {text_of(START_MS + 28 * HOUR_MS)}")
     assert (report.n, report.prevalence, report.mean_prediction, report.label_coverage) == (0, None, None, None)
 
@@ -168,7 +164,7 @@ def test_a_window_that_holds_nothing_yet_says_when_it_will(window: Window) -> No
     panes = MemoryPanes(POLICY)
     p, y = calibrated(20_000, seed=3)
     panes.add(CHURN, START_MS + np.arange(20_000) * 360, p, y)
-    evaluator = Evaluator(panes, (window,), measures=KCE, clock=ManualClock())
+    evaluator = Alone(panes, (window,), measures=KCE, clock=ManualClock())
     report = evaluator.evaluate().reports[key(window=window.name)]
     due_ms = START_MS + 4 * HOUR_MS
     assert report.insufficient == (
@@ -190,7 +186,7 @@ def test_no_outcome_means_negative_where_declared() -> None:
     p, y = calibrated(1600, seed=3)
     panes.add(CHURN, START_MS + np.arange(1600) * 18_000, p, np.where(y == 1, 1, -1))
     windows = (Window("1h", HOUR_MS), Window("1h young", HOUR_MS, mature=False))
-    snapshot = Evaluator(panes, windows, clock=ManualClock()).evaluate()
+    snapshot = Alone(panes, windows, clock=ManualClock()).evaluate()
     mature, young = snapshot.reports[key()], snapshot.reports[key(window="1h young")]
     assert mature.label_coverage == 1.0
     assert 0 < mature.positives < mature.n
@@ -199,24 +195,24 @@ def test_no_outcome_means_negative_where_declared() -> None:
 
 
 def test_the_same_panes_give_the_same_numbers() -> None:
-    first, second = (Evaluator(stream(), WINDOWS, clock=ManualClock()).evaluate() for _ in range(2))
+    first, second = (Alone(stream(), WINDOWS, clock=ManualClock()).evaluate() for _ in range(2))
     assert first.reports == second.reports
 
 
 def test_numbers_do_not_depend_on_the_evaluations_before() -> None:
     replayed = stream(hours=8)
     live = MemoryPanes(POLICY)
-    evaluator = Evaluator(live, WINDOWS, clock=ManualClock())
+    evaluator = Alone(live, WINDOWS, clock=ManualClock())
     events = replayed.events(CHURN, 0, START_MS + DAY_MS)
     for part in np.array_split(events, 9):
         live.add(CHURN, part["time_ms"], part["p"], part["y"])
         evaluator.evaluate()
-    assert evaluator.latest.reports == Evaluator(replayed, WINDOWS, clock=ManualClock()).evaluate().reports
+    assert evaluator.latest.reports == Alone(replayed, WINDOWS, clock=ManualClock()).evaluate().reports
 
 
 def test_what_did_not_change_costs_nothing() -> None:
     panes, counted = stream(CHURN, *many(3)), Counted()
-    evaluator = Evaluator(panes, WINDOWS, measures=counted.measures, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, measures=counted.measures, clock=ManualClock())
     first = evaluator.evaluate()
     before = (counted.values, counted.norms)
     second = evaluator.evaluate()
@@ -228,7 +224,7 @@ def test_what_did_not_change_costs_nothing() -> None:
 def test_panes_that_did_not_change_are_not_summed() -> None:
     series = many(3)
     panes = stream(*series)
-    evaluator = Evaluator(panes, WINDOWS, measures=KCE, draws=0, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, measures=KCE, draws=0, clock=ManualClock())
     first = evaluator.evaluate()
     panes.sums = 0
     assert evaluator.evaluate().reports == first.reports
@@ -240,7 +236,7 @@ def test_panes_that_did_not_change_are_not_summed() -> None:
     panes.advance_to("churn", panes.watermark_ms("churn") + WINDOWS[0].slide_ms)
     moved = evaluator.evaluate()
     assert panes.sums >= len(series)
-    assert moved.reports == Evaluator(panes, WINDOWS, measures=KCE, draws=0, clock=ManualClock()).evaluate().reports
+    assert moved.reports == Alone(panes, WINDOWS, measures=KCE, draws=0, clock=ManualClock()).evaluate().reports
 
 
 class Hurried(MemoryPanes):
@@ -256,17 +252,17 @@ class Hurried(MemoryPanes):
 def test_what_changes_while_it_is_summed_is_found_changed_the_next_time() -> None:
     panes = Hurried(POLICY)
     add_hours(panes, CHURN, 0, 8)
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=KCE, draws=0, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS[:1], measures=KCE, draws=0, clock=ManualClock())
     first = evaluator.evaluate().reports[key()]
     second = evaluator.evaluate().reports[key()]
     assert first.positives < second.positives
-    assert second == Evaluator(panes, WINDOWS[:1], measures=KCE, draws=0, clock=ManualClock()).evaluate().reports[key()]
+    assert second == Alone(panes, WINDOWS[:1], measures=KCE, draws=0, clock=ManualClock()).evaluate().reports[key()]
 
 
 def test_time_alone_moves_a_silent_window_without_measuring_it_again() -> None:
     panes, counted = stream(hours=2), Counted()
     window = Window("last 50", DAY_MS, last=50)
-    evaluator = Evaluator(panes, [window], measures=counted.measures, minimum=Minimum(events=10), clock=ManualClock())
+    evaluator = Alone(panes, [window], measures=counted.measures, minimum=Minimum(events=10), clock=ManualClock())
     panes.advance_to("churn", START_MS + 5 * HOUR_MS)
     first = evaluator.evaluate().reports[key(window="last 50")]
     before = counted.values
@@ -281,13 +277,13 @@ def test_time_alone_moves_a_silent_window_without_measuring_it_again() -> None:
 def test_only_what_changed_is_measured() -> None:
     series = many(5)
     panes, counted = stream(*series), Counted()
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=counted.measures, draws=0, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS[:1], measures=counted.measures, draws=0, clock=ManualClock())
     evaluator.evaluate()
     counted.values = 0
     panes.answer(series[2], np.arange(1250, 1260), 1)  # late outcomes that correct earlier ones
     second = evaluator.evaluate()
     assert counted.values == 1
-    fresh = Evaluator(panes, WINDOWS[:1], measures=KCE, draws=0, clock=ManualClock()).evaluate()
+    fresh = Alone(panes, WINDOWS[:1], measures=KCE, draws=0, clock=ManualClock()).evaluate()
     assert second.reports == fresh.reports
 
 
@@ -297,7 +293,7 @@ def test_values_are_published_before_any_interval_is_renewed() -> None:
     seen: set[tuple[int, int]] = set()
     counted = Counted(on_norm=lambda: seen.add((evaluator.latest.number, evaluator.latest.reports[key(series[3])].n)))
     window = Window("1h", 10 * HOUR_MS)
-    evaluator = Evaluator(panes, [window], measures=counted.measures, clock=ManualClock())
+    evaluator = Alone(panes, [window], measures=counted.measures, clock=ManualClock())
     evaluator.evaluate()
     for each in series:
         add_hours(panes, each, 8, 1, seed=99)
@@ -311,7 +307,7 @@ def test_values_carry_the_intervals_of_up_to_now_until_they_are_renewed() -> Non
     panes = stream(hours=8)
     carried: list[MeasureResult] = []
     counted = Counted(on_norm=lambda: carried.append(evaluator.latest.reports[key()].measures["kce"]))
-    evaluator = Evaluator(panes, [Window("1h", 10 * HOUR_MS)], measures=counted.measures, clock=ManualClock())
+    evaluator = Alone(panes, [Window("1h", 10 * HOUR_MS)], measures=counted.measures, clock=ManualClock())
     old = evaluator.evaluate().reports[key()].measures["kce"]
     add_hours(panes, CHURN, 8, 1, seed=99)
     new = evaluator.evaluate().reports[key()].measures["kce"]
@@ -333,13 +329,13 @@ def test_values_carry_the_intervals_of_up_to_now_until_they_are_renewed() -> Non
     assert radii[0] == pytest.approx(radii[1])
 
 
-def changing(series: list[SeriesKey], counted: Counted, clock: ManualClock) -> Callable[[], tuple[Evaluator, set[int]]]:
+def changing(series: list[SeriesKey], counted: Counted, clock: ManualClock) -> Callable[[], tuple[Alone, set[int]]]:
     """An evaluation after everything has changed; says whose levels it renewed."""
     panes = stream(*series)
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=counted.measures, interval_seconds=10.0, clock=clock)
+    evaluator = Alone(panes, WINDOWS[:1], measures=counted.measures, interval_seconds=10.0, clock=clock)
     levels: dict[int, float | None] = {}
 
-    def step() -> tuple[Evaluator, set[int]]:
+    def step() -> tuple[Alone, set[int]]:
         hour = 8 + evaluator.evaluations_total
         for number, each in enumerate(series):
             add_hours(panes, each, hour, 1, seed=100 * hour + number)
@@ -405,7 +401,7 @@ def test_a_report_says_since_when_its_intervals_lag_behind_its_values() -> None:
     panes = stream(*series)
     # One interval fits into an evaluation.
     counted = Counted(on_norm=lambda: clock.advance(4.0))
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=counted.measures, interval_seconds=10.0, clock=clock)
+    evaluator = Alone(panes, WINDOWS[:1], measures=counted.measures, interval_seconds=10.0, clock=clock)
 
     def outdated() -> list[int | None]:
         return [evaluator.latest.reports[key(each)].intervals_outdated_since_ms for each in series]
@@ -432,7 +428,7 @@ def test_intervals_that_could_not_be_renewed_stay_outdated_since_then() -> None:
     def fail() -> None:
         raise RuntimeError("no draws today")
 
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=Counted(on_norm=fail).measures, clock=clock)
+    evaluator = Alone(panes, WINDOWS[:1], measures=Counted(on_norm=fail).measures, clock=clock)
     for hour in (8, 9):
         assert evaluator.evaluate().reports[key()].intervals_outdated_since_ms == 5_000
         clock.advance(10.0)
@@ -440,12 +436,12 @@ def test_intervals_that_could_not_be_renewed_stay_outdated_since_then() -> None:
 
 
 def test_too_little_data_has_no_intervals_that_could_be_outdated() -> None:
-    evaluator = Evaluator(stream(hours=3), WINDOWS[:1], minimum=Minimum(events=201), measures=KCE, clock=ManualClock())
+    evaluator = Alone(stream(hours=3), WINDOWS[:1], minimum=Minimum(events=201), measures=KCE, clock=ManualClock())
     assert evaluator.evaluate().reports[key()].intervals_outdated_since_ms is None
 
 
 def test_without_draws_there_are_values_and_error_bounds() -> None:
-    evaluator = Evaluator(stream(), WINDOWS, draws=0, clock=ManualClock())
+    evaluator = Alone(stream(), WINDOWS, draws=0, clock=ManualClock())
     results = evaluator.evaluate().reports[key()].measures.values()
     assert results
     assert all(each.error_bound is not None for each in results)
@@ -464,9 +460,9 @@ def fail_at(positives: float) -> Callable[[ScoreTable], None]:
 def test_one_failing_report_never_stops_the_others() -> None:
     series = many(3)
     panes = stream(*series)
-    healthy = Evaluator(panes, WINDOWS[:1], measures=KCE, clock=ManualClock()).evaluate()
+    healthy = Alone(panes, WINDOWS[:1], measures=KCE, clock=ManualClock()).evaluate()
     counted = Counted(on_value=fail_at(healthy.reports[key(series[1])].positives))
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=counted.measures, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS[:1], measures=counted.measures, clock=ManualClock())
     with capture_logs() as logs:
         snapshot = evaluator.evaluate()
         evaluator.evaluate()
@@ -487,7 +483,7 @@ def test_an_interval_that_fails_leaves_the_value() -> None:
         raise RuntimeError("no draws today")
 
     counted = Counted(on_norm=fail)
-    evaluator = Evaluator(stream(), WINDOWS[:1], measures=counted.measures, clock=ManualClock())
+    evaluator = Alone(stream(), WINDOWS[:1], measures=counted.measures, clock=ManualClock())
     for _ in range(2):
         snapshot = evaluator.evaluate()
         assert snapshot.failures == {key(): "RuntimeError: no draws today"}
@@ -500,7 +496,7 @@ def test_an_interval_that_fails_leaves_the_value() -> None:
 def test_a_slow_evaluation_is_measured_and_said() -> None:
     clock = ManualClock()
     counted = Counted(on_value=lambda _: clock.advance(11.0))
-    evaluator = Evaluator(stream(), WINDOWS[:1], measures=counted.measures, interval_seconds=10.0, clock=clock)
+    evaluator = Alone(stream(), WINDOWS[:1], measures=counted.measures, interval_seconds=10.0, clock=clock)
     with capture_logs() as logs:
         evaluator.evaluate()
     assert evaluator.latest.duration_seconds == pytest.approx(11.0)
@@ -511,7 +507,7 @@ def test_a_slow_evaluation_is_measured_and_said() -> None:
 def test_more_series_than_allowed_lose_their_segments_first() -> None:
     whole = SeriesKey("zebra", "1", ALL)
     panes = stream(*many(3), whole)
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=KCE, max_series=2, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS[:1], measures=KCE, max_series=2, clock=ManualClock())
     with capture_logs() as logs:
         evaluator.evaluate()
         evaluator.evaluate()
@@ -526,14 +522,14 @@ def test_names_of_other_models_take_no_place_of_a_declared_one(monkeypatch: pyte
     declared = [SeriesKey("zebra", "1", segment) for segment in (ALL, "region=eu")]
     panes = stream(SeriesKey("invented", "1", ALL), *declared)
     monkeypatch.setattr(panes, "policy", lambda model: replace(POLICY, declared=model == "zebra"))
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=KCE, max_series=2, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS[:1], measures=KCE, max_series=2, clock=ManualClock())
     evaluator.evaluate()
     assert [at.series for at in evaluator.latest.reports] == declared
 
 
 def test_a_report_comes_from_the_snapshot() -> None:
     panes = stream()
-    evaluator = Evaluator(panes, WINDOWS, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, clock=ManualClock())
     snapshot = evaluator.evaluate()
     sums = panes.sums
     assert evaluator.report("churn", "7", ALL, "5h") is snapshot.reports[key(window="5h")]
@@ -543,14 +539,14 @@ def test_a_report_comes_from_the_snapshot() -> None:
 
 def test_a_report_before_the_first_evaluation_is_made_on_the_spot() -> None:
     panes = stream()
-    evaluator = Evaluator(panes, WINDOWS, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, clock=ManualClock())
     report = evaluator.report("churn")
     assert report == evaluator.evaluate().reports[key()]
 
 
 def test_a_report_of_then_is_what_was_reported_then() -> None:
     panes = stream(hours=6)
-    evaluator = Evaluator(panes, WINDOWS, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, clock=ManualClock())
     then = panes.watermark_ms("churn")
     reported = dict(evaluator.evaluate().reports)
     add_hours(panes, CHURN, 6, 4, seed=5)
@@ -563,7 +559,7 @@ def test_a_report_of_then_is_what_was_reported_then() -> None:
 def test_a_report_of_a_time_that_is_gone_says_what_is_kept() -> None:
     panes = stream()
     panes.kept_ms = START_MS + 4 * HOUR_MS
-    evaluator = Evaluator(panes, WINDOWS, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, clock=ManualClock())
     with pytest.raises(
         NoLongerKept, match="are kept since 2024-10-04T04:00:00Z: ask as of 2024-10-04T06:00:00Z or later"
     ):
@@ -574,7 +570,7 @@ def test_a_report_of_a_time_that_is_gone_says_what_is_kept() -> None:
 
 def test_the_predictions_of_a_report_are_those_that_it_measured() -> None:
     panes = stream(hours=6)
-    evaluator = Evaluator(panes, WINDOWS, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, clock=ManualClock())
     on_the_spot = {window.name: evaluator.predictions("churn", window=window.name) for window in WINDOWS}
     evaluator.evaluate()
     then = panes.watermark_ms("churn")
@@ -595,7 +591,7 @@ def test_without_a_version_the_newest_predictions_decide() -> None:
     old, new = SeriesKey("churn", "9", ALL), SeriesKey("churn", "10", ALL)
     panes = stream(old, hours=6)
     add_hours(panes, new, 5, 3)
-    evaluator = Evaluator(panes, WINDOWS, measures=KCE, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, measures=KCE, clock=ManualClock())
     assert evaluator.evaluate().current_version("churn") == "10"
     assert evaluator.report("churn").version == "10"
     assert evaluator.report("churn", as_of_ms=START_MS + 4 * HOUR_MS).version == "9"
@@ -610,7 +606,7 @@ def test_what_is_unknown_names_what_is_there() -> None:
     panes = stream(
         CHURN, SeriesKey("churn", "8", ALL), SeriesKey("churn", "7", "region=eu"), SeriesKey("fraud", "1", ALL)
     )
-    evaluator = Evaluator(panes, WINDOWS, measures=KCE, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS, measures=KCE, clock=ManualClock())
     evaluator.evaluate()
     for arguments, message in (
         (("chrun",), "no model 'chrun'; models are 'churn', 'fraud'"),
@@ -627,75 +623,17 @@ def test_what_is_unknown_names_what_is_there() -> None:
 
 
 def test_long_lists_of_names_are_cut() -> None:
-    evaluator = Evaluator(stream(*many(30), hours=1), WINDOWS, clock=ManualClock())
+    evaluator = Alone(stream(*many(30), hours=1), WINDOWS, clock=ManualClock())
     with pytest.raises(UnknownSeries, match=r"'region=019' and 10 more$"):
         evaluator.report("churn", "7", "region=x")
 
 
 def test_a_series_that_is_gone_leaves_the_snapshot() -> None:
     panes = stream(CHURN, *many(1))
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=KCE, clock=ManualClock())
+    evaluator = Alone(panes, WINDOWS[:1], measures=KCE, clock=ManualClock())
     evaluator.evaluate()
     del panes._events[CHURN]
     assert [at.series for at in evaluator.evaluate().reports] == many(1)
-
-
-class Unreadable(MemoryPanes):
-    """Panes that cannot be read the first time."""
-
-    unread = True
-
-    def series(self) -> list[SeriesKey]:
-        if self.unread:
-            self.unread = False
-            raise OSError("the panes are busy")
-        return super().series()
-
-
-def run_until(evaluator: Evaluator, done: Callable[[], bool]) -> None:
-    thread = threading.Thread(target=evaluator.run)
-    thread.start()
-    try:
-        eventually(lambda: done() or not thread.is_alive(), pause_seconds=0.001)
-    finally:
-        evaluator.stop()
-        joined(thread)
-    assert done()
-
-
-def test_the_thread_evaluates_until_it_is_stopped_and_outlives_a_failure() -> None:
-    panes = Unreadable(POLICY)
-    add_hours(panes, CHURN, 0, 8)
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=KCE, interval_seconds=10.0, clock=ManualClock())
-    with capture_logs() as logs:
-        run_until(evaluator, lambda: evaluator.latest.number >= 3)
-    assert evaluator.failures_total == 1
-    assert evaluator.evaluations_total == evaluator.latest.number + 1
-    assert [each["event"] for each in logs] == ["evaluation failed"]
-
-
-class Restless(MemoryPanes):
-    """Panes whose outcomes are corrected before every evaluation."""
-
-    def series(self) -> list[SeriesKey]:
-        self.answer(CHURN, np.arange(1200, 1250), self.sums % 2)
-        return super().series()
-
-
-def test_evaluations_keep_their_pace() -> None:
-    clock = ManualClock()
-    starts: list[float] = []
-
-    def take_two_seconds(_: ScoreTable) -> None:
-        starts.append(clock.monotonic())
-        clock.advance(2.0)
-
-    counted = Counted(on_value=take_two_seconds)
-    panes = Restless(POLICY)
-    add_hours(panes, CHURN, 0, 8)
-    evaluator = Evaluator(panes, WINDOWS[:1], measures=counted.measures, draws=0, interval_seconds=10.0, clock=clock)
-    run_until(evaluator, lambda: len(starts) >= 3)
-    assert starts == [10.0 * number for number in range(len(starts))]
 
 
 @pytest.mark.parametrize(
@@ -710,7 +648,7 @@ def test_evaluations_keep_their_pace() -> None:
 )
 def test_settings_that_make_no_sense(windows: Sequence[Window], arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as caught:
-        Evaluator(stream(hours=1), windows, clock=ManualClock(), **arguments)
+        Alone(stream(hours=1), windows, clock=ManualClock(), **arguments)
     assert str(caught.value) == message
 
 
@@ -718,7 +656,7 @@ def test_settings_that_make_no_sense(windows: Sequence[Window], arguments: dict[
 def test_the_scores_of_a_report_are_those_that_it_counts(policy: ModelPolicy) -> None:
     panes = stream(policy=policy)
     panes.add(CHURN, START_MS + np.arange(50) * MINUTE_MS, np.full(50, 0.5), np.full(50, -1))
-    evaluator = Evaluator(panes, WINDOWS, measures=KCE, clock=ManualClock(0))
+    evaluator = Alone(panes, WINDOWS, measures=KCE, clock=ManualClock(0))
     for report in evaluator.evaluate().reports.values():
         _, contents = evaluator.predictions(report.model, report.version, report.segment, report.window, None)
         scores = contents.table.to_scores()

@@ -15,8 +15,8 @@ from monitor.measures.kce import KCE as KCE_MEASURE
 from monitor.reports.evaluation.diagnosis import decompose, diagnose
 from monitor.reports.evaluation.report import Report, ReportKey, Verdict, performance
 from monitor.scores import GridTable, ScoreTable
-from monitor.windows.evaluator import Evaluator
 from monitor.windows.windows import Window
+from tests.evaluations import Alone
 from tests.windows.memory import CHURN, DAY_MS, HOUR_MS, MemoryPanes, calibrated
 
 START_MS = 20_000 * DAY_MS
@@ -46,7 +46,7 @@ def table_of(panes: MemoryPanes, report: Report) -> ScoreTable:
 
 
 def test_a_window_has_its_verdict_with_the_intervals(panes: MemoryPanes) -> None:
-    report = Evaluator(panes, [WINDOW], clock=ManualClock()).evaluate().reports[KEY]
+    report = Alone(panes, [WINDOW], clock=ManualClock()).evaluate().reports[KEY]
     table = table_of(panes, report)
     assert report.diagnosis == diagnose(table, draws=199)
     assert report.diagnosis is not None
@@ -59,7 +59,7 @@ def test_a_model_is_judged_by_its_own_tolerance() -> None:
     add_hour(panes, 0, slope=1.6)
     panes.advance_to("churn", START_MS + HOUR_MS)
     usual, tolerant = (
-        Evaluator(panes, [WINDOW], tolerance=tolerance, clock=ManualClock()).evaluate().reports[KEY]
+        Alone(panes, [WINDOW], tolerance=tolerance, clock=ManualClock()).evaluate().reports[KEY]
         for tolerance in (None, {"churn": 1.0}.__getitem__)
     )
     assert usual.diagnosis is not None
@@ -75,7 +75,7 @@ def test_a_window_says_how_good_the_model_is_and_that_of_a_top_label_does_not() 
         panes = MemoryPanes(ModelPolicy(horizon_ms=0, lateness_ms=0, classes=classes))
         add_hour(panes, 0)
         panes.advance_to("churn", START_MS + HOUR_MS)
-        reports.append(Evaluator(panes, [WINDOW], draws=0, clock=ManualClock()).evaluate().reports[KEY])
+        reports.append(Alone(panes, [WINDOW], draws=0, clock=ManualClock()).evaluate().reports[KEY])
         assert reports[-1].measures
     assert reports[0].performance == performance(table_of(panes, reports[0]))
     assert reports[1].performance is None
@@ -86,7 +86,7 @@ class Watched:
 
     def __init__(self) -> None:
         self._real = KCE_MEASURE
-        self.evaluator: Evaluator | None = None
+        self.evaluator: Alone | None = None
         self.seen: list[Report] = []
 
     @property
@@ -101,7 +101,7 @@ class Watched:
 
 def test_the_verdict_of_up_to_now_stands_until_it_is_renewed(panes: MemoryPanes) -> None:
     watched = Watched()
-    evaluator = watched.evaluator = Evaluator(panes, [WINDOW], measures=watched.measures, clock=ManualClock())
+    evaluator = watched.evaluator = Alone(panes, [WINDOW], measures=watched.measures, clock=ManualClock())
     old = evaluator.evaluate().reports[KEY]
     assert watched.seen[0].diagnosis is None  # values come first
     assert watched.seen[0].decomposition == {}
@@ -119,7 +119,7 @@ def test_the_verdict_of_up_to_now_stands_until_it_is_renewed(panes: MemoryPanes)
 
 def test_a_window_that_runs_dry_is_insufficient_at_once(panes: MemoryPanes) -> None:
     clock = ManualClock()
-    evaluator = Evaluator(panes, [WINDOW], clock=clock)
+    evaluator = Alone(panes, [WINDOW], clock=clock)
     assert evaluator.evaluate().reports[KEY].decomposition
     panes.advance_to("churn", START_MS + 40 * HOUR_MS)
     report = evaluator.evaluate().reports[KEY]
@@ -136,7 +136,7 @@ def test_a_window_that_runs_dry_is_insufficient_at_once(panes: MemoryPanes) -> N
 
 
 def test_a_report_of_then_has_the_verdict_of_then(panes: MemoryPanes) -> None:
-    evaluator = Evaluator(panes, [WINDOW], clock=ManualClock())
+    evaluator = Alone(panes, [WINDOW], clock=ManualClock())
     then = evaluator.evaluate().reports[KEY]
     add_hour(panes, 1, slope=2.0)
     panes.advance_to("churn", START_MS + 2 * HOUR_MS)
@@ -145,7 +145,7 @@ def test_a_report_of_then_has_the_verdict_of_then(panes: MemoryPanes) -> None:
 
 
 def test_without_draws_there_is_no_verdict_but_of_too_little(panes: MemoryPanes) -> None:
-    evaluator = Evaluator(panes, [WINDOW], draws=0, clock=ManualClock())
+    evaluator = Alone(panes, [WINDOW], draws=0, clock=ManualClock())
     report = evaluator.evaluate().reports[KEY]
     assert report.diagnosis is None
     assert report.decomposition
@@ -157,6 +157,6 @@ def test_without_draws_there_is_no_verdict_but_of_too_little(panes: MemoryPanes)
 
 def test_windows_are_measured_by_what_is_named(panes: MemoryPanes) -> None:
     named = {name: MEASURES[name] for name in ("smce", "log_loss", "spiegelhalter")}
-    evaluator = Evaluator(panes, [WINDOW], measures=named, clock=ManualClock())
+    evaluator = Alone(panes, [WINDOW], measures=named, clock=ManualClock())
     assert evaluator.measures == named
     assert list(evaluator.evaluate().reports[KEY].measures) == ["smce", "log_loss", "spiegelhalter"]

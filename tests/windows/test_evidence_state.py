@@ -2,8 +2,8 @@
 
 import pytest
 
+from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Explanation, Raised, VersionEvidence
 from monitor.windows.evidence_state import WAITING, EvidenceState, evidence_state
-from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Explanation, Raised, VersionEvidence
 
 SINCE_MS = 1_790_000_100_000
 RAISED = Raised(SINCE_MS + 10, 7.24, "all", SINCE_MS, [])

@@ -9,19 +9,16 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.clock import ManualClock, SystemClock
+from monitor.errors import StoreUnavailable
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, Verdict
 from monitor.store import history as stored
-from monitor.store.evaluations import EvaluationStore
 from monitor.store.schema import HISTORY
 from monitor.store.sql import SqlStore
-from monitor.windows.evaluator import Evaluator
 from monitor.windows.history import STEPS_MS, History, points_of, reports_of
-from monitor.windows.leases import Leases
-from monitor.windows.snapshot import Snapshot
-from monitor.windows.snapshots import SharedSnapshots
 from monitor.windows.windows import Window
+from tests.evaluations import Sharing
 from tests.snapshots import report
 from tests.windows.memory import CHURN, DAY_MS, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
@@ -56,22 +53,9 @@ def stream(hours: float) -> MemoryPanes:
     return panes
 
 
-class Replica:
-    """All that a replica has of evaluation."""
-
-    def __init__(self, store: SqlStore, panes: MemoryPanes, name: str = "a", clock: ManualClock | None = None) -> None:
-        clock = clock or ManualClock()
-        evaluations = EvaluationStore(store.database)
-        self.leases = Leases(evaluations, name, ("evaluate", "serve"), clock=clock)
-        self.snapshots = SharedSnapshots(evaluations, self.leases, ["1h", "5h"], clock=clock)
-        windows = [Window("1h", HOUR_MS), Window("5h", 5 * HOUR_MS)]
-        self.evaluator = Evaluator(panes, windows, measures=CHOSEN, draws=19, snapshots=self.snapshots, clock=clock)
-
-    def evaluate(self) -> Snapshot:
-        self.leases.beat()
-        published = self.evaluator.evaluate()
-        self.snapshots.exchange()
-        return published
+def replica_of(store: SqlStore, panes: MemoryPanes, name: str = "a", clock: ManualClock | None = None) -> Sharing:
+    windows = [Window("1h", HOUR_MS), Window("5h", 5 * HOUR_MS)]
+    return Sharing(store, panes, windows, name, clock=clock or ManualClock(), measures=CHOSEN, draws=19)
 
 
 def save(store: SqlStore, *reports: Report) -> None:
@@ -110,7 +94,7 @@ def assert_is(point: Report, report: Report) -> None:
 def test_each_end_of_a_window_is_a_point_with_what_its_report_said(store: SqlStore, history: History) -> None:
     expected = []
     panes = stream(2)
-    replica = Replica(store, panes)
+    replica = replica_of(store, panes)
     for minute in range(3):
         panes.advance_to("churn", START_MS + 3 * HOUR_MS + minute * MINUTE_MS)
         for _ in range(2):
@@ -127,7 +111,7 @@ def test_each_end_of_a_window_is_a_point_with_what_its_report_said(store: SqlSto
 
 def test_another_replica_goes_on_with_the_same_points(store: SqlStore, history: History) -> None:
     panes, clock = stream(2), ManualClock()
-    first, second = (Replica(store, panes, name, clock) for name in ("a", "b"))
+    first, second = (replica_of(store, panes, name, clock) for name in ("a", "b"))
     first.evaluate()
     written = points(history)
     assert len(written) == 1
@@ -190,15 +174,17 @@ def test_without_a_step_the_shortest_that_fits_is_chosen(store: SqlStore, histor
     assert history.read(key, max_points=0)[1] == STEPS_MS[-1]
 
 
-def test_while_the_store_is_away_evaluation_goes_on_and_is_saved_later(store: SqlStore, history: History) -> None:
-    replica = Replica(store, stream(2))
+def test_what_cannot_be_saved_is_not_shown_and_is_saved_later(store: SqlStore, history: History) -> None:
+    replica = replica_of(store, stream(2))
     replica.leases.beat()
-    replica.evaluator.evaluate()
+    replica.leases.acquire(["churn"])
     blocker = sa.create_engine(store.database.engine.url)
     with blocker.connect() as connection:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
-        replica.snapshots.exchange()
+        with pytest.raises(StoreUnavailable):
+            replica.evaluation.tick()
+        assert replica.latest.models == {}
         assert points(history) == []
     blocker.dispose()
-    replica.snapshots.exchange()
+    assert [*replica.evaluate().models] == ["churn"]
     assert len(points(history)) == 1

@@ -1,10 +1,8 @@
 """The snapshots of two or three replicas of one store, merged."""
 
-import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +17,10 @@ from monitor.reports.evaluation.report import ReportKey, ScoreResult
 from monitor.store.evaluations import EvaluationState, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.windows.evaluator import Evaluator
-from monitor.windows.leases import Leases, owner_of
+from monitor.windows.leases import owner_of
 from monitor.windows.snapshot import Snapshot, decode_reports, decode_summary, encode_reports, encode_summary
-from monitor.windows.snapshots import SharedSnapshots
 from monitor.windows.windows import Window
-from tests.patience import ended_or_within, eventually, joined
+from tests.evaluations import Sharing
 from tests.windows.memory import HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
 POLICY = ModelPolicy(horizon_ms=HOUR_MS, lateness_ms=5 * MINUTE_MS)
@@ -43,22 +40,15 @@ class Store(EvaluationStore):
         return dict(super().states())
 
 
-class Replica:
+class Replica(Sharing):
     """All that a replica has of evaluation. The panes are everybody's, as closings are."""
 
     def __init__(
-        self,
-        name: str,
-        store: SqlStore,
-        panes: MemoryPanes,
-        clock: ManualClock,
-        windows: Sequence[Window] = WINDOWS,
+        self, name: str, store: SqlStore, panes: MemoryPanes, clock: ManualClock, windows: Sequence[Window] = WINDOWS
     ) -> None:
         self.store = Store(store.database)
-        self.leases = Leases(self.store, name, ("evaluate", "serve"), clock=clock)
-        self.snapshots = SharedSnapshots(self.store, self.leases, [window.name for window in windows], clock=clock)
-        self.evaluator = Evaluator(
-            panes, windows, minimum=Minimum(10, 1, 1), draws=19, snapshots=self.snapshots, clock=clock
+        super().__init__(
+            store, panes, windows, name, clock=clock, evaluations=self.store, minimum=Minimum(10, 1, 1), draws=19
         )
 
     @property
@@ -96,11 +86,9 @@ def turn(clock: ManualClock, *replicas: Replica, seconds: float = 3.0) -> None:
     """Everything that replicas do every few seconds."""
     clock.advance(seconds)
     for replica in replicas:
-        replica.leases.beat()
-        replica.evaluator.evaluate()
-        replica.snapshots.exchange()
+        replica.evaluate()
     for replica in replicas:
-        replica.snapshots.exchange()
+        replica.snapshots.read()
 
 
 def content(snapshot: Snapshot) -> dict[ReportKey, object]:
@@ -128,11 +116,11 @@ def test_the_stored_form_holds_all_of_an_evaluation(panes: MemoryPanes) -> None:
 
 def test_one_replica_publishes_at_once(store: SqlStore, panes: MemoryPanes, clock: ManualClock) -> None:
     alone = Replica("a", store, panes, clock)
-    snapshot = alone.evaluator.evaluate()
+    snapshot = alone.evaluate()
     assert sorted(snapshot.models) == MODELS
     assert alone.snapshots.latest is snapshot
     assert alone.snapshots.exported() is snapshot
-    alone.snapshots.exchange()
+    alone.snapshots.read()
     assert alone.snapshots.latest is snapshot
 
 
@@ -154,7 +142,7 @@ def test_every_replica_has_all_reports_and_exports_its_own(
         assert replica.models == {model for model in MODELS if owner_of(model, "abc") == replica.leases.replica}
         # A report of a model that another replica evaluates is not computed again.
         for key, report in latest.reports.items():
-            assert replica.evaluator.report(*key.series, key.window) is report
+            assert replica.report(*key.series, key.window) is report
 
 
 def test_a_replica_that_takes_over_exports_what_was_stored_at_once(
@@ -181,11 +169,10 @@ def test_a_replica_that_takes_over_exports_what_was_stored_at_once(
     newest = content(second.snapshots.latest)
     assert newest != content(first.snapshots.latest)
     # What it evaluated meanwhile is refused, and it serves what the other one says.
-    first.snapshots.acquire = lambda _: first.leases.epochs  # type: ignore[method-assign, assignment]
-    first.evaluator.evaluate()
-    first.snapshots.exchange()
+    first.leases.acquire = lambda _: first.leases.epochs  # type: ignore[method-assign, assignment]
+    first.evaluation.tick()
     assert not first.leases.epochs
-    first.snapshots.exchange()
+    first.snapshots.read()
     assert content(first.snapshots.latest) == newest
     assert content(second.snapshots.latest) == newest
 
@@ -197,13 +184,13 @@ def test_intervals_stay_when_a_model_moves(store: SqlStore, panes: MemoryPanes, 
     assert any(result.lower is not None for report in before.values() for result in report.measures.values())
     first.leases.leave()
     second = Replica("b", store, panes, clock)
-    second.snapshots.exchange()
+    second.snapshots.read()
     published: list[Snapshot] = []
     publish = second.snapshots.publish
-    second.snapshots.publish = lambda snapshot: (published.append(snapshot), publish(snapshot))[1]  # type: ignore[method-assign, func-returns-value]
-    second.evaluator.evaluate()
-    # First the values, with what was stored; then what was renewed, which is the same.
-    assert [snapshot.reports == before for snapshot in published] == [True, True]
+    second.snapshots.publish = lambda snapshot, saved: (published.append(snapshot), publish(snapshot, saved))[1]  # type: ignore[method-assign, func-returns-value]
+    second.evaluate()
+    # What was renewed is the same as what was stored.
+    assert [snapshot.reports == before for snapshot in published] == [True]
     assert len(second.models) == len(MODELS)
 
 
@@ -219,29 +206,10 @@ def test_reports_are_written_where_they_changed(store: SqlStore, panes: MemoryPa
     assert {model for model, state in states.items() if state.number != numbers[model]} == {"m1", "m2"}
     assert {state.evaluated_ms for state in states.values()} == {clock.now_ms()}
     read = {one.model: reports for one, _, reports in writing.store.read(dict.fromkeys(MODELS, -1))}
-    assert {model for model, number in read.items() if number == states[model].number > 1} == {"m2"}
+    assert {model for model, number in read.items() if number == states[model].number != numbers[model]} == {"m2"}
     turn(clock, reading)
     assert content(reading.snapshots.latest) == content(writing.snapshots.latest)
     assert reading.snapshots.latest.models.keys() == writing.snapshots.latest.models.keys()
-
-
-def test_an_evaluation_is_saved_once_where_two_threads_exchange_at_the_end(
-    store: SqlStore, panes: MemoryPanes, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    replica = Replica("a", store, panes, clock)
-    replica.evaluator.evaluate()
-    other, save = threading.Thread(target=replica.snapshots.exchange), replica.store.save
-
-    def save_meanwhile(*arguments: Any) -> Collection[str]:
-        if other.ident is None:
-            other.start()
-            eventually(lambda: ended_or_within(other, "exchange"), pause_seconds=0.001)
-        return save(*arguments)
-
-    monkeypatch.setattr(replica.store, "save", save_meanwhile)
-    replica.snapshots.exchange()
-    joined(other)
-    assert {state.number for state in replica.store.states().values()} == {1}
 
 
 def test_while_the_store_is_away_the_last_snapshot_is_served_and_not_exported(
@@ -256,10 +224,8 @@ def test_while_the_store_is_away_the_last_snapshot_is_served_and_not_exported(
     with capture_logs() as logs:
         for _ in range(4):
             clock.advance(3)
-            first.snapshots.exchange()
-    assert [entry["event"] for entry in logs if entry["log_level"] == "warning"][:1] == [
-        "evaluations are not exchanged"
-    ]
+            first.snapshots.read()
+    assert [entry["event"] for entry in logs if entry["log_level"] == "warning"][:1] == ["evaluations are not read"]
     assert first.models == set()
     assert content(first.snapshots.latest) == before
     assert first.snapshots.latest.models["m0"].evaluated_ms == evaluated_ms
@@ -274,14 +240,12 @@ def test_an_evaluation_of_another_version_of_the_service_is_not_shown(
     store: SqlStore, panes: MemoryPanes, clock: ManualClock
 ) -> None:
     newer, older = (Replica(name, store, panes, clock) for name in "ab")
-    newer.leases.acquire(["m0"])
-    newer.evaluator.evaluate()
-    newer.snapshots.exchange()
+    newer.evaluate()
     with store.database.writing() as connection:
         connection.exec_driver_sql("UPDATE evaluated_reports SET reports = X'93' WHERE model = 'm0'")
     with capture_logs() as logs:
-        older.snapshots.exchange()
-        older.snapshots.exchange()
+        older.snapshots.read()
+        older.snapshots.read()
     assert sorted(older.snapshots.latest.models) == MODELS[1:]
     assert [entry["model"] for entry in logs] == ["m0"]
 
@@ -332,6 +296,6 @@ def test_reports_on_windows_that_are_declared_no_more_are_not_shown_after_a_rest
     turn(clock, before)
     assert {key.window for key in before.snapshots.latest.reports} == {"1h", "5h"}
     after = Replica("b", store, panes, clock, WINDOWS[:1])
-    after.snapshots.exchange()
+    after.snapshots.read()
     assert {key.window for key in after.snapshots.latest.reports} == {"1h"}
     assert sorted(after.snapshots.latest.models) == MODELS

@@ -38,7 +38,8 @@ from monitor.http.responses import (
 )
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
-from monitor.store.alerts import OPEN, Alert, AlertChange, AlertStore
+from monitor.store.alert import OPEN, Alert, AlertChange
+from monitor.store.alerts import AlertStore
 
 router: Final = APIRouter(tags=["alerts"])
 

@@ -76,13 +76,13 @@ async def diagrams(
         if to_ms is not None and from_ms >= to_ms:
             raise Problem(422, "invalid-parameter", f"from must be earlier than to, got {query.from_} and {query.to}")
 
-    evaluator, version, segment = services.evaluator, query.version or None, query.segment or ALL
+    reports, version, segment = services.reports, query.version or None, query.segment or ALL
 
     def compute() -> TaggedBody:
         if from_ms is not None:
-            series, contents = evaluator.predictions_between(model, version, segment, from_ms, to_ms)
+            series, contents = reports.predictions_between(model, version, segment, from_ms, to_ms)
             return tagged(_document(series, None, contents))
-        key, contents = evaluator.predictions(model, version, segment, query.window or None, as_of_ms)
+        key, contents = reports.predictions(model, version, segment, query.window or None, as_of_ms)
         return tagged(_document(key.series, key.window, contents))
 
     return tagged_response(request, await services.computations.run(compute))

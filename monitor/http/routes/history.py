@@ -200,7 +200,7 @@ async def segments(
 
 def _key(services: Services, model: str, query: SpanQuery, segment: str) -> ReportKey:
     """The series and window of a request. Raises UnknownSeries where nothing is measured and nothing was."""
-    windows = [window.name for window in services.evaluator.windows]
+    windows = [window.name for window in services.reports.windows]
     window = query.window or windows[0]
     if window not in windows:
         raise no_window(window, windows)
@@ -217,7 +217,7 @@ def _key(services: Services, model: str, query: SpanQuery, segment: str) -> Repo
 
 
 def _measures(services: Services, name: str) -> list[str]:
-    measures = [*services.evaluator.measures, *CANONICAL]
+    measures = [*services.reports.measures, *CANONICAL]
     if name and name not in measures:
         raise InputError(f"no measure {name!r} in windows; measures are {listed(measures)}")
     return [name] if name else measures

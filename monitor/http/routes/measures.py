@@ -28,7 +28,7 @@ router: Final = APIRouter()
     responses=problems(),
 )
 async def all_measures(request: Request, services: ServicesOf) -> Response:
-    in_windows = services.evaluator.measures
+    in_windows = services.reports.measures
     listed = [
         MeasureHelpBody.of_attributes(measure, stands_in=measure.appears_in, in_windows=measure.name in in_windows)
         for measure in MEASURES.values()

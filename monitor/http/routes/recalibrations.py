@@ -41,7 +41,7 @@ from monitor.http.responses import BODY_PROBLEMS, NOT_MODIFIED, problems, tagged
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import Services, ServicesOf
 from monitor.recalibration.plan import check_suits
-from monitor.store.alerts import AlertState
+from monitor.store.alert import AlertState
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Champion, RefitRequest
 

@@ -95,18 +95,18 @@ async def report(
 ) -> Response:
     if wants_page(request):
         return see_page(request, f"reports/{quote(model)}?{request.url.query}")
-    evaluator, view = services.evaluator, services.latest()
+    source, view = services.reports, services.latest()
     as_of_ms = parse_time(query.as_of, "as_of") if query.as_of else None
     known = view.snapshot.models.get(model)
     evaluated_ms = known.evaluated_ms if known is not None and as_of_ms is None else None
 
     def recompute() -> Report:
-        return evaluator.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
+        return source.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
     if as_of_ms is None:
         version = query.version or view.snapshot.current_version(model) or ""
         series = SeriesKey(model, version, query.segment or ALL)
-        body = view.report(ReportKey(series, query.window or evaluator.windows[0].name))
+        body = view.report(ReportKey(series, query.window or source.windows[0].name))
         if body is not None:
             answer = tagged_response(request, body)
             answer.headers.update(_age(services, evaluated_ms))

@@ -66,7 +66,7 @@ async def _updates(services: Services, models: Collection[str] | None, alert: in
     yield "retry: 2000\n\n"
     while True:
         try:
-            newest, latest = await services.newest_change.read(), services.evaluator.latest
+            newest, latest = await services.newest_change.read(), services.reports.latest
             if newest != read_to or latest is not snapshot:
                 numbers = await services.lookups.run(partial(look, latest, newest))
                 snapshot, read_to = latest, newest
@@ -76,8 +76,8 @@ async def _updates(services: Services, models: Collection[str] | None, alert: in
         now = loop.time()
         if numbers != sent or now >= sent_at + HEARTBEAT_SECONDS:
             sent, sent_at = numbers, now
-            evaluated_ms = services.evaluator.latest.evaluated_ms
-            at = format_time(evaluated_ms) if services.evaluator.latest.number else None
+            evaluated_ms = services.reports.latest.evaluated_ms
+            at = format_time(evaluated_ms) if services.reports.latest.number else None
             yield f"data: {encode_json({'evaluated_at': at, **numbers._asdict()}).decode()}\n\n"
         if services.is_stopping() or now >= began + services.limits.stream_seconds:
             return

@@ -178,14 +178,7 @@ CREATE TABLE alerts (
     resolved_ms BIGINT,
     acknowledged_by TEXT,
     reason TEXT,
-    log10_evidence DOUBLE NOT NULL,
-    log10_line DOUBLE NOT NULL,
-    settled_ms BIGINT NOT NULL,
-    since_ms BIGINT NOT NULL,
-    from_ms BIGINT NOT NULL,
-    to_ms BIGINT NOT NULL,
-    events BIGINT NOT NULL,
-    summary TEXT NOT NULL,
+    finding TEXT NOT NULL,
     document TEXT NOT NULL,
     UNIQUE (id)
 );
