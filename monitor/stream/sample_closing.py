@@ -9,11 +9,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.events.strata import Strata
-from monitor.store.base import VECTOR
 from monitor.store.bottom_sample_loops import keep_fewest
 from monitor.store.closed_samples import SCHEMA, ClosedSample
+from monitor.stream.journal_loops import NO_OUTCOME, VECTOR, read_blocks, read_vectors
 from monitor.stream.sample_candidates import Candidates
-from monitor.stream.vector_loops import NO_OUTCOME, read_blocks, read_vectors
 
 
 def labelled_outcomes(rows: NDArray[np.void], strata: Strata) -> NDArray[np.int16]:

@@ -19,15 +19,15 @@ from monitor.arrays import grouped
 from monitor.errors import DamagedStore
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
-from monitor.store.base import PREDICTED, VECTOR, Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.store.bottom_sample_loops import EDGES, thresholds
 from monitor.stream.join import Joined
 from monitor.stream.journal import bucket_width_ms, gather
+from monitor.stream.journal_loops import NO_OUTCOME, PREDICTED, VECTOR, read_blocks
 from monitor.stream.sample_candidates import NO_FEATURES, Candidates
 from monitor.stream.sample_closing import Departed, closed_sample, labelled_outcomes
 from monitor.stream.sampling_loops import FullCells, admit, confidence_strata, index_keys, match_ids
 from monitor.stream.table_loops import slots_for
-from monitor.stream.vector_loops import NO_OUTCOME, read_blocks
 
 MAX_BATCHES: Final = 64
 """Once a bucket has this many batches in the store, they are replaced by one."""
@@ -399,12 +399,19 @@ class Sampler:
             in_span = np.sort(sampled[slice(*(first + np.searchsorted(time_ms[first:end], times_ms)).tolist())])
             yield SampledSpan(span, closed_sample(departed, in_span, self._strata, self._capacity[model], counts))
 
-    def expired_before_ms(self, clocks: Mapping[str, tuple[int, ModelPolicy]]) -> dict[tuple[str, int], int]:
-        """(model, width of its spans) -> start of the oldest spans that are still needed."""
+    def expired_before_ms(self, watermarks_ms: NDArray[np.int64]) -> dict[tuple[str, int], int]:
+        """(model, width of its spans) -> start of the oldest spans that are still needed.
+
+        Parameters
+        ----------
+        watermarks_ms
+            int64, shape (models,): newest event time of each model.
+        """
         result = {}
-        for model, (clock_ms, policy) in clocks.items():
+        models, policies = self._strata.models, self._strata.policies
+        for model, policy, newest_ms in zip(models, policies, watermarks_ms.tolist(), strict=True):
             span_ms = self._settings.span_width_ms(policy)
-            kept_from_ms = clock_ms - policy.retention_ms - self._settings.kept_ms
+            kept_from_ms = newest_ms - policy.retention_ms - self._settings.kept_ms
             result[model, span_ms] = kept_from_ms - kept_from_ms % span_ms
         return result
 

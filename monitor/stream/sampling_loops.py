@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.compiled import njit
-from monitor.store.base import PREDICTED, VECTOR
+from monitor.stream.journal_loops import BLOCK, PREDICTED, VECTOR, Blocks
 from monitor.stream.table_loops import find, insert
-from monitor.stream.vector_loops import BLOCK, Blocks
 
 NO_STRATUM: Final = -1
 """In place of a stratum: the row is not a prediction."""
