@@ -54,7 +54,7 @@ class CandidateBatch(NamedTuple):
 
     bucket: Bucket
     rows: bytes
-    """From :meth:`monitor.stream.sample_candidates.Candidates.to_bytes`."""
+    """From :meth:`monitor.store.candidates.Candidates.to_bytes`."""
     whole: bool = False
     """Whether it replaces all earlier batches of the bucket."""
 

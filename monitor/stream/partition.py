@@ -247,7 +247,6 @@ class Partition:
         closed_samples = self.sampler.complete(self.join.closed_to_ms)
         # 4. Drop the buckets of which all has left; what of their journal is new is not written at all.
         dropped = self._drop_buckets(closed_ms)
-        self.sampler.drop(dropped)
         # 5. What the store has and nothing needs any more.
         old, expired_ms = self._expired(ended_models) if dropped or ended_models else ([], {})
         ended_strata = [] if stopped is None else self._ended_strata(ended_models)
