@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, get_args, get_ori
 Kind = Literal["calibration", "change", "map"]
 
 SERVICE: Final = "service"
-"""Actor of the changes that nobody asked for."""
+"""Actor of the changes that the service makes by itself."""
 
 
 class AlertState(StrEnum):

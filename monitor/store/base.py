@@ -13,63 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from monitor.events.model import DeadLetter, SeriesKey, Stratum
 from monitor.events.strata import Cap
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.closing import Closing, OldPanes, Panes
 
-# Values of ``entry`` in a row of the journal.
-PREDICTED: Final = 0
-"""A prediction was accepted; with an outcome if the event brought one."""
-ANSWERED: Final = 1
-"""A prediction got an outcome, its first one or a newer one."""
-WAITING: Final = 4
-"""An outcome waits for its prediction. ``prediction`` holds its arrival number; ``stratum`` a class above 1, or -1."""
-CLAIMED: Final = 5
-"""A waiting outcome met its prediction. ``prediction`` holds its arrival number."""
-VECTOR: Final = 6
-"""Probabilities of the prediction in the row before, which is over several classes."""
-
-JOURNAL_ROW: Final = np.dtype(
-    [
-        ("id_high", "<u8"),
-        ("id_low", "<u8"),
-        ("time_ms", "<i8"),
-        ("prediction", "<f8"),
-        ("outcome_ms", "<i8"),
-        ("stratum", "<i4"),
-        ("entry", "i1"),
-        ("outcome", "i1"),
-    ]
-)
-"""One row of the journal, packed, little-endian.
-
-For a prediction over several classes it holds the largest probability, and whether that class came true; rows of
-VECTOR_ROW with all probabilities follow.
-"""
-
-VECTOR_ROW: Final = np.dtype(
-    [
-        ("values", "<f8", (4,)),
-        ("classes", "<i2"),
-        ("label", "<i2"),
-        ("unused", "<i4"),
-        ("stratum", "<i4"),
-        ("entry", "i1"),
-        ("outcome", "i1"),
-    ]
-)
-"""Four probabilities of the prediction in the row before, in a row as wide as JOURNAL_ROW.
-
-Each such row holds the number of classes, and the class that came true (-1 for none). ``stratum`` and ``outcome`` are
--1.
-"""
-
-
 BACKFILL: Final = -1
 """Number of the partition that holds closings of past predictions: see :mod:`monitor.store.backfill`."""
+
+
+MAX_BATCH_BYTES: Final = 1 << 22
+"""Largest batch of a journal, so that reading takes little memory."""
 
 
 class Bucket(NamedTuple):
@@ -84,7 +38,7 @@ class JournalBatch(NamedTuple):
 
     bucket: Bucket
     rows: bytes
-    """Whole rows of JOURNAL_ROW. Batches of one bucket merge by concatenation."""
+    """As :mod:`monitor.stream.journal_loops` lays them out. Batches of one bucket merge by concatenation."""
 
 
 class PaneKey(NamedTuple):
@@ -100,7 +54,7 @@ class CandidateBatch(NamedTuple):
 
     bucket: Bucket
     rows: bytes
-    """Rows as :meth:`monitor.stream.sample_candidates.Candidates.to_bytes` writes them."""
+    """Rows as :meth:`monitor.store.candidates.Candidates.to_bytes` writes them."""
     whole: bool = False
     """Whether it replaces all earlier batches of the bucket."""
 

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-import numpy as np
 import sqlalchemy as sa
 
-from monitor.store.base import JOURNAL_ROW, VECTOR, Bucket
+from monitor.store.base import MAX_BATCH_BYTES, Bucket
 from monitor.store.database import Database, chunks
 from monitor.store.schema import JOURNAL
 
@@ -16,31 +15,10 @@ FULL_BYTES: Final = 1 << 16
 MAX_BATCHES: Final = 64
 """Small batches that may follow the last full one of a bucket before they are merged."""
 
-MAX_BATCH_BYTES: Final = (1 << 22) // JOURNAL_ROW.itemsize * JOURNAL_ROW.itemsize
-"""Largest batch that is stored (whole rows in 4 MiB), so that reading takes little memory."""
-
 MERGED_BYTES: Final = 1 << 24
 """A save merges about this much, so that it does not take long; the next one continues."""
 
 _BATCHES_A_FETCH: Final = 8
-
-
-def pieces(rows: bytes) -> list[bytes]:
-    """Split the rows of a batch that is too large; never between a row and its VECTOR rows."""
-    if len(rows) % JOURNAL_ROW.itemsize:
-        raise ValueError(f"a journal batch is whole rows of {JOURNAL_ROW.itemsize} bytes, got {len(rows)} bytes")
-    if len(rows) <= MAX_BATCH_BYTES:
-        return [rows] if rows else []
-    entry = np.frombuffer(rows, JOURNAL_ROW)["entry"]
-    result = []
-    start = 0
-    while start < entry.size:
-        end = min(start + MAX_BATCH_BYTES // JOURNAL_ROW.itemsize, entry.size)
-        while start + 1 < end < entry.size and entry[end] == VECTOR:
-            end -= 1
-        result.append(rows[start * JOURNAL_ROW.itemsize : end * JOURNAL_ROW.itemsize])
-        start = end
-    return result
 
 
 def append(
@@ -113,12 +91,16 @@ def compact(connection: sa.Connection, partition: int, buckets: Iterable[Bucket]
             continue
         merged = (*in_bucket, JOURNAL.c.sequence >= batches[start].sequence)
         rows = connection.execute(sa.select(JOURNAL.c.rows).where(*merged).order_by(JOURNAL.c.sequence)).scalars()
-        whole = b"".join(rows)
+        wholes = [b""]
+        for part in rows:
+            if len(wholes[-1]) + len(part) > MAX_BATCH_BYTES:
+                wholes.append(b"")
+            wholes[-1] += part
         connection.execute(sa.delete(JOURNAL).where(*merged))
-        # There are fewer pieces than there were batches, so the numbers of these suffice.
-        for piece, batch in zip(pieces(whole), batches[start:], strict=False):
-            append(connection, JOURNAL, partition, batch.sequence, [(bucket, piece)])
-        budget -= len(whole)
+        # There are fewer than there were batches, so the numbers of these suffice.
+        for whole, batch in zip(wholes, batches[start:], strict=False):
+            append(connection, JOURNAL, partition, batch.sequence, [(bucket, whole)])
+        budget -= sum(map(len, wholes))
         if budget <= 0:
             break
 

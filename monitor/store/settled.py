@@ -1,9 +1,17 @@
-"""The settled edge of a model: up to where its predictions are final, and what holds it back."""
+"""The settled edge of a model: up to where its predictions are final, and what holds it back.
+
+Every rule of the edge is here: a partition closes up to :func:`partition_edges_ms`, takes a model that it meets from
+:meth:`Elsewhere.met_from_ms` on, and :func:`settled_edge` is where the windows of a model end.
+"""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+import numpy as np
+
+from monitor.arrays import Ints
 from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
 from monitor.store.base import BACKFILL, ModelClock, PartitionClock
@@ -113,9 +121,8 @@ def settled_edge(
     wait_ms = policy.wait_ms(max((clock.awaits_outcomes for clock in clocks.values()), default=1))
     backfilled_ms = clocks[BACKFILL].closed_to_ms if BACKFILL in clocks else _NEVER
     closed = [(clock.closed_to_ms, number) for number, clock in clocks.items() if number != BACKFILL]
-    for number in partitions.keys() - clocks.keys():
-        read_ms = partitions[number].read_to_ms - wait_ms
-        closed.append((max(read_ms - read_ms % pane_ms, _NEVER), number))
+    unmet = partitions.keys() - clocks.keys()
+    closed += [(_pane_start(partitions[number].read_to_ms - wait_ms, pane_ms), number) for number in unmet]
     if not closed:
         return SettledEdge(backfilled_ms)
     edge_ms, first = max(min(closed), (backfilled_ms, BACKFILL))
@@ -127,25 +134,81 @@ def settled_edge(
     return SettledEdge(edge_ms, _hold(first, clocks.get(first), partitions.get(first), due_ms, now_ms))
 
 
-def edges(
-    clocks: Mapping[str, ModelClock], read_to_ms: int, policy: Callable[[str], ModelPolicy | None]
-) -> dict[str, int]:
-    """Model -> settled edge, where no partition that has not met the model is to be known.
+def partition_edges_ms(
+    own_ms: Ints, elsewhere_ms: Ints, answered_ms: Ints, *, lateness_ms: Ints, wait_ms: Ints, pane_ms: int
+) -> Ints:
+    """The settled edges of a partition: for each model, the start of the first pane that can still change.
+
+    A prediction of time t can change until both logs, predictions and outcomes, have passed t by horizon and lateness:
+    an event that comes later for it is late in its own log. A silent log of outcomes delays this by at most the same
+    span once more. Where all events were labelled, the lateness alone has to pass.
 
     Parameters
+    ----------
+    own_ms
+        Newest prediction and newest outcome of each model in this partition, int64, shape (2, models).
+    elsewhere_ms
+        The newest in any partition, likewise, of those that are silent in this one; -1 for the others.
+    answered_ms
+        Newest prediction up to which all written outcomes have been read, int64, shape (models,).
+    lateness_ms, wait_ms
+        Of each model: its lateness, and how long after a prediction it is settled.
+    pane_ms
+        Width of the narrowest panes.
+    """
+    # Where it is silent, the partition may be behind by the lateness.
+    predictions_ms, outcomes_ms = np.maximum(own_ms, elsewhere_ms - lateness_ms)
+    read_ms = np.maximum(answered_ms, elsewhere_ms[0] - lateness_ms)
+    settled_ms = np.minimum(predictions_ms, np.maximum(outcomes_ms, read_ms - wait_ms)) - wait_ms
+    return np.asarray(settled_ms - settled_ms % pane_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """How far all partitions are, as the store has it.
+
+    Attributes
     ----------
     clocks
         Model -> how far it is over all partitions.
     read_to_ms
         How far the partition is read that is furthest behind.
-    policy
-        As of :func:`running`.
+    backfilled_ms
+        Model -> time up to which its past predictions are in the store: earlier ones are late.
+    evidence_ms
+        Model -> time up to which its evidence has read panes. None: nothing reads them but windows.
     """
-    return {
-        model: min(clock.closed_to_ms, read_to_ms - of_model.wait_ms(clock.awaits_outcomes))
-        for model, clock in clocks.items()
-        if (of_model := policy(model)) is not None
-    }
+
+    clocks: Mapping[str, ModelClock] = field(default_factory=dict)
+    read_to_ms: int = _NEVER
+    backfilled_ms: Mapping[str, int] = field(default_factory=dict)
+    evidence_ms: Mapping[str, int] | None = None
+
+    def met_from_ms(self, model: str, policy: ModelPolicy, read_to_ms: int, pane_ms: int) -> int:
+        """The time before which the predictions of a model are late in a partition that meets it; -1 if none are.
+
+        They are settled elsewhere, as far as the partition was read (``read_to_ms``) at its last checkpoint.
+        """
+        clock = self.clocks.get(model)
+        settled_ms = _NEVER if clock is None else _edge_with_unmet_ms(clock, read_to_ms, policy)
+        return _pane_start(max(settled_ms, self.backfilled_ms.get(model, _NEVER)), pane_ms)
+
+    def edges_ms(self, policy: Callable[[str], ModelPolicy | None]) -> dict[str, int]:
+        """Model -> a lower bound of its settled edge: the partition that is furthest behind may not have met it."""
+        return {
+            model: _edge_with_unmet_ms(clock, self.read_to_ms, of_model)
+            for model, clock in self.clocks.items()
+            if (of_model := policy(model)) is not None
+        }
+
+
+def _edge_with_unmet_ms(clock: ModelClock, read_to_ms: int, policy: ModelPolicy) -> int:
+    """The edge of a model over the partitions that have met it and one that has not and is read up to a time."""
+    return min(clock.closed_to_ms, read_to_ms - policy.wait_ms(clock.awaits_outcomes))
+
+
+def _pane_start(at_ms: int, pane_ms: int) -> int:
+    return max(at_ms - at_ms % pane_ms, _NEVER)
 
 
 def _hold(

@@ -482,12 +482,7 @@ class SqlStore:
     def _save(self, connection: sa.Connection, checkpoint: Checkpoint, closed: Sequence[samples.EncodedSample]) -> int:
         partition = checkpoint.partition
         dropped = set(checkpoint.dropped)
-        batches = [
-            (batch.bucket, piece)
-            for batch in checkpoint.journal
-            if batch.bucket not in dropped
-            for piece in journal.pieces(batch.rows)
-        ]
+        batches = [(batch.bucket, batch.rows) for batch in checkpoint.journal if batch.bucket not in dropped]
         candidates = [batch for batch in checkpoint.candidates if batch.bucket not in dropped]
         now_ms = self._database.clock.now_ms()
         next_sequence = _lock(connection, checkpoint, len(batches) + len(candidates) + 2, now_ms)

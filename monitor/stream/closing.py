@@ -10,10 +10,9 @@ from monitor.arrays import Ints
 from monitor.events.strata import Strata
 from monitor.scores import grid
 from monitor.scores.grid_table import COLUMNS
-from monitor.store.base import VECTOR
 from monitor.store.closing import Cells, Panes
+from monitor.stream.journal_loops import BLOCK, NO_OUTCOME, VECTOR, read_vectors
 from monitor.stream.sketches import Sketches
-from monitor.stream.vector_loops import BLOCK, NO_OUTCOME, read_vectors
 
 _CHUNK: Final = 1 << 16
 

@@ -1,8 +1,8 @@
 """The join of one partition: its tables, the watermarks of its models, and the results of its events."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +10,19 @@ from numpy.typing import NDArray
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
 from monitor.scores.grid_table import COLUMNS, POSITIVES, UNLABELLED
-from monitor.store.base import (
+from monitor.store.base import Counters, ModelState
+from monitor.store.closing import Cells
+from monitor.stream import event_results, join_loops
+from monitor.stream.join_loops import Accepted, EarlyOutcomes, Events, Models, Predictions
+from monitor.stream.journal_loops import (
+    BLOCK,
     CLAIMED,
     JOURNAL_ROW,
+    NO_OUTCOME,
     PREDICTED,
     VECTOR,
     VECTOR_ROW,
     WAITING,
-    Counters,
-    ModelClock,
-    ModelState,
-)
-from monitor.store.closing import Cells
-from monitor.stream import event_results, join_loops
-from monitor.stream.join_loops import Accepted, EarlyOutcomes, Events, Models, Predictions
-from monitor.stream.table import GrowingTable
-from monitor.stream.table_loops import UNANSWERED, USED
-from monitor.stream.vector_loops import (
-    BLOCK,
-    NO_OUTCOME,
     Blocks,
     Vectors,
     count_blocks,
@@ -36,6 +30,8 @@ from monitor.stream.vector_loops import (
     read_blocks,
     write_blocks,
 )
+from monitor.stream.table import GrowingTable
+from monitor.stream.table_loops import UNANSWERED, USED
 
 _TYPES: Final = {
     Kind.PREDICTION: event_results.PREDICTION,
@@ -57,7 +53,6 @@ _RESULTS: Final = {
 }
 _NEVER: Final = -1
 _NO_PROBABILITIES: Final = np.empty(0)
-_NOTHING: Final = np.zeros(0, np.int64)
 _EVICTION_ROWS: Final = 1 << 18
 _MIN_COUNTS: Final = 1 << 12
 
@@ -82,40 +77,6 @@ class Joined:
     model: NDArray[np.int32]
     bucket_time_ms: NDArray[np.int64]
     event: NDArray[np.int32]
-
-
-class Silence(NamedTuple):
-    """What is known of models that are silent in a partition, from its logs having been read to their ends.
-
-    Arrays are int64, shape (models,), by model id, -1 where nothing is known; models that came later are missing.
-    """
-
-    predictions_ms: NDArray[np.int64]
-    """Newest prediction in any partition, when both logs were at their ends; -1 if one was read here since."""
-    outcomes_ms: NDArray[np.int64]
-    """Newest outcome in any partition, then; -1 if one was read here since."""
-    read_ms: NDArray[np.int64]
-    """Newest prediction of this partition up to which all written outcomes have been read."""
-    newest_ms: int = _NEVER
-    """Newest prediction of any model in any partition, when both logs were at their ends."""
-
-
-class Ends(NamedTuple):
-    """How far models were when the logs of a partition had been read to their ends.
-
-    Arrays are int64, shape (models,), by model id; -1 where nothing is known.
-    """
-
-    own_predictions_ms: NDArray[np.int64]
-    """Newest prediction in this partition."""
-    own_outcomes_ms: NDArray[np.int64]
-    """Newest outcome in this partition."""
-    predictions_ms: NDArray[np.int64]
-    """Newest prediction in any partition."""
-    outcomes_ms: NDArray[np.int64]
-    """Newest outcome in any partition."""
-    newest_ms: int
-    """Newest prediction of any model in any partition."""
 
 
 class Join:
@@ -204,16 +165,25 @@ class Join:
             if result in event_results.RESULTS[type_]
         }
 
+    @property
+    def models(self) -> Models:
+        """Policy and watermarks of each model that has appeared. Do not change them."""
+        policies = self._strata.policies
+        new = policies[self._models.horizon_ms.size :]
+        if new:
+            never = np.full((2, len(new)), _NEVER, np.int64)
+            names = self._strata.models[self._models.horizon_ms.size :]
+            closed_to_ms = np.array([self._met_from_ms(name) for name in names], np.int64)
+            horizon_ms = np.array([policy.horizon_ms for policy in new], np.int64)
+            lateness_ms = np.array([policy.lateness_ms for policy in new], np.int64)
+            added = horizon_ms, lateness_ms, *never, closed_to_ms, np.zeros(len(new), np.int64)
+            self._models = Models(*(np.concatenate(pair) for pair in zip(self._models, added, strict=True)))
+        return self._models
+
     def model_states(self) -> list[ModelState]:
         """Names and watermarks, by model id."""
-        models = self._current_models()
-        columns = [getattr(models, name).tolist() for name in ModelState._fields[1:]]
+        columns = [getattr(self.models, name).tolist() for name in ModelState._fields[1:]]
         return [ModelState(*state) for state in zip(self._strata.models, *columns, strict=True)]
-
-    def watermarks_ms(self) -> NDArray[np.int64]:
-        """Newest event time of each model, shape (models,); -1 where none was read."""
-        models = self._current_models()
-        return np.maximum(models.prediction_watermark_ms, models.outcome_watermark_ms)
 
     def apply(self, events: EventColumns) -> Joined:
         """Join a batch of decoded events, in log order."""
@@ -228,7 +198,7 @@ class Join:
             self._predictions.reserve(size - outcomes),
             self._vectors.reserve(int((-(-classes // BLOCK)).sum())),
             self._early.reserve(outcomes),
-            self._current_models(),
+            self.models,
             self._counts,
             accepted,
         )
@@ -237,71 +207,13 @@ class Join:
             # Copies: there was space for several times as many rows.
             accepted = Accepted._make(column.copy() for column in accepted)
             return Joined(accepted.rows, accepted.model, accepted.bucket_time_ms, accepted.event)
-        rows, origin = _journal_rows(accepted, self._vectors.reserve(0))
+        rows, origin = _journal_loops(accepted, self._vectors.reserve(0))
         return Joined(rows, accepted.model[origin], accepted.bucket_time_ms[origin], accepted.event[origin])
 
     @property
     def closed_to_ms(self) -> NDArray[np.int64]:
         """The time before which predictions are closed, of each model, shape (models,). Do not change it."""
-        return self._current_models().closed_to_ms
-
-    def predictions_ms(self) -> NDArray[np.int64]:
-        """Time of the newest prediction of each model, shape (models,), or -1."""
-        return self._current_models().prediction_watermark_ms.copy()
-
-    def ends(self, clocks: Mapping[str, ModelClock]) -> Ends:
-        """How far its models are, given how far they are over all partitions, by name."""
-        models = self._current_models()
-        of_models = [clocks.get(model, (_NEVER, _NEVER))[:2] for model in self._strata.models]
-        columns = np.array(of_models, np.int64).reshape(-1, 2)
-        own = models.prediction_watermark_ms.copy(), models.outcome_watermark_ms.copy()
-        newest_ms = max((clock.prediction_watermark_ms for clock in clocks.values()), default=_NEVER)
-        return Ends(*own, columns[:, 0], columns[:, 1], newest_ms)
-
-    def silence(self, ends: Ends | None, read_ms: NDArray[np.int64]) -> Silence:
-        """What the ends of the logs say about models that have been idle in this partition since.
-
-        Of a model that is not idle its own clocks count, so that one wrong clock elsewhere does not make its events
-        late here.
-        """
-        if ends is None:
-            return Silence(_NOTHING, _NOTHING, read_ms)
-        models, size = self._current_models(), ends.own_predictions_ms.size
-        idle = models.prediction_watermark_ms[:size] == ends.own_predictions_ms
-        silent = models.outcome_watermark_ms[:size] == ends.own_outcomes_ms
-        return Silence(
-            np.where(idle, ends.predictions_ms, _NEVER),
-            np.where(silent, ends.outcomes_ms, _NEVER),
-            read_ms,
-            ends.newest_ms,
-        )
-
-    def settled_before_ms(self, silence: Silence | None = None) -> NDArray[np.int64]:
-        """For each model, the time before which predictions can no longer change, shape (models,).
-
-        A prediction of time t can change until both logs, predictions and outcomes, have passed t by horizon and
-        lateness: an event that comes later for it is late in its own log. A silent log of outcomes delays this by at
-        most the same span once more. Where all events were labelled, the lateness alone has to pass.
-
-        Parameters
-        ----------
-        silence
-            What the ends of the logs say about models that are silent in this partition. By default all written
-            outcomes have been read, as in a log without an end.
-        """
-        models = self._current_models()
-        wait = models.lateness_ms + models.horizon_ms * models.awaits_outcomes
-        predictions, outcomes = models.prediction_watermark_ms, models.outcome_watermark_ms
-        read_to = predictions
-        if silence is not None:
-            # Models that came since are missing there.
-            known = [np.full(predictions.size, _NEVER, np.int64) for _ in range(3)]
-            for column, part in zip(known, silence[:3], strict=True):
-                column[: part.size] = part
-            predictions = np.maximum(predictions, known[0] - models.lateness_ms)
-            outcomes = np.maximum(outcomes, known[1] - models.lateness_ms)
-            read_to = np.maximum(known[2], known[0] - models.lateness_ms)
-        return np.asarray(np.minimum(predictions, np.maximum(outcomes, read_to - wait)) - wait)
+        return self.models.closed_to_ms
 
     def close(self, before_ms: NDArray[np.int64]) -> list[NDArray[np.void]]:
         """Remove predictions before ``before_ms[model]``, and outcomes that waited for one; these become orphans.
@@ -318,7 +230,7 @@ class Join:
         Parts of JOURNAL_ROW, shape (k,)
             The removed predictions with their outcomes, those over several classes with their probabilities.
         """
-        models = self._current_models()
+        models = self.models
         np.maximum(models.closed_to_ms, before_ms, out=models.closed_to_ms)
         of_stratum = self._strata.models_of_strata()
         parts: list[NDArray[np.void]] = []
@@ -328,7 +240,7 @@ class Join:
             count = join_loops.evict_predictions(self._predictions.reserve(0), vectors, of_stratum, before_ms, space)
             evicted = _first(space, count)
             if count:
-                parts.append(_journal_rows(evicted, vectors)[0] if self._vectors.rows else evicted.rows)
+                parts.append(_journal_loops(evicted, vectors)[0] if self._vectors.rows else evicted.rows)
             free_vectors(evicted.vector, vectors)
             if count < space.rows.size or count == 0:
                 break
@@ -346,7 +258,7 @@ class Join:
             space = _empty_rows(min(_EVICTION_ROWS, self._predictions.rows))
             count, row = join_loops.copy_predictions(predictions, vectors, row, space)
             copied = _first(space, count)
-            yield _journal_rows(copied, vectors)[0] if self._vectors.rows else copied.rows
+            yield _journal_loops(copied, vectors)[0] if self._vectors.rows else copied.rows
 
     def count(self, pane_ms: int) -> Cells:
         """Count the predictions that are in the join by version and pane, all of them in the first cell."""
@@ -375,7 +287,7 @@ class Join:
 
     def restore_models(self, states: Sequence[ModelState]) -> None:
         """Restore watermarks, before the journal."""
-        current = self._current_models()
+        current = self.models
         for at, state in enumerate(states):
             for name, value in zip(ModelState._fields[1:], state[1:], strict=True):
                 getattr(current, name)[at] = value
@@ -405,19 +317,6 @@ class Join:
         kept = rows[waits][order]
         join_loops.restore_early_outcomes(kept, model[waits][order], self._early.reserve(kept.size))
 
-    def _current_models(self) -> Models:
-        policies = self._strata.policies
-        new = policies[self._models.horizon_ms.size :]
-        if new:
-            never = np.full((2, len(new)), _NEVER, np.int64)
-            names = self._strata.models[self._models.horizon_ms.size :]
-            closed_to_ms = np.array([self._met_from_ms(name) for name in names], np.int64)
-            horizon_ms = np.array([policy.horizon_ms for policy in new], np.int64)
-            lateness_ms = np.array([policy.lateness_ms for policy in new], np.int64)
-            added = horizon_ms, lateness_ms, *never, closed_to_ms, np.zeros(len(new), np.int64)
-            self._models = Models(*(np.concatenate(pair) for pair in zip(self._models, added, strict=True)))
-        return self._models
-
 
 def _empty_rows(rows: int) -> Accepted:
     types = JOURNAL_ROW, np.int32, np.int64, np.int32, np.int32, np.int16
@@ -428,7 +327,7 @@ def _first(accepted: Accepted, rows: int) -> Accepted:
     return Accepted._make(column[:rows] for column in accepted)
 
 
-def _journal_rows(accepted: Accepted, vectors: Vectors) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+def _journal_loops(accepted: Accepted, vectors: Vectors) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Insert the VECTOR rows of predictions over several classes behind their rows.
 
     Returns

@@ -11,9 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.compiled import njit
-from monitor.store.base import ANSWERED, CLAIMED, PREDICTED, VECTOR, WAITING
+from monitor.stream.journal_loops import (
+    ANSWERED,
+    CLAIMED,
+    NO_OUTCOME,
+    PREDICTED,
+    VECTOR,
+    WAITING,
+    Blocks,
+    Vectors,
+    add_vector,
+    is_hit,
+    write_row,
+)
 from monitor.stream.table_loops import UNANSWERED, USED, Row, allocate_row, find, insert, release_row, remove
-from monitor.stream.vector_loops import NO_OUTCOME, Blocks, Vectors, add_vector, is_hit, write_row
 
 FREE: Final = -2
 """In place of the outcome in a row that is not in use."""
@@ -41,7 +52,7 @@ class Predictions(NamedTuple):
     """The predictions in the join, column by column, in no order.
 
     For a prediction over several classes, ``prediction`` is the largest probability and ``outcome`` the class that
-    came true; ``vector`` is the first row of its probabilities in :class:`~monitor.stream.vector_loops.Vectors`, else
+    came true; ``vector`` is the first row of its probabilities in :class:`~monitor.stream.journal_loops.Vectors`, else
     -1. Free rows are chained through ``time_ms``.
     """
 

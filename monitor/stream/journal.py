@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.arrays import grouped
-from monitor.store.base import Bucket, CandidateBatch, JournalBatch
+from monitor.store.base import MAX_BATCH_BYTES, Bucket, CandidateBatch, JournalBatch
 from monitor.stream.join import Joined
+from monitor.stream.journal_loops import JOURNAL_ROW, VECTOR
 
 _Batch = TypeVar("_Batch", JournalBatch, CandidateBatch)
 
@@ -85,10 +86,21 @@ class JournalBuckets:
             yield bucket, contents.end_ms, contents.rows
 
 
+def pieces(rows: NDArray[np.void]) -> Iterator[bytes]:
+    """Yield the bytes of rows in parts of at most MAX_BATCH_BYTES; never cut between a row and its VECTOR rows."""
+    start, most = 0, MAX_BATCH_BYTES // JOURNAL_ROW.itemsize
+    while start < rows.size:
+        end = start + most
+        while end < rows.size and rows["entry"][end] == VECTOR:
+            end -= 1
+        yield rows[start:end].tobytes()
+        start = end
+
+
 def sort_into_buckets(
     joined: list[Joined], names: list[str], widths_ms: NDArray[np.int64]
-) -> Iterator[tuple[JournalBatch, NDArray[np.int64]]]:
-    """Group rows into one batch per bucket, in the order in which they were accepted, with their bucket times.
+) -> Iterator[tuple[Bucket, NDArray[np.void], int]]:
+    """Group rows by bucket, in the order in which they were accepted, with the newest of their bucket times.
 
     Parameters
     ----------
@@ -107,4 +119,4 @@ def sort_into_buckets(
     for first, end in pairwise(cuts):
         chosen = order[first:end]
         bucket = Bucket(names[model[chosen[0]]], int(start_ms[chosen[0]]))
-        yield JournalBatch(bucket, rows[chosen].tobytes()), times_ms[chosen]
+        yield bucket, rows[chosen], int(times_ms[chosen].max())

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from monitor.arrays import Ints
 from monitor.events.strata import Strata
-from monitor.store.base import PREDICTED, SavedStratum
+from monitor.store.base import SavedStratum
+from monitor.stream.journal_loops import PREDICTED
 
 _NEVER: Final = -1
 _STEPS: Final = 24

@@ -2,14 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
-
-import numpy as np
 
 from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, RecordBatch
 from monitor.store.base import Checkpoint
-from monitor.stream.join import Silence
 from monitor.stream.partition import Partition, PartitionSettings
 
 _RECORDS_BETWEEN_CHECKPOINTS: Final = 200_000
@@ -32,7 +30,7 @@ class OfflineStream:
         self, decoder: Decoder, settings: PartitionSettings, publish: Callable[[Checkpoint], None] = lambda _: None
     ) -> None:
         self._decoder = decoder
-        self._settings = settings
+        self._settings = replace(settings, outcomes_apart=True)
         self._publish = publish
         self._partitions: dict[int, Partition] = {}
         self._since_checkpoint = 0
@@ -58,10 +56,8 @@ class OfflineStream:
             one topic behind the other.
         """
         self._since_checkpoint = 0
-        nothing = np.zeros(0, np.int64)
-        silence = None if finished else Silence(nothing, nothing, nothing)
         for partition in self._partitions.values():
-            checkpoint = partition.checkpoint(silence, summarise=finished)
+            checkpoint = partition.checkpoint(summarise=finished, outcomes_read=finished)
             self._publish(checkpoint)
             self.dead_letters += checkpoint.dead_letters
 

@@ -1,7 +1,7 @@
 """A partition, the unit of state: its names, join, offsets and unsaved changes."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -12,30 +12,19 @@ from monitor.errors import DamagedStore
 from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
-from monitor.store.base import (
-    CLAIMED,
-    JOURNAL_ROW,
-    PREDICTED,
-    VECTOR,
-    WAITING,
-    CapUses,
-    Checkpoint,
-    JournalBatch,
-    ModelClock,
-    ModelState,
-    PartitionState,
-)
+from monitor.store.base import Bucket, CapUses, Checkpoint, JournalBatch, ModelState, PartitionState
 from monitor.store.closing import Closing, OldPanes, Panes
+from monitor.store.settled import Elsewhere
 from monitor.stream import event_results
 from monitor.stream.cap_counts import CapCounts
 from monitor.stream.closing import close
-from monitor.stream.join import Ends, Join, Joined, Silence
-from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, sort_into_buckets
+from monitor.stream.join import Join, Joined
+from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, pieces, sort_into_buckets
+from monitor.stream.journal_loops import CLAIMED, JOURNAL_ROW, NO_OUTCOME, PREDICTED, VECTOR, WAITING
 from monitor.stream.lifetimes import Lifetimes
+from monitor.stream.log_ends import LogEnds
 from monitor.stream.old_panes import OldPanesFinder
 from monitor.stream.sampling import Sampler, SampleSettings
-from monitor.stream.topic_progress import AtEnd
-from monitor.stream.vector_loops import NO_OUTCOME
 
 _NEVER: Final = -1
 _DEPARTED: Final = "departed"
@@ -70,6 +59,8 @@ class PartitionSettings:
         that waits for its prediction as 1. Beyond it the oldest are evicted.
     samples
         How many labelled events are kept for refits. None by default.
+    outcomes_apart
+        As of :class:`~monitor.stream.log_ends.LogEnds`.
     """
 
     policy: Callable[[str], ModelPolicy | None]
@@ -78,6 +69,7 @@ class PartitionSettings:
     caps: Caps = field(default_factory=Caps)
     max_predictions: int = 20_000_000
     samples: SampleSettings = field(default_factory=SampleSettings)
+    outcomes_apart: bool = False
 
     @property
     def pane_ms(self) -> int:
@@ -118,13 +110,8 @@ class Partition:
         self._settings = settings
         self._strata = Strata(settings.policy, settings.caps)
         self.join = Join(self._strata, self._met_from_ms)
-        self.elsewhere: Mapping[str, ModelClock] = {}
-        """How far each model is over all partitions."""
-        self.backfilled_ms: Mapping[str, int] = {}
-        """Model -> time up to which its past predictions are in the store: earlier ones are late."""
-        self.outcomes_at_end: AtEnd[NDArray[np.int64]] = AtEnd()
-        """Newest prediction of each model when its logs of outcomes were at their ends."""
-        self.all_at_end: AtEnd[Ends] = AtEnd()
+        self._log_ends = LogEnds(outcomes_apart=settings.outcomes_apart)
+        self._elsewhere = Elsewhere()
         self._read_to_ms = -1
         self.sampler = Sampler(self._strata, settings.samples)
         self._lifetimes = Lifetimes(self._strata, max(settings.kept_ms.values()))
@@ -156,13 +143,26 @@ class Partition:
         """Rows of the journal since the last checkpoint."""
         return sum(part.rows.size for part in self._unsaved)
 
-    def changed(self, silence: Silence | None = None) -> bool:
-        """Whether there is anything to save; ``silence`` is as for :meth:`Join.settled_before_ms`."""
+    def note_elsewhere(self, elsewhere: Elsewhere) -> None:
+        """Note how far all partitions are."""
+        self._elsewhere = elsewhere
+
+    def note_ends(self, now: float, *, outcomes: bool, everything: bool) -> None:
+        """Note which logs are read to their ends: see :meth:`LogEnds.note`."""
+        models, names, everywhere = self.join.models, self._strata.models, self._elsewhere.clocks
+        self._log_ends.note(now, models, names, everywhere, outcomes=outcomes, everything=everything)
+
+    def note_pause(self) -> None:
+        """Note that this process was paused, so that what it knows of the logs' ends may be old."""
+        self._log_ends.interrupt()
+
+    def changed(self) -> bool:
+        """Whether there is anything to save."""
         pane_ms = self._settings.pane_ms
         return (
             self.offsets != self.saved_offsets
-            or bool((self._settled_ms(silence) > self.join.closed_to_ms).any())
-            or self._newest_ms(silence) // pane_ms > self._read_to_ms // pane_ms
+            or bool((self._settled_ms() > self.join.closed_to_ms).any())
+            or self._newest_ms() // pane_ms > self._read_to_ms // pane_ms
             or self._cap_counts.uses(self.join.closed_to_ms) != self.caps
         )
 
@@ -216,69 +216,43 @@ class Partition:
         return Applied(len(of_message), decoded.refused, next(iter(decoded.refused_models), None))
 
     def checkpoint(
-        self,
-        silence: Silence | None = None,
-        *,
-        edges_ms: Mapping[str, int] | None = None,
-        evidence_ms: Mapping[str, int] | None = None,
-        stopped: Collection[str] | None = None,
-        summarise: bool = True,
+        self, *, stopped: Collection[str] | None = None, summarise: bool = True, outcomes_read: bool = False
     ) -> Checkpoint:
-        """Changes since the last checkpoint. Predictions that are settled leave the join for a closing.
+        """Make the next checkpoint: the changes since the last one. What is settled leaves the join for a closing.
 
-        Load the partition again before it reads on if the checkpoint ends names.
+        The store writes all of a checkpoint in one transaction, with the offsets. A crash before that loses nothing but
+        memory: the next owner begins with the checkpoint before, and reads the same records again. What the steps
+        change in memory counts as saved from then on, so each checkpoint has to be saved before the next one, and is
+        saved again, as it is, where the store did not answer. Load the partition again before it reads on if the
+        checkpoint ends names.
 
         Parameters
         ----------
-        silence
-            As for :meth:`Join.settled_before_ms`.
-        edges_ms
-            Model -> settled edge over all partitions, where windows end; that of this partition by default.
-        evidence_ms
-            Model -> time up to which its evidence has read panes: later ones stay narrow, unless evidence is behind by
-            more than the longest time for which panes are kept. None: nothing reads them but windows.
         stopped
             Models that have stopped: they are removed with all that is held of them, and so are strata that nothing
             holds any more, if caps need their places. None: no names end.
         summarise
             Whether to sum what is not settled.
+        outcomes_read
+            As of :meth:`LogEnds.settled_ms`.
         """
-        names = self._strata.models
-        batches: list[JournalBatch] = []
-        widths_ms = self._bucket_widths_ms()
-        model_ids = {name: at for at, name in enumerate(names)}
-        for batch, bucket_times_ms in sort_into_buckets(self._unsaved, names, widths_ms):
-            batches.append(batch)
-            width_ms = int(widths_ms[model_ids[batch.bucket.model]])
-            self._buckets.add(batch.bucket, int(bucket_times_ms.max()), bucket_times_ms.size, width_ms)
-        self.sampler.assign_pending()
         closed_ms = self.join.closed_to_ms.copy()
-        left = self._close(silence)
-        ended_models = [] if stopped is None else self._end_models(stopped)
-        sampled = self.sampler.complete(self.join.closed_to_ms)
-        closed_to_ms = self.join.closed_to_ms
-        dropped = [
-            bucket
-            for model in np.flatnonzero(closed_to_ms > closed_ms).tolist()
-            for bucket in self._buckets.drop(names[model], int(closed_to_ms[model]))
-        ]
-        self.sampler.drop(dropped)
-        closings = [
-            Closing(model, int(closed_ms[at]), int(closed_to_ms[at]), self._settings.pane_ms, panes)
-            for model, panes in close(left, self._strata, self._settings.pane_ms).by_model()
-            for at in [model_ids[model]]
-        ]
-        self._read_to_ms = self._newest_ms(silence)
-        removed = set(dropped)
-        models, saved = self.join.model_states(), self._saved_models
-        caps = self._cap_counts.uses(closed_to_ms)
-        closed = {state.name: state.closed_to_ms for state in models}
+        # 1. The journal of what was accepted, before any of it leaves the join.
+        journal = self._journal()
+        # 2. Leave the join: what is settled, what is beyond the limit, and models that have stopped.
+        left = self._close(outcomes_read=outcomes_read)
+        ended_models = self._end_models(stopped or ())
+        # 3. Publish what left: as closings, and as samples of the buckets that are complete.
+        closings = self._closings(left, closed_ms)
+        closed_samples = self.sampler.complete(self.join.closed_to_ms)
+        # 4. Drop the buckets of which all has left; what of their journal is new is not written at all.
+        dropped = self._drop_buckets(closed_ms)
+        # 5. What the store has and nothing needs any more.
+        old, expired_ms = self._expired(ended_models) if dropped or ended_models else ([], {})
         ended_strata = [] if stopped is None else self._ended_strata(ended_models)
-        old = self._old_panes.find(closed, edges_ms or {}, evidence_ms) if dropped else []
-        expired_ms = self.sampler.expired_before_ms(self.clocks) if dropped or ended_models else {}
-        for model in ended_models:
-            old += [OldPanes(model, width_ms, _ALL_MS, None) for width_ms in self._settings.kept_ms]
-        expired_ms = {key: _ALL_MS if key[0] in ended_models else at_ms for key, at_ms in expired_ms.items()}
+        # 6. The checkpoint: with offsets, names and clocks as they are now.
+        self._read_to_ms = self._newest_ms()
+        models, caps = self.join.model_states(), self._cap_counts.uses(self.join.closed_to_ms)
         result = Checkpoint(
             partition=self.number,
             epoch=self.epoch,
@@ -287,24 +261,69 @@ class Partition:
             strata=self._lifetimes.unsaved(),
             ended_strata=ended_strata,
             ended_models=ended_models,
-            journal=[batch for batch in batches if batch.bucket not in removed],
+            journal=journal,
             dropped=dropped,
             closings=closings,
             old=old,
             unsettled=self.unsettled(cells=self._settings.unsettled_cells) if summarise else None,
             candidates=self.sampler.unsaved(),
-            closed_samples=sampled,
+            closed_samples=closed_samples,
             expired_samples_before_ms=expired_ms,
             counters=self.counters(),
             caps=None if caps == self.caps else caps,
             dead_letters=self._dead_letters,
             read_to_ms=self._read_to_ms,
-            changed_models=[at for at, state in enumerate(models) if at >= len(saved) or state != saved[at]],
+            changed_models=self._changed_models(models),
         )
-        self._saved_models, self.caps = models, caps
+        # 7. From here on it counts as saved.
         self._unsaved, self._dead_letters = [], []
-        self.saved_offsets = dict(self.offsets)
+        self._saved_models, self.caps, self.saved_offsets = models, caps, dict(self.offsets)
         return result
+
+    def _journal(self) -> list[JournalBatch]:
+        """Sort what was accepted into buckets of the journal."""
+        names, widths_ms = self._strata.models, self._bucket_widths_ms()
+        model_ids = {name: at for at, name in enumerate(names)}
+        batches = []
+        for bucket, rows, newest_ms in sort_into_buckets(self._unsaved, names, widths_ms):
+            self._buckets.add(bucket, newest_ms, rows.size, int(widths_ms[model_ids[bucket.model]]))
+            batches += [JournalBatch(bucket, piece) for piece in pieces(rows)]
+        self.sampler.assign_pending()
+        return batches
+
+    def _closings(self, left: Iterable[NDArray[np.void]], closed_ms: NDArray[np.int64]) -> list[Closing]:
+        """Sum what has left the join to one closing of each model; ``closed_ms`` is how far the last ones go."""
+        pane_ms = self._settings.pane_ms
+        span_ms = np.stack([closed_ms, self.join.closed_to_ms], axis=1).tolist()
+        return [
+            Closing(model, from_ms, to_ms, pane_ms, panes)
+            for model, panes in close(left, self._strata, pane_ms).by_model()
+            for from_ms, to_ms in [span_ms[self._strata.model(model)]]
+        ]
+
+    def _drop_buckets(self, closed_ms: NDArray[np.int64]) -> list[Bucket]:
+        """Drop the buckets of which all is closed, of the models that have moved on from ``closed_ms``."""
+        closed_to_ms = self.join.closed_to_ms
+        return [
+            bucket
+            for model in np.flatnonzero(closed_to_ms > closed_ms).tolist()
+            for bucket in self._buckets.drop(self._strata.models[model], int(closed_to_ms[model]))
+        ]
+
+    def _expired(self, ended_models: Collection[str]) -> tuple[list[OldPanes], dict[tuple[str, int], int]]:
+        """Panes that nothing reads as narrow as they are, and from when on samples are kept, by model and width."""
+        closed_ms = dict(zip(self._strata.models, self.join.closed_to_ms.tolist(), strict=True))
+        edges_ms = self._elsewhere.edges_ms(self._settings.policy)
+        old = self._old_panes.find(closed_ms, edges_ms, self._elsewhere.evidence_ms)
+        for model in ended_models:
+            old += [OldPanes(model, width_ms, _ALL_MS, None) for width_ms in self._settings.kept_ms]
+        watermarks_ms = np.maximum(self.join.models.prediction_watermark_ms, self.join.models.outcome_watermark_ms)
+        kept_ms = self.sampler.expired_before_ms(watermarks_ms)
+        return old, {key: _ALL_MS if key[0] in ended_models else at_ms for key, at_ms in kept_ms.items()}
+
+    def _changed_models(self, models: Sequence[ModelState]) -> list[int]:
+        saved = self._saved_models
+        return [at for at, state in enumerate(models) if at >= len(saved) or state != saved[at]]
 
     def _end_models(self, stopped: Collection[str]) -> list[str]:
         """Remove the predictions of models that have stopped from the join: nothing will settle them."""
@@ -327,28 +346,23 @@ class Partition:
     def _bucket_widths_ms(self) -> NDArray[np.int64]:
         return np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
 
-    def _newest_ms(self, silence: Silence | None) -> int:
+    def _newest_ms(self) -> int:
         """How far it is read, as in :class:`~monitor.store.base.PartitionClock`."""
-        own_ms = int(self.join.predictions_ms().max(initial=-1))
-        return max(self._read_to_ms, own_ms, -1 if silence is None else silence.newest_ms)
+        own_ms = int(self.join.models.prediction_watermark_ms.max(initial=_NEVER))
+        return max(self._read_to_ms, own_ms, self._log_ends.newest_ms)
 
     def _met_from_ms(self, model: str) -> int:
-        """The time up to which a model that is met for the first time is settled elsewhere, as far as it may be."""
-        clock, policy = self.elsewhere.get(model), self._settings.policy(model)
-        settled_ms = -1
-        if clock is not None and policy is not None:
-            settled_ms = min(clock.closed_to_ms, self._read_to_ms - policy.wait_ms(clock.awaits_outcomes))
-        settled_ms = max(settled_ms, self.backfilled_ms.get(model, -1))
-        return max(settled_ms - settled_ms % self._settings.pane_ms, -1)
+        policy = self._settings.policy(model)
+        if policy is None:
+            return _NEVER
+        return self._elsewhere.met_from_ms(model, policy, self._read_to_ms, self._settings.pane_ms)
 
-    def _settled_ms(self, silence: Silence | None) -> NDArray[np.int64]:
-        """The start of the first pane of each model that is not settled."""
-        settled_ms = self.join.settled_before_ms(silence)
-        return np.asarray(settled_ms - settled_ms % self._settings.pane_ms)
+    def _settled_ms(self, *, outcomes_read: bool = False) -> NDArray[np.int64]:
+        return self._log_ends.settled_ms(self.join.models, self._settings.pane_ms, outcomes_read=outcomes_read)
 
-    def _close(self, silence: Silence | None) -> list[NDArray[np.void]]:
+    def _close(self, *, outcomes_read: bool) -> list[NDArray[np.void]]:
         """Remove from the join what is settled, and the oldest beyond the limit; returns their rows."""
-        settled_ms = self._settled_ms(silence)
+        settled_ms = self._settled_ms(outcomes_read=outcomes_read)
         left = self.join.close(settled_ms) if (settled_ms > self.join.closed_to_ms).any() else []
         for rows in left:
             self._count_departed(rows, event_results.EXPIRED)
@@ -395,12 +409,6 @@ class Partition:
         for model, count in enumerate(np.bincount(models[unanswered], minlength=len(policies)).tolist()):
             implied = unanswered_result == event_results.EXPIRED and policies[model].implied_negative
             self.departed[event_results.IMPLIED_NEGATIVE if implied else unanswered_result] += count
-
-    @property
-    def clocks(self) -> Mapping[str, tuple[int, ModelPolicy]]:
-        """Model -> newest event time and policy."""
-        watermarks = self.join.watermarks_ms().tolist()
-        return dict(zip(self._strata.models, zip(watermarks, self._strata.policies, strict=True), strict=True))
 
     def _restore(self, state: PartitionState) -> None:
         self.offsets.update(state.offsets)

@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
-import numpy as np
 import structlog
 
 from monitor.clock import Clock
@@ -27,23 +25,21 @@ from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
 from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
 from monitor.sources.base import Source, TopicPartition
-from monitor.store.base import Checkpoint, ModelClock
+from monitor.store.base import Checkpoint
 from monitor.store.caps import join_cap_uses
-from monitor.store.settled import edges, running
+from monitor.store.settled import Elsewhere, running
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
-from monitor.stream.join import Silence
+from monitor.stream.log_ends import GRACE_SECONDS
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
-from monitor.stream.topic_progress import GRACE_SECONDS, Alignment
+from monitor.stream.topic_progress import Alignment
 from monitor.tracing import span
 
 _log = structlog.get_logger(__name__)
 
 _SOURCE_FAILURES: Final = (SourceUnavailable, SourceMisconfigured)
 """Failures that are retried: an outage ends, and a person fixes a password, an ACL or a topic without a restart."""
-
-_NOTHING: Final = np.zeros(0, np.int64)
 
 _ROWS_BETWEEN_CHECKPOINTS: Final = 500_000
 """A checkpoint is saved early once this many rows of the journal are unsaved: some 30 MB."""
@@ -141,7 +137,6 @@ class Pipeline:
         self._source = source
         self._store = store
         self._decoder = decoder
-        self._partition_settings = partitions
         self._settings = settings
         self._clock = clock
         self._send_dead_letters = send_dead_letters
@@ -154,15 +149,9 @@ class Pipeline:
         self._unsent: dict[int, list[DeadLetter]] = {}
         """Partition -> dead letters of its unsaved checkpoints that are not sent yet."""
         self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
+        self._outcome_topics = {topic for topic, kind in settings.kinds.items() if kind is not Kind.PREDICTION}
         # A single topic holds outcomes and predictions in the order in which they came.
-        self._outcome_topics = [
-            topic for topic, kind in settings.kinds.items() if len(settings.kinds) > 1 and kind is not Kind.PREDICTION
-        ]
-        self._clocks: Mapping[str, ModelClock] = {}
-        self._evidence_ms: Mapping[str, int] = {}
-        """How far each model is over all partitions, at the last checkpoint."""
-        self._read_to_ms = -1
-        """How far the partition is read that is furthest behind, at the last checkpoint."""
+        self._partition_settings = replace(partitions, outcomes_apart=len(settings.kinds) > 1)
         self._paused: frozenset[TopicPartition] = frozenset()
         self._held: dict[TopicPartition, RecordBatch] = {}
         """Batches that cannot be decoded before a schema can be had. Nothing is read behind them."""
@@ -288,11 +277,10 @@ class Pipeline:
             if self._unregistered:
                 self._store.note_topics(self._source.topic_ids(self._store.topic_ids()))
                 self._store.register(self._unregistered)
-                self._clocks = self._store.model_clocks()
                 self._unregistered.clear()
             epoch = self._store.claim(number, self._source.still_assigned)
             partition = Partition(number, epoch, self._partition_settings, self._store.load(number))
-            partition.elsewhere, partition.backfilled_ms = self._clocks, self._store.backfilled_ms()
+            partition.note_elsewhere(self._read_elsewhere())
         except StoreUnavailable as error:
             self._claim_retry.failed(error, partition=number)
             return
@@ -358,17 +346,15 @@ class Pipeline:
         summarise |= end_names
         stopped: Collection[str] | None = None
         with suppress(StoreUnavailable):  # the save says so
-            read_to_ms = [clock.read_to_ms for clock in self._store.partition_clocks().values()]
-            self._clocks, self._read_to_ms = self._store.model_clocks(), min(read_to_ms, default=-1)
-            self._evidence_ms = self._store.evidence_ms()
+            elsewhere = self._read_elsewhere()
             for partition in self._partitions.values():
-                partition.elsewhere = self._clocks
+                partition.note_elsewhere(elsewhere)
             if end_names:
                 clocks, kept_ms = self._store.clocks(), max(self._partition_settings.kept_ms.values())
                 stopped = clocks.keys() - running(clocks, self._partition_settings.policy, kept_ms + _NOTICE_MS).keys()
         rows = 0
         for number, partition in tuple(self._partitions.items()):  # a save may find that one was claimed by another
-            if not (summarise or partition.changed(self._silence(number))):
+            if not (summarise or partition.changed()):
                 continue
             rows += partition.unsaved_rows
             self._unsaved.append(self._checkpoint(number, stopped=stopped, summarise=summarise))
@@ -382,43 +368,28 @@ class Pipeline:
             self._last_summary = now
 
     def _checkpoint(self, number: int, *, stopped: Collection[str] | None = None, summarise: bool = True) -> Checkpoint:
-        edges_ms = edges(self._clocks, self._read_to_ms, self._partition_settings.policy)
-        checkpoint = self._partitions[number].checkpoint(
-            self._silence(number),
-            edges_ms=edges_ms,
-            evidence_ms=self._evidence_ms,
-            stopped=stopped,
-            summarise=summarise,
-        )
+        checkpoint = self._partitions[number].checkpoint(stopped=stopped, summarise=summarise)
         if self._send_dead_letters is not None:
             self._unsent.setdefault(number, []).extend(checkpoint.dead_letters)
         return checkpoint
 
-    def _silence(self, number: int) -> Silence:
-        """What the ends of a partition's logs say about its models."""
-        partition = self._partitions[number]
-        read_ms = partition.outcomes_at_end.known if self._outcome_topics else partition.join.predictions_ms()
-        return partition.join.silence(partition.all_at_end.known, _NOTHING if read_ms is None else read_ms)
+    def _read_elsewhere(self) -> Elsewhere:
+        """How far all partitions are. Raises StoreUnavailable."""
+        read_to_ms = min((clock.read_to_ms for clock in self._store.partition_clocks().values()), default=-1)
+        store = self._store
+        return Elsewhere(store.model_clocks(), read_to_ms, store.backfilled_ms(), store.evidence_ms())
 
     def _note_ends(self) -> None:
         """Note the partitions whose logs are read to their ends."""
         lag, now = self._lag(), self._clock.monotonic()
-        if now - self._ends_noted >= GRACE_SECONDS:
-            for partition in self._partitions.values():
-                partition.outcomes_at_end.interrupt()
-                partition.all_at_end.interrupt()
-        self._ends_noted = now
-
-        def at_end(topic: str) -> bool:
+        paused, self._ends_noted = now - self._ends_noted >= GRACE_SECONDS, now
+        for number, partition in self._partitions.items():
+            if paused:
+                partition.note_pause()
             # The end of a paused log is not updated.
-            where = TopicPartition(topic, partition.number)
-            return lag.get(where) == 0 and where not in self._paused
-
-        for partition in self._partitions.values():
-            if self._outcome_topics and all(map(at_end, self._outcome_topics)):
-                partition.outcomes_at_end.note(now, partition.join.predictions_ms)
-            if all(map(at_end, self._settings.kinds)):
-                partition.all_at_end.note(now, partial(partition.join.ends, self._clocks))
+            places = {topic: TopicPartition(topic, number) for topic in self._settings.kinds}
+            at_end = {topic for topic, at in places.items() if lag.get(at) == 0 and at not in self._paused}
+            partition.note_ends(now, outcomes=at_end >= self._outcome_topics, everything=at_end >= places.keys())
 
     def _save(self) -> None:
         """Save the waiting checkpoints. On failure they keep waiting, and nothing is read meanwhile."""

@@ -6,34 +6,42 @@ its bucket. Candidates that leave the join with an outcome go into the closed sa
 is in the store only.
 """
 
+import itertools
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from monitor.arrays import grouped
+from monitor.arrays import Ints, grouped
 from monitor.errors import DamagedStore
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
-from monitor.store.base import PREDICTED, VECTOR, Bucket, CandidateBatch, PaneKey, SampledSpan
+from monitor.store.base import Bucket, CandidateBatch, PaneKey, SampledSpan
 from monitor.store.bottom_sample_loops import EDGES, thresholds
+from monitor.store.candidates import CANDIDATE_ROW, Candidates, Lists, gather
+from monitor.store.closed_samples import SCHEMA, ClosedSample
+from monitor.stream import journal
 from monitor.stream.join import Joined
-from monitor.stream.journal import bucket_width_ms, gather
-from monitor.stream.sample_candidates import NO_FEATURES, Candidates
-from monitor.stream.sample_closing import Departed, closed_sample, labelled_outcomes
+from monitor.stream.journal import bucket_width_ms
+from monitor.stream.journal_loops import BLOCK, NO_OUTCOME, PREDICTED, VECTOR, read_blocks, read_vectors
 from monitor.stream.sampling_loops import FullCells, admit, confidence_strata, index_keys, match_ids
 from monitor.stream.table_loops import slots_for
-from monitor.stream.vector_loops import NO_OUTCOME, read_blocks
 
 MAX_BATCHES: Final = 64
 """Once a bucket has this many batches in the store, they are replaced by one."""
 
 _PRUNE_AT: Final = 1.5
 """A cell is pruned when it holds this many times its capacity, and before it is saved."""
+
+_NEVER_WHOLE: Final = -(1 << 30)
+"""Added to a number of batches: they are never replaced."""
 
 _STALE_SHARE: Final = 8
 """The index of full cells is rebuilt once more than one in this many has new thresholds."""
@@ -42,7 +50,7 @@ _MAX_PENDING: Final = 100_000
 _MAX_PENDING_FEATURES: Final = 1 << 22
 """This many candidates, and numbers in their features, wait to be assigned to their cells."""
 
-# Results of a candidate when its bucket is dropped.
+# Results of a candidate when all of its bucket is settled.
 LABELLED: Final = "labelled"
 """It has an outcome and goes into the closed sample of its span, if it is not full."""
 UNLABELLED: Final = "unlabelled"
@@ -99,36 +107,64 @@ class _Cell:
     """The candidates of one version and bucket, in order of arrival. May exceed its capacity until it is pruned."""
 
     capacity: int
-    saved: list[Candidates] = field(default_factory=list)
-    unsaved: list[Candidates] = field(default_factory=list)
+    parts: list[Candidates] = field(default_factory=list)
     count: int = 0
+    saved: int = 0
+    """How many of them, the first ones, are in the store."""
     pruned: int = 0
     """Candidates left when it was last pruned; 0 before it was full."""
     thresholds: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    labelled: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """(start of the span, stratum of confidence) -> settled predictions with an outcome, candidates or not."""
+
+    def add(self, part: Candidates) -> None:
+        """Add candidates behind the others."""
+        self.parts.append(part)
+        self.count += len(part)
+
+    def whole(self) -> Candidates:
+        """All candidates; the cell has some."""
+        # Kept in one part: there are many cells, and the objects of a part take more than its few rows.
+        self.parts = [Candidates.joined(self.parts)]
+        return self.parts[0]
 
     def prune(self) -> bool:
         """Remove candidates beyond the capacity; returns whether the thresholds changed."""
         if self.count < self.capacity or self.count == self.pruned:
             return False
-        candidates = Candidates.joined([*self.saved, *self.unsaved])
-        first_unsaved = sum(map(len, self.saved))
+        candidates = self.whole()
         kept = candidates.fewest(self.capacity)
-        self.thresholds = thresholds(candidates.confidence[kept], candidates.id_high[kept], self.capacity)
-        if kept.size < len(candidates):
-            parts = kept[kept < first_unsaved], kept[kept >= first_unsaved]
-            self.saved, self.unsaved = ([candidates.take(part)] if part.size else [] for part in parts)
+        rows = candidates.rows[kept]
+        self.thresholds = thresholds(rows["confidence"], rows["id_high"], self.capacity)
+        if kept.size < self.count:
+            kept.sort()
+            self.parts, self.saved = [candidates.take(kept)], int(np.searchsorted(kept, self.saved))
         self.count = self.pruned = kept.size
         return True
 
+    def settle(self, rows: NDArray[np.void], outcome: NDArray[np.int16]) -> None:
+        """Note the outcomes of those predictions, in rows of the journal, that are candidates."""
+        for part in self.parts:
+            # An id may come again once its prediction has left the join, so the time is part of the key.
+            high, low = (
+                np.ascontiguousarray(part.rows["id_high"]),
+                part.rows["id_low"] ^ part.rows["time_ms"].astype("u8"),
+            )
+            places = np.empty(rows.size, np.int64)
+            match_ids(rows, np.zeros(slots_for(high.size), np.uint64), high, low, places)
+            part.rows["outcome"][places[places >= 0]] = outcome[places >= 0]
+
 
 @dataclass(slots=True)
-class _Settled:
-    """The settled predictions of a bucket that is not complete."""
+class _Bucket:
+    """The cells of a bucket of the journal."""
 
-    rows: list[NDArray[np.void]] = field(default_factory=list)
-    """Those that are candidates, in rows of the journal. Later candidates may still displace them."""
-    labelled: Counter[tuple[int, ...]] = field(default_factory=Counter)
-    """(number of the version, start of the span, stratum of confidence) -> predictions with an outcome."""
+    cells: dict[int, _Cell] = field(default_factory=dict)
+    """By number of the version."""
+    batches: int = 0
+    """In the store, since the last one that replaced all."""
+    touched: bool = False
+    """Whether it may hold unsaved candidates."""
 
 
 class Sampler:
@@ -146,41 +182,39 @@ class Sampler:
         self._strata = strata
         self._settings = settings
         self._edges = np.array(EDGES)
+        # By model id: events of a span, candidates of a cell, and the widths of spans and buckets.
         self._capacity: list[int] = []
         self._candidates: list[int] = []
-        """Of a span, by model id."""
-        self._span_ms: list[int] = []
+        self._span_ms = np.empty(0, np.int64)
         self._widths_ms = np.empty(0, np.int64)
         self._versions: dict[tuple[int, str], int] = {}
-        """(model id, version) -> number of the version, of models that are sampled."""
+        """(model id, version) -> number of the version, ascending, of models that are sampled."""
+        self._model_of_version: list[int] = []
         self._version_of_stratum = np.empty(0, np.int32)
         self._named = 0
         """How many of the interned strata are in these."""
-        self._cells: defaultdict[str, defaultdict[int, dict[int, _Cell]]] = defaultdict(lambda: defaultdict(dict))
-        """Model -> start of a bucket -> number of a version -> cell."""
-        self._settled: defaultdict[Bucket, _Settled] = defaultdict(_Settled)
-        self._batches: Counter[Bucket] = Counter()
-        self._touched: set[Bucket] = set()
-        """Buckets that may hold unsaved candidates."""
-        self._pending: list[tuple[Candidates, NDArray[np.int64]]] = []
-        """Candidates that are not assigned to their cells yet, with the starts of their buckets."""
+        self._buckets: dict[int, dict[int, _Bucket]] = {}
+        """Model id -> start -> bucket whose predictions are not all settled."""
+        self._pending: list[Candidates] = []
+        """Candidates that are not assigned to their cells yet."""
         self._full = self._index_full_cells()
         self._new_thresholds = 0
-        """Cells whose thresholds changed since ``_full`` was built."""
+        """Cells that are full or gone, of which ``_full`` does not know that."""
         self.results: Counter[str] = Counter()
-        """Result -> candidates whose bucket was dropped."""
+        """Result -> candidates of buckets of which all is settled or evicted."""
         self.nbytes = 0
         """Bytes of the candidates, as of the last time that they were saved or restored."""
 
     @property
     def candidates(self) -> int:
         """Candidates that are assigned to a cell."""
-        return sum(cell.count for cell in self._all_cells())
+        return sum(cell.count for _, _, bucket in self._open() for cell in bucket.cells.values())
 
-    def _all_cells(self) -> Iterator[_Cell]:
-        for buckets in self._cells.values():
-            for cells in buckets.values():
-                yield from cells.values()
+    def _open(self) -> Iterator[tuple[int, int, _Bucket]]:
+        """Yield model id, start and bucket."""
+        for model, buckets in self._buckets.items():
+            for start_ms, bucket in buckets.items():
+                yield model, start_ms, bucket
 
     def add(self, joined: Joined, features: Sequence[NDArray[np.float32] | None]) -> None:
         """Add the predictions of a batch; ``features`` are those of the events of the batch."""
@@ -193,21 +227,14 @@ class Sampler:
         if not count:
             return
         chosen = chosen[:count]
-        taken, time_ms = rows[chosen], rows["time_ms"][chosen]
-        vectors = [features[at] for at in joined.event[chosen].tolist()]
-        lengths = [NO_FEATURES if vector is None else len(vector) for vector in vectors]
-        candidates = Candidates(
-            np.ascontiguousarray(taken["id_high"]),
-            np.ascontiguousarray(taken["id_low"]),
-            confidence[chosen],
-            np.ascontiguousarray(taken["stratum"]),
-            np.array(lengths, np.int32),
-            # A copy, as the vectors are slices of a whole batch.
-            np.concatenate([np.empty(0, np.float32), *(vector for vector in vectors if vector is not None)]),
-        )
-        self._pending.append((candidates, time_ms - time_ms % self._widths_ms[joined.model[chosen]]))
-        pending = [part for part, _ in self._pending]
-        if sum(map(len, pending)) > _MAX_PENDING or sum(part.features.size for part in pending) > _MAX_PENDING_FEATURES:
+        of_candidates = np.empty(count, CANDIDATE_ROW)
+        for name in ("id_high", "id_low", "time_ms", "stratum"):
+            of_candidates[name] = rows[name][chosen]
+        of_candidates["confidence"], of_candidates["outcome"] = confidence[chosen], NO_OUTCOME
+        vectors = Lists.of([features[at] for at in joined.event[chosen].tolist()])
+        self._pending.append(Candidates(of_candidates, _predictions(rows, chosen), vectors))
+        numbers = sum(part.features.values.size for part in self._pending)
+        if sum(map(len, self._pending)) > _MAX_PENDING or numbers > _MAX_PENDING_FEATURES:
             self.assign_pending()
 
     def assign_pending(self) -> None:
@@ -215,11 +242,9 @@ class Sampler:
         pending, self._pending = self._pending, []
         if not pending:
             return
-        candidates = Candidates.joined([part for part, _ in pending])
-        for bucket, cell, part in self._by_cell(candidates, np.concatenate([bucket_ms for _, bucket_ms in pending])):
-            cell.unsaved.append(part)
-            cell.count += len(part)
-            self._touched.add(bucket)
+        for bucket, cell, part in self._by_cell(Candidates.joined(pending)):
+            cell.add(part)
+            bucket.touched = True
             if cell.count >= _PRUNE_AT * cell.capacity:
                 self._new_thresholds += cell.prune()
         if self._new_thresholds * _STALE_SHARE > self._full.version.size:
@@ -227,109 +252,83 @@ class Sampler:
 
     def unsaved(self) -> list[CandidateBatch]:
         """Candidates to be saved beside the journal; they count as saved then."""
-        result = []
-        touched, self._touched = sorted(self._touched), set()
-        for bucket in touched:
-            cells = self._cells[bucket.model][bucket.start_ms].values()
-            for cell in cells:
-                self._new_thresholds += cell.prune()
-            if not any(cell.unsaved for cell in cells):
+        result, names = [], self._strata.models
+        for model, start_ms, bucket in self._open():
+            if not bucket.touched:
                 continue
-            whole = self._batches[bucket] >= MAX_BATCHES
-            self._batches[bucket] = 1 if whole else self._batches[bucket] + 1
-            parts = []
-            for cell in cells:
-                new, cell.unsaved = cell.unsaved, []
-                if new:
-                    # In one part: there are many cells, and the objects of each part take more than its few rows.
-                    cell.saved = [Candidates.joined([*cell.saved, *new])]
-                parts += cell.saved if whole else new
-            result.append(CandidateBatch(bucket, Candidates.joined(parts).to_bytes(), whole))
+            bucket.touched = False
+            for cell in bucket.cells.values():
+                self._new_thresholds += cell.prune()
+            if all(cell.saved == cell.count for cell in bucket.cells.values()):
+                continue
+            whole = bucket.batches >= MAX_BATCHES
+            bucket.batches = 1 if whole else bucket.batches + 1
+            parts: list[Candidates] = []
+            for cell in bucket.cells.values():
+                if cell.count:
+                    parts += cell.whole().slices([0 if whole else cell.saved, cell.count])
+                cell.saved = cell.count
+            data = Candidates.joined(parts).to_bytes()
+            result.append(CandidateBatch(Bucket(names[model], start_ms), data, whole))
         if self._new_thresholds:
             self._full = self._index_full_cells()
         self._note_size()
         return result
 
     def _note_size(self) -> None:
-        self.nbytes = sum(part.nbytes for cell in self._all_cells() for part in (*cell.saved, *cell.unsaved))
+        cells = (cell for _, _, bucket in self._open() for cell in bucket.cells.values())
+        self.nbytes = sum(part.nbytes for cell in cells for part in cell.parts)
 
     def settle(self, rows: NDArray[np.void]) -> None:
-        """Note settled predictions, in rows of the journal, until their bucket is complete."""
-        is_sampled = rows["entry"] == PREDICTED
-        is_sampled[is_sampled] = self._version_of_stratum[rows["stratum"][is_sampled]] >= 0
-        if not is_sampled.any():
+        """Note the outcomes of settled predictions, in rows of the journal."""
+        if not self._versions:
             return
-        confidence = self._confidence(rows)
         outcome = labelled_outcomes(rows, self._strata)
-        labelled = np.flatnonzero(is_sampled & (outcome != NO_OUTCOME))
-        model = self._strata.models_of_strata()[rows["stratum"]]
-        bucket_ms = rows["time_ms"] - rows["time_ms"] % self._widths_ms[model]
-        names = self._strata.models
-        span_ms = np.array(self._span_ms, np.int64)[model]
-        version = self._version_of_stratum[rows["stratum"]]
-        keys = model, bucket_ms, version, rows["time_ms"] - rows["time_ms"] % span_ms, confidence
-        counted, counts = np.unique(np.stack([key[labelled] for key in keys]), axis=1, return_counts=True)
-        for (at, start_ms, *key), count in zip(counted.T.tolist(), counts.tolist(), strict=True):
-            self._settled[Bucket(names[at], start_ms)].labelled[tuple(key)] += count
-        heads = np.flatnonzero(is_sampled)
-        order, cuts = grouped(model[heads], bucket_ms[heads])
-        buckets: list[Bucket] = []
-        group = np.full(rows.size, -1)
-        """Of each row that is a candidate, the place of its bucket."""
-        for start, end in pairwise(cuts):
-            places = heads[order[start:end]]
-            bucket = Bucket(names[model[places[0]]], int(bucket_ms[places[0]]))
-            found = _find(rows[places], np.ones(places.size, np.bool_), self._candidates_of(bucket))
-            group[places[found >= 0]] = len(buckets)
-            buckets.append(bucket)
-        # The rows of probabilities behind a row belong to it.
-        group = group[np.maximum.accumulate(np.where(rows["entry"] == VECTOR, 0, np.arange(rows.size)))]
-        kept = np.flatnonzero(group >= 0)
-        kept = kept[np.argsort(group[kept], kind="stable")]
-        ends = np.searchsorted(group[kept], np.arange(len(buckets) + 1)).tolist()
-        for bucket, start, end in zip(buckets, ends, ends[1:], strict=False):
-            self._settled[bucket].rows.append(rows[kept[start:end]])
+        version = np.where(rows["entry"] == PREDICTED, self._version_of_stratum[rows["stratum"]], -1)
+        labelled = np.flatnonzero((version >= 0) & (outcome != NO_OUTCOME))
+        model = self._strata.models_of_strata()[rows["stratum"][labelled]]
+        time_ms, confidence = rows["time_ms"][labelled], self._confidence(rows)[labelled]
+        starts_ms = (time_ms - time_ms % width_ms[model] for width_ms in (self._widths_ms, self._span_ms))
+        keys = version[labelled], *starts_ms, confidence
+        order, cuts = grouped(*keys)
+        columns = (key[order[cuts[:-1]]].tolist() for key in keys)
+        groups = zip(*columns, pairwise(cuts), strict=True)
+        for (number, start_ms), of_cell in itertools.groupby(groups, key=itemgetter(0, 1)):
+            _, cell = self._cell(number, start_ms)
+            places = []
+            for *_, span_ms, stratum, (first, end) in of_cell:
+                cell.labelled[span_ms, stratum] += end - first
+                places.append(labelled[order[first:end]])
+            of_rows = np.concatenate(places)
+            cell.settle(rows[of_rows], outcome[of_rows])
 
     def complete(self, closed_to_ms: NDArray[np.int64]) -> list[SampledSpan]:
         """What buckets of which all predictions are settled add to the samples of their spans.
+
+        Only then: of a bucket that is not complete, later candidates may still displace those that are settled.
 
         Parameters
         ----------
         closed_to_ms
             int64, shape (models,): the time before which predictions are closed.
         """
-        rows: list[NDArray[np.void]] = []
-        candidates: list[Candidates] = []
-        candidate_of: list[NDArray[np.int64]] = []
-        labelled: Counter[tuple[int, ...]] = Counter()
-        first = 0
-        for bucket, settled in self._take_complete(closed_to_ms):
-            of_bucket, of_rows = self._candidates_of(bucket), np.concatenate(settled.rows)
-            outcome = labelled_outcomes(of_rows, self._strata)
-            found = _find(of_rows, (of_rows["entry"] == PREDICTED) & (outcome != NO_OUTCOME), of_bucket)
-            count = int(np.count_nonzero(found >= 0))
-            self.results[LABELLED] += count
-            self.results[UNLABELLED] += len(of_bucket) - count
-            labelled.update(settled.labelled)
-            rows.append(of_rows)
-            candidates.append(of_bucket)
-            candidate_of.append(np.where(found < 0, -1, found + first))
-            first += len(of_bucket)
-        if not rows:
-            return []
-        whole = np.concatenate(rows)
-        return list(
-            self._samples(
-                Departed(
-                    whole,
-                    self._confidence(whole),
-                    labelled_outcomes(whole, self._strata),
-                    Candidates.joined(candidates),
-                    np.concatenate(candidate_of),
-                ),
-                labelled,
-            )
-        )
+        labelled: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+        parts: defaultdict[tuple[int, int], list[Candidates]] = defaultdict(list)
+        for number, cell in self._take_complete(closed_to_ms):
+            for (start_ms, confidence), count in cell.labelled.items():
+                labelled[number, start_ms][confidence] += count
+            if cell.count:
+                cell.prune()
+                candidates = cell.whole()
+                answered = np.flatnonzero(candidates.rows["outcome"] != NO_OUTCOME)
+                self.results[LABELLED] += answered.size
+                self.results[UNLABELLED] += cell.count - answered.size
+                time_ms = candidates.rows["time_ms"][answered]
+                span_ms = time_ms - time_ms % self._span_ms[self._model_of_version[number]]
+                order, cuts = grouped(span_ms)
+                for start, part in zip(cuts, candidates.take(answered[order]).slices(cuts), strict=False):
+                    parts[number, int(span_ms[order[start]])].append(part)
+        return [self._sample(*of_span, dict(counts), parts[of_span]) for of_span, counts in sorted(labelled.items())]
 
     def forget(self, closed_to_ms: NDArray[np.int64]) -> None:
         """Forget the buckets that are complete: they are in closed samples."""
@@ -338,127 +337,113 @@ class Sampler:
 
     def discard(self, before_ms: NDArray[np.int64]) -> None:
         """Discard the candidates of buckets that begin before a time, shape (models,): they leave the join early."""
-        for model, at_ms in zip(self._strata.models, before_ms.tolist(), strict=True):
-            for start_ms in [start_ms for start_ms in self._cells[model] if start_ms < at_ms]:
-                bucket = Bucket(model, start_ms)
-                self.results[EVICTED] += len(self._candidates_of(bucket))
-                self.drop([bucket])
-            for bucket in [bucket for bucket in self._settled if bucket.model == model and bucket.start_ms < at_ms]:
-                del self._settled[bucket]
+        for _, cell in self._take(before_ms - 1):
+            cell.prune()
+            self.results[EVICTED] += cell.count
 
-    def drop(self, buckets: Iterable[Bucket]) -> None:
-        """Forget the candidates of buckets whose predictions have all left the join."""
-        removed = False
-        for bucket in buckets:
-            removed |= self._cells[bucket.model].pop(bucket.start_ms, None) is not None
-            self._batches.pop(bucket, None)
-            self._touched.discard(bucket)
-        if removed:
-            self._full = self._index_full_cells()
-
-    def _take_complete(self, closed_to_ms: NDArray[np.int64]) -> Iterator[tuple[Bucket, _Settled]]:
-        """Remove and yield what is settled of buckets that end by then."""
+    def _take_complete(self, closed_to_ms: NDArray[np.int64]) -> Iterator[tuple[int, _Cell]]:
         # A model of which only outcomes were read has no width yet, and no predictions.
-        ends_ms = closed_to_ms[: self._widths_ms.size] - self._widths_ms
-        end_of = dict(zip(self._strata.models, ends_ms.tolist(), strict=False))
-        for bucket in sorted(bucket for bucket in self._settled if bucket.start_ms <= end_of[bucket.model]):
-            yield bucket, self._settled.pop(bucket)
+        yield from self._take(closed_to_ms[: self._widths_ms.size] - self._widths_ms)
 
-    def _candidates_of(self, bucket: Bucket) -> Candidates:
-        """The candidates of a bucket; also of those that overlap it, where the width of buckets has changed."""
-        width_ms = int(self._widths_ms[self._strata.model(bucket.model)])
-        found = []
-        for start_ms, cells in self._cells[bucket.model].items():
-            if abs(start_ms - bucket.start_ms) < width_ms:
-                for cell in cells.values():
-                    self._new_thresholds += cell.prune()
-                    found += [*cell.saved, *cell.unsaved]
-        return Candidates.joined(found)
+    def _take(self, newest_ms: NDArray[np.int64]) -> Iterator[tuple[int, _Cell]]:
+        """Remove the buckets that begin by a time of their model; yields numbers of versions, and cells."""
+        for model, buckets in self._buckets.items():
+            for start_ms in sorted(start_ms for start_ms in buckets if start_ms <= newest_ms[model]):
+                cells = buckets.pop(start_ms).cells
+                self._new_thresholds += len(cells)
+                yield from cells.items()
 
     def _confidence(self, rows: NDArray[np.void]) -> NDArray[np.int32]:
         confidence = np.empty(rows.size, np.int32)
         confidence_strata(rows, read_blocks(rows), self._edges, confidence)
         return confidence
 
-    def _samples(self, departed: Departed, labelled: Mapping[tuple[int, ...], int]) -> Iterator[SampledSpan]:
-        of_spans: defaultdict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-        for (version, start_ms, confidence), count in labelled.items():
-            of_spans[version, start_ms][confidence] = count
-        versions = {number: key for key, number in self._versions.items()}
-        models = self._strata.models
-        sampled = np.flatnonzero(departed.candidate_of >= 0)
-        version_of = self._version_of_stratum[departed.rows["stratum"][sampled]]
-        order = np.lexsort((departed.rows["time_ms"][sampled], version_of))
-        sampled, version_of = sampled[order], version_of[order]
-        time_ms = departed.rows["time_ms"][sampled]
-        for (version, start_ms), counts in sorted(of_spans.items()):
-            model, name = versions[version]
-            span = PaneKey(self._span_ms[model], start_ms, SeriesKey(models[model], name, ALL))
-            first, end = np.searchsorted(version_of, (version, version + 1)).tolist()
-            times_ms = start_ms, start_ms + span.slide_ms
-            in_span = np.sort(sampled[slice(*(first + np.searchsorted(time_ms[first:end], times_ms)).tolist())])
-            yield SampledSpan(span, closed_sample(departed, in_span, self._strata, self._capacity[model], counts))
+    def _sample(
+        self, number: int, start_ms: int, labelled: Mapping[int, int], parts: Sequence[Candidates]
+    ) -> SampledSpan:
+        model, version = tuple(self._versions)[number]
+        capacity, width_ms = self._capacity[model], int(self._span_ms[model])
+        key = PaneKey(width_ms, start_ms, SeriesKey(self._strata.models[model], version, ALL))
+        if not parts:
+            return SampledSpan(key, ClosedSample(capacity, labelled, SCHEMA.empty_table()))
+        candidates = Candidates.joined(parts)
+        # In the order of the hashes, and no more than its capacity, as a closed sample has to be.
+        kept = candidates.take(candidates.fewest(capacity))
+        used, place = np.unique(kept.rows["stratum"], return_inverse=True)
+        names = pa.array([json.dumps(self._strata.strata[at].segments) for at in used.tolist()], pa.string())
+        return SampledSpan(key, ClosedSample(capacity, labelled, kept.closed(names.take(pa.array(place, pa.int64())))))
 
-    def expired_before_ms(self, clocks: Mapping[str, tuple[int, ModelPolicy]]) -> dict[tuple[str, int], int]:
-        """(model, width of its spans) -> start of the oldest spans that are still needed."""
+    def expired_before_ms(self, watermarks_ms: NDArray[np.int64]) -> dict[tuple[str, int], int]:
+        """(model, width of its spans) -> start of the oldest spans that are still needed.
+
+        Parameters
+        ----------
+        watermarks_ms
+            int64, shape (models,): newest event time of each model.
+        """
         result = {}
-        for model, (clock_ms, policy) in clocks.items():
+        models, policies = self._strata.models, self._strata.policies
+        for model, policy, newest_ms in zip(models, policies, watermarks_ms.tolist(), strict=True):
             span_ms = self._settings.span_width_ms(policy)
-            kept_from_ms = clock_ms - policy.retention_ms - self._settings.kept_ms
+            kept_from_ms = newest_ms - policy.retention_ms - self._settings.kept_ms
             result[model, span_ms] = kept_from_ms - kept_from_ms % span_ms
         return result
 
     def restore(self, batches: Iterable[CandidateBatch]) -> None:
         """Restore saved candidates, after the names. Skips models that are no longer sampled."""
         self._update_names()
-        for group in gather(batches):
+        model_ids = {name: model for model, name in enumerate(self._strata.models)}
+        for group in journal.gather(batches):
             parts = [Candidates.from_bytes(batch.rows) for batch in group]
-            candidates = Candidates.joined(parts)
-            self._batches.update(batch.bucket for batch in group)
-            of_batch = np.repeat(np.arange(len(group)), [len(part) for part in parts])
-            is_unknown = candidates.stratum >= self._version_of_stratum.size
-            if is_unknown.any():
-                bucket = group[of_batch[is_unknown.argmax()]].bucket
-                raise DamagedStore(
-                    f"the candidates of {bucket.model} refer to names that were not saved; restore a backup of the "
-                    "store, or remove it to read the log again from its beginning"
-                )
-            start_ms = np.array([batch.bucket.start_ms for batch in group])[of_batch]
-            for _, cell, part in self._by_cell(candidates, start_ms):
-                cell.saved.append(part)
-                cell.count += len(part)
+            for (bucket, _, _), part in zip(group, parts, strict=True):
+                if (part.rows["stratum"] >= self._version_of_stratum.size).any():
+                    raise DamagedStore(
+                        f"the candidates of {bucket.model} refer to names that were not saved; restore a backup of the "
+                        "store, or remove it to read the log again from its beginning"
+                    )
+                if (model := model_ids.get(bucket.model)) is not None and self._capacity[model]:
+                    # Where the width of buckets was changed, others may need what is in this one's batches.
+                    is_own = (
+                        part.rows["time_ms"] // self._widths_ms[model] == bucket.start_ms // self._widths_ms[model]
+                    ).all()
+                    self._bucket(model, bucket.start_ms).batches += 1 if is_own else _NEVER_WHOLE
+            for _, cell, part in self._by_cell(Candidates.joined(parts)):
+                cell.add(part)
+                cell.saved = cell.count
                 if cell.count >= _PRUNE_AT * cell.capacity:
                     cell.prune()
-        for cell in self._all_cells():
-            cell.prune()
+        for _, _, open_bucket in self._open():
+            for cell in open_bucket.cells.values():
+                cell.prune()
         self._full = self._index_full_cells()
         self._note_size()
 
-    def _by_cell(
-        self, candidates: Candidates, bucket_ms: NDArray[np.int64]
-    ) -> Iterator[tuple[Bucket, _Cell, Candidates]]:
-        """Group candidates by cell, and make missing cells. Skips models that are no longer sampled."""
-        version = self._version_of_stratum[candidates.stratum]
+    def _bucket(self, model: int, start_ms: int) -> _Bucket:
+        return self._buckets.setdefault(model, {}).setdefault(start_ms, _Bucket())
+
+    def _cell(self, number: int, start_ms: int) -> tuple[_Bucket, _Cell]:
+        """The cell of a version, and its bucket; made if they are missing."""
+        model = self._model_of_version[number]
+        bucket = self._bucket(model, start_ms)
+        return bucket, bucket.cells.setdefault(number, _Cell(self._candidates[model]))
+
+    def _by_cell(self, candidates: Candidates) -> Iterator[tuple[_Bucket, _Cell, Candidates]]:
+        """Group candidates by cell. Skips models that are no longer sampled."""
+        stratum, time_ms = candidates.rows["stratum"], candidates.rows["time_ms"]
+        version = self._version_of_stratum[stratum]
+        bucket_ms = time_ms - time_ms % self._widths_ms[self._strata.models_of_strata()[stratum]]
         sampled = np.flatnonzero(version >= 0)
         order, cuts = grouped(version[sampled], bucket_ms[sampled])
         order = sampled[order]
-        models = {number: model for (model, _), number in self._versions.items()}
         for start, part in zip(cuts, candidates.take(order).slices(cuts), strict=False):
-            number = int(version[order[start]])
-            model = models[number]
-            bucket = Bucket(self._strata.models[model], int(bucket_ms[order[start]]))
-            cells = self._cells[bucket.model][bucket.start_ms]
-            if number not in cells:
-                cells[number] = _Cell(self._candidates[model])
-            yield bucket, cells[number], part
+            yield *self._cell(int(version[order[start]]), int(bucket_ms[order[start]])), part
 
     def _index_full_cells(self) -> FullCells:
         self._new_thresholds = 0
         full = [
             (number, start_ms, cell.thresholds)
-            for buckets in self._cells.values()
-            for start_ms, cells in buckets.items()
-            for number, cell in cells.items()
+            for _, start_ms, bucket in self._open()
+            for number, cell in bucket.cells.items()
             if cell.thresholds.size
         ]
         version = np.array([number for number, _, _ in full], np.uint64)
@@ -475,12 +460,12 @@ class Sampler:
             return
         added, self._named = interned[self._named :], len(interned)
         names = self._strata.models
-        for model in range(len(self._capacity), len(names)):
-            policy = self._strata.policies[model]
-            self._capacity.append(self._settings.capacity(names[model], policy))
-            self._candidates.append(self._settings.candidates(names[model], policy))
-            self._span_ms.append(self._settings.span_width_ms(policy))
-        self._widths_ms = np.array([bucket_width_ms(policy.retention_ms) for policy in self._strata.policies], np.int64)
+        policies = self._strata.policies
+        for name, policy in list(zip(names, policies, strict=True))[len(self._capacity) :]:
+            self._capacity.append(self._settings.capacity(name, policy))
+            self._candidates.append(self._settings.candidates(name, policy))
+        self._widths_ms = np.array([bucket_width_ms(policy.retention_ms) for policy in policies], np.int64)
+        self._span_ms = np.array([self._settings.span_width_ms(policy) for policy in policies], np.int64)
         model_of, strata = self._strata.models_of_strata(), self._strata.strata
         more = len(strata) - self._version_of_stratum.size
         self._version_of_stratum = np.append(self._version_of_stratum, np.full(more, -1, np.int32))
@@ -488,13 +473,43 @@ class Sampler:
             model = int(model_of[at])
             if self._capacity[model]:
                 version = model, strata[at].version
-                self._version_of_stratum[at] = self._versions.setdefault(version, len(self._versions))
+                if version not in self._versions:
+                    self._versions[version] = len(self._versions)
+                    self._model_of_version.append(model)
+                self._version_of_stratum[at] = self._versions[version]
 
 
-def _find(rows: NDArray[np.void], wanted: NDArray[np.bool_], candidates: Candidates) -> NDArray[np.int64]:
-    """The place of each of these rows among the candidates, or -1."""
-    slots = np.zeros(slots_for(len(candidates)), np.uint64)
-    index_keys(slots, candidates.id_high, candidates.id_low)
-    candidate_of = np.empty(rows.size, np.int64)
-    match_ids(rows, wanted, slots, candidates.id_high, candidates.id_low, candidate_of)
-    return candidate_of
+def labelled_outcomes(rows: NDArray[np.void], strata: Strata) -> NDArray[np.int16]:
+    """Return the outcome of each prediction: 0 or 1, or the class that came true, or NO_OUTCOME.
+
+    If the model's policy says so, a binary prediction without an outcome is a negative.
+
+    Parameters
+    ----------
+    rows
+        Rows of the journal, of predictions that can no longer change.
+
+    Returns
+    -------
+    int16, shape (rows,); undefined for VECTOR rows.
+    """
+    outcome = rows["outcome"].astype(np.int16)
+    is_block = rows["entry"] == VECTOR
+    implied = np.array([policy.implied_negative for policy in strata.policies], np.bool_)
+    if implied.any():
+        is_implied = implied[strata.models_of_strata()]
+        outcome[(outcome == NO_OUTCOME) & ~is_block & is_implied[rows["stratum"]]] = 0
+    main, first, blocks = read_vectors(rows)
+    outcome[main] = blocks.label[first]
+    return outcome
+
+
+def _predictions(rows: NDArray[np.void], places: Ints) -> Lists:
+    """[P(y = 1)], or the probabilities of all classes, of predictions among rows of the journal."""
+    is_block, blocks = rows["entry"] == VECTOR, read_blocks(rows)
+    values = np.concatenate([blocks.values.reshape(-1), rows["prediction"][places]])
+    start, length = blocks.values.size + np.arange(places.size), np.ones(places.size, np.int32)
+    has_vector = np.append(is_block[1:], False)[places]
+    first = np.cumsum(is_block)[places[has_vector]]
+    start[has_vector], length[has_vector] = first * BLOCK, blocks.classes[first]
+    return Lists(length, gather(values, start, length))

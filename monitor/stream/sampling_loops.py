@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.compiled import njit
-from monitor.store.base import PREDICTED, VECTOR
+from monitor.stream.journal_loops import BLOCK, PREDICTED, VECTOR, Blocks
 from monitor.stream.table_loops import find, insert
-from monitor.stream.vector_loops import BLOCK, Blocks
 
 NO_STRATUM: Final = -1
 """In place of a stratum: the row is not a prediction."""
@@ -133,14 +132,16 @@ def index_keys(slots: NDArray[np.uint64], high: NDArray[np.uint64], low: NDArray
 @njit()
 def match_ids(
     rows: NDArray[np.void],
-    wanted: NDArray[np.bool_],
     slots: NDArray[np.uint64],
     high: NDArray[np.uint64],
     low: NDArray[np.uint64],
     places: NDArray[np.int64],
 ) -> None:
-    """Look up the ids of the wanted rows among the keys; writes their places, or -1."""
+    """Look up rows of the journal among distinct keys; writes their places, or -1.
+
+    A key is the hash of an id, the low half of it combined with the time by exclusive or. ``slots`` is empty.
+    """
+    index_keys(slots, high, low)
     for index in range(rows.size):
-        places[index] = -1
-        if wanted[index]:
-            places[index] = find(slots, high, low, rows[index].id_high, rows[index].id_low)
+        key = rows[index].id_low ^ np.uint64(rows[index].time_ms)
+        places[index] = find(slots, high, low, rows[index].id_high, key)

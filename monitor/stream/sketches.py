@@ -8,7 +8,7 @@ from monitor.classes.sketch_loops import add_to_sketch
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.events.strata import Strata
 from monitor.store.closing import PaneSketch
-from monitor.stream.vector_loops import BLOCK, NO_OUTCOME, read_vectors
+from monitor.stream.journal_loops import BLOCK, NO_OUTCOME, read_vectors
 
 
 def plan_of(policy: ModelPolicy) -> SketchPlan | None:

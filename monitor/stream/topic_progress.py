@@ -1,17 +1,12 @@
 """How far the topics of a partition are read, compared with each other."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Generic, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from monitor.sources.base import TopicPartition
 
-Seen = TypeVar("Seen")
-
 _MAX_WAIT_SECONDS: Final = 10.0
 """How long a topic waits for another that brings no records."""
-
-GRACE_SECONDS: Final = 5.0
-"""By how much the position of a log's end may be outdated: a fetch waits for half a second."""
 
 
 class Alignment:
@@ -63,37 +58,3 @@ class Alignment:
                 if behind and has_records:
                     waiting.add(where)
         return frozenset(waiting)
-
-
-class AtEnd(Generic[Seen]):
-    """What was known when logs were at their ends, once all that was written by then has certainly been read.
-
-    Silence means nothing while records are left to be read: a backlog of days may be read within seconds, one topic
-    before the other. So what was known at the end of the logs counts when they are at their ends again some time later,
-    unless this process was paused meanwhile: then the ends that it knows may be as old as the pause is long.
-
-    Attributes
-    ----------
-    known
-        What was known; None before that.
-    """
-
-    def __init__(self) -> None:
-        self.known: Seen | None = None
-        self._candidate: tuple[float, Seen] | None = None
-
-    def interrupt(self) -> None:
-        """Begin anew: this process was paused, and has asked for the ends of the logs for the last time before that."""
-        self._candidate = None
-
-    def note(self, now: float, know: Callable[[], Seen]) -> None:
-        """Note that nothing is left to be read at ``now`` (monotonic seconds), as far as is known.
-
-        ``know`` is called where what is known now may count later.
-        """
-        if self._candidate is not None:
-            since, candidate = self._candidate
-            if now - since < GRACE_SECONDS:
-                return
-            self.known = candidate
-        self._candidate = now, know()

@@ -20,6 +20,7 @@ from monitor.store import backfill, evidence
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.evidence import StoredEvidence
 from monitor.store.model_evidence import ModelEvidence
+from monitor.store.settled import Elsewhere
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.windows.panes import ClosedPanes, read_closings
@@ -51,7 +52,8 @@ class World:
     def turn(self, begin: int, size: int) -> None:
         for partition, records in zip(self._partitions, self._records, strict=True):
             partition.apply(batch_of(records[begin : begin + size]), Decoder(), None)
-            self.store.save([partition.checkpoint(evidence_ms=self.store.evidence_ms())])
+            partition.note_elsewhere(Elsewhere(evidence_ms=self.store.evidence_ms()))
+            self.store.save([partition.checkpoint()])
         read_closings(self.store, self.panes)
 
     @property

@@ -25,6 +25,7 @@ from monitor.scores import GridTable
 from monitor.sources.tables import read_table
 from monitor.store.base import BACKFILL
 from monitor.store.closing import Closing
+from monitor.store.settled import Elsewhere
 from monitor.stream.partition import Partition
 from monitor.windows.history import History
 from monitor.windows.panes import read_closings
@@ -140,7 +141,7 @@ def test_what_the_log_holds_of_those_times_is_late(past: Past) -> None:
 
     found = past_predictions(past.settings, "churn", read_table(past.table, segments=["region"]), version=UNVERSIONED)
     partition = Partition(0, 1, make_partition_settings(past.settings, sampling=False))
-    partition.backfilled_ms = {"churn": found.to_ms}
+    partition.note_elsewhere(Elsewhere(backfilled_ms={"churn": found.to_ms}))
     for batch in EventFile(past.log).batches():
         partition.apply(batch, Decoder(), None)
     counters = partition.event_counters()

@@ -11,10 +11,10 @@ import pytest
 from monitor.clock import SystemClock
 from monitor.events.model import EventColumns, Kind, ModelPolicy
 from monitor.events.strata import Strata
-from monitor.store.base import Checkpoint, ModelState, SavedStratum
+from monitor.store.base import Checkpoint, JournalBatch, ModelState, SavedStratum
 from monitor.store.sql import SqlStore
 from monitor.stream.join import Join
-from monitor.stream.journal import sort_into_buckets
+from monitor.stream.journal import pieces, sort_into_buckets
 from monitor.stream.partition import Partition, PartitionSettings
 
 DAY_MS = 86_400_000
@@ -78,7 +78,11 @@ def test_ten_million_pending_predictions(tmp_path: Path, capsys: pytest.CaptureF
                         offsets={"events": at},
                         models=[ModelState("churn", START_MS + DAY_MS, -1)],
                         strata=dict(enumerate(map(SavedStratum, strata.strata))) if at == BATCH else {},
-                        journal=[one for one, _ in sort_into_buckets([joined], ["churn"], widths)],
+                        journal=[
+                            JournalBatch(bucket, piece)
+                            for bucket, rows, _ in sort_into_buckets([joined], ["churn"], widths)
+                            for piece in pieces(rows)
+                        ],
                     )
                 ]
             )

@@ -11,9 +11,10 @@ import pytest
 from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
 from monitor.scores import GridTable
-from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState
+from monitor.store.base import Bucket, Checkpoint, JournalBatch, ModelState
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.sql import SqlStore
+from monitor.stream.journal_loops import JOURNAL_ROW
 
 pytestmark = pytest.mark.benchmark
 
@@ -24,7 +25,7 @@ CHECKPOINTS = 50
 MIB = 1 << 20
 
 
-def journal_rows(rng: np.random.Generator, count: int) -> np.ndarray:
+def journal_loops(rng: np.random.Generator, count: int) -> np.ndarray:
     """Rows like those of the join: random hashes, the rest as it may be."""
     rows = np.zeros(count, JOURNAL_ROW)
     rows["id_high"] = rng.integers(0, 2**63, count)
@@ -39,7 +40,7 @@ def journal_rows(rng: np.random.Generator, count: int) -> np.ndarray:
 def checkpoints(epoch: int, count: int) -> list[Checkpoint]:
     rng = np.random.default_rng(1)
     tables = [GridTable.from_events(p := rng.beta(2, 8, 2_000), rng.random(2_000) < p) for _ in range(20)]
-    batches = journal_rows(rng, ROWS).reshape(BUCKETS, -1)
+    batches = journal_loops(rng, ROWS).reshape(BUCKETS, -1)
     names = sorted(SeriesKey("churn", "7", f"region={i}") for i in range(SERIES))
     return [
         Checkpoint(
@@ -115,7 +116,7 @@ def test_checkpoint_and_load(kind: str, tmp_path: Path, request: pytest.FixtureR
 
 def naive(path: Path) -> tuple[float, float]:
     """Seconds to save ROWS events as rows of a table, and seconds to load one: the plain driver, nothing between."""
-    rows = journal_rows(np.random.default_rng(1), ROWS)
+    rows = journal_loops(np.random.default_rng(1), ROWS)
     connection = sqlite3.connect(path, isolation_level=None)
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "page_size = 16384"):
         connection.execute(f"PRAGMA {pragma}")

@@ -10,8 +10,9 @@ import numpy as np
 
 from monitor.clock import SystemClock
 from monitor.events.model import Stratum
-from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState, SavedStratum
+from monitor.store.base import Bucket, Checkpoint, JournalBatch, ModelState, SavedStratum
 from monitor.store.sql import SqlStore
+from monitor.stream.journal_loops import JOURNAL_ROW
 from tests.patience import PATIENCE_SECONDS
 from tests.store.samples import HOUR_MS, letter, load, pane_closing
 

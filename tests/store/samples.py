@@ -9,10 +9,11 @@ import sqlalchemy as sa
 
 from monitor.events.model import DeadLetter, Reason, SeriesKey
 from monitor.scores import GridTable
-from monitor.store.base import JOURNAL_ROW, Bucket, Checkpoint, JournalBatch, ModelState, SavedStratum
+from monitor.store.base import Bucket, Checkpoint, JournalBatch, ModelState, SavedStratum
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.schema import PARTITIONS
 from monitor.store.sql import SqlStore
+from monitor.stream.journal_loops import JOURNAL_ROW
 
 HOUR_MS = 3_600_000
 

@@ -17,12 +17,13 @@ from monitor.clock import ManualClock, SystemClock
 from monitor.errors import Conflict, DamagedStore, FencedOut, IncompatibleStore, InputError, NoStore, StoreError
 from monitor.store import history
 from monitor.store.backup import back_up
-from monitor.store.base import JOURNAL_ROW, Bucket
+from monitor.store.base import Bucket
 from monitor.store.migrate import newest_revision
 from monitor.store.recalibrations import JobState
 from monitor.store.restore import check_backup, restore
 from monitor.store.schema import AUDIT, METADATA
 from monitor.store.sql import SqlStore
+from monitor.stream.journal_loops import JOURNAL_ROW
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.store import refits
 from tests.store.histories import CHURN, every

@@ -1,6 +1,7 @@
 """Closed samples are values: they add in any order, and their bytes are read or refused."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,8 @@ from hypothesis import strategies as st
 
 from monitor.errors import DamagedStore
 from monitor.store import closed_samples as arrow
+from monitor.store.candidates import CANDIDATE_ROW, Candidates, Lists
 from monitor.store.closed_samples import SCHEMA, ClosedSample
-from monitor.stream.sample_candidates import SCHEMA as CANDIDATES
-from monitor.stream.sample_candidates import Candidates
 from tests.reference.naive_sample import naive_closed
 from tests.store.drawn_samples import closed, random_rows, row
 
@@ -95,16 +95,24 @@ def test_damaged_bytes_are_refused_and_say_what_is_wrong(what: str, says: str) -
         ClosedSample.from_bytes(damaged(what))
 
 
+def candidates(features: Sequence[Sequence[float] | None]) -> Candidates:
+    """Candidates with these features, numbered by their strata, of ever more classes."""
+    rows = np.zeros(len(features), CANDIDATE_ROW)
+    rows["stratum"] = rows["id_low"] = np.arange(rows.size)
+    vectors = [None if part is None else np.array(part, np.float32) for part in features]
+    classes = np.arange(rows.size) % 3 + 1
+    return Candidates(rows, Lists(classes.astype(np.int32), np.arange(classes.sum()) / 8.0), Lists.of(vectors))
+
+
 def test_candidates_come_back_from_their_bytes() -> None:
-    lengths, features = np.array([2, -1, 1], np.int32), np.array([0.5, -1.0, 2.0], np.float32)
-    high, low = np.array([3, 1, 2**64 - 1], np.uint64), np.array([0, 5, 6], np.uint64)
-    confidence, stratum = np.array([1, 1, 2], np.int32), np.array([0, 0, 4], np.int32)
-    some = Candidates(high, low, confidence, stratum, lengths, features)
+    some = candidates([[0.5, -1.0], None, [2.0]])
+    some.rows["id_high"], some.rows["confidence"] = [3, 1, 2**64 - 1], [1, 1, 2]
     again = Candidates.from_bytes(some.to_bytes())
     assert again.table.equals(some.table)
+    assert again.rows["outcome"].tolist() == [-1, -1, -1]
     assert again.table["features"].to_pylist() == [[0.5, -1.0], None, [2.0]]
+    assert again.table["prediction"].to_pylist() == [[0.0], [0.125, 0.25], [0.375, 0.5, 0.625]]
     assert again.fewest(2).tolist() == [1, 2]
-    assert Candidates.joined([]).table.schema.equals(CANDIDATES)
     both = Candidates.joined([again.take(np.array([0])), some])
     assert both.table["features"].to_pylist() == [[0.5, -1.0], [0.5, -1.0], None, [2.0]]
     assert both.take(np.array([3, 2, 0])).table["features"].to_pylist() == [[2.0], None, [0.5, -1.0]]
@@ -119,14 +127,10 @@ def test_candidates_come_back_from_their_bytes() -> None:
     even=st.booleans(),
 )
 def test_rows_are_taken_with_their_features(features: list[list[int] | None], seed: int, *, even: bool) -> None:
-    told_of = [[at, at + 1] for at in range(len(features))] if even else features
-    flat = np.array([number for each in told_of for number in each or ()], np.float32)
-    number = np.arange(len(told_of))
-    lengths = np.array([-1 if each is None else len(each) for each in told_of], np.int32)
-    ids, names = number.astype(np.uint64), number.astype(np.int32)
-    some = Candidates(ids, ids, names, names, lengths, flat)
-    places = np.random.default_rng(seed).permutation(number)[: len(number) * 2 // 3]
+    wanted = [[at, at + 1] for at in range(len(features))] if even else features
+    some = candidates(wanted)
+    places = np.random.default_rng(seed).permutation(len(wanted))[: len(wanted) * 2 // 3]
     taken = some.take(places)
-    assert taken.table["features"].to_pylist() == [told_of[at] for at in places.tolist()]
-    assert taken.stratum.tolist() == places.tolist()
+    assert taken.table["features"].to_pylist() == [wanted[at] for at in places.tolist()]
+    assert taken.rows["stratum"].tolist() == places.tolist()
     assert Candidates.from_bytes(taken.to_bytes()).table.equals(taken.table)

@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.store.base import JOURNAL_ROW, Bucket
-from monitor.store.journal import FULL_BYTES, MAX_BATCH_BYTES, MAX_BATCHES, merge_from, pieces
+from monitor.store.base import MAX_BATCH_BYTES, Bucket
+from monitor.store.journal import FULL_BYTES, MAX_BATCHES, merge_from
 from monitor.store.sql import SqlStore
+from monitor.stream.journal_loops import JOURNAL_ROW
 from tests.store.samples import HOUR_MS, batch, checkpoint, load, rows
 
 ROW = JOURNAL_ROW.itemsize
@@ -45,14 +46,6 @@ def test_a_row_is_rewritten_a_few_times_at_most_and_few_batches_remain() -> None
         assert len(batches) - full <= (full + 1) * (MAX_BATCHES + 18)
         assert len(batches) <= MAX_BATCHES + 18 + 2 * written / FULL_BYTES
         assert rewritten <= 6 * written
-
-
-def test_large_batches_are_cut_at_rows() -> None:
-    whole = rows(MAX_BATCH_BYTES // ROW * 2 + 1)
-    cut = pieces(whole)
-    assert b"".join(cut) == whole
-    assert [len(piece) for piece in cut] == [MAX_BATCH_BYTES, MAX_BATCH_BYTES, ROW]
-    assert MAX_BATCH_BYTES % ROW == 0
 
 
 def test_many_small_batches_become_few_in_their_order(store: SqlStore) -> None:

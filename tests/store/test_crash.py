@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from monitor.clock import SystemClock
-from monitor.store.base import JOURNAL_ROW
 from monitor.store.closing import Cells, Closing
 from monitor.store.sql import SqlStore
+from monitor.stream.journal_loops import JOURNAL_ROW
 from tests.patience import PATIENCE_SECONDS
 from tests.store.crash_writer import CHECKPOINTS_A_BUCKET, PANE_MS
 from tests.store.samples import Loaded, load, pane_closing

@@ -243,7 +243,7 @@ def test_a_server_that_hangs_is_given_up_and_a_slow_statement_is_not(
         assert store.claim(0) == 1
 
 
-def test_journal_rows_are_not_compressed_in_vain(postgres_server: PostgresServer, database: str) -> None:
+def test_journal_loops_are_not_compressed_in_vain(postgres_server: PostgresServer, database: str) -> None:
     url = postgres_server.url(database)
     SqlStore.open(url, clock=SystemClock()).close()
     with psycopg.connect(url) as connection:

@@ -7,7 +7,7 @@ from monitor.errors import FencedOut, StoreError
 from monitor.events.model import Stratum
 from monitor.events.strata import Cap
 from monitor.scores import GridTable
-from monitor.store.base import Bucket, CapUse, JournalBatch, ModelState, SavedStratum
+from monitor.store.base import Bucket, CapUse, ModelState, SavedStratum
 from monitor.store.closing import Closing, OldPanes
 from monitor.store.sql import SqlStore
 from tests.store.samples import HOUR_MS, batch, checkpoint, closings_in, grid_table, letter, load, pane_closing, rows
@@ -112,15 +112,6 @@ def test_the_journal_comes_in_the_order_in_which_it_was_saved(store: SqlStore) -
     for i in range(0, 20, 4):
         store.save([checkpoint(epoch, i, journal=saved[i : i + 4])])
     assert load(store).journal == saved
-
-
-def test_a_batch_without_rows_is_no_batch_and_half_a_row_is_refused(store: SqlStore) -> None:
-    epoch = store.claim(0)
-    store.save([checkpoint(epoch, 1, journal=[JournalBatch(FIRST, b"")])])
-    assert load(store).journal == []
-    with pytest.raises(ValueError, match="whole rows of 46 bytes, got 47 bytes"):
-        store.save([checkpoint(epoch, 2, journal=[JournalBatch(FIRST, b"x" * 47)])])
-    assert load(store).offsets == {"predictions": 1}
 
 
 def test_a_dropped_bucket_goes_with_what_the_same_checkpoint_appends(store: SqlStore) -> None:

@@ -139,8 +139,16 @@ def encoded(event: NaiveEvent) -> bytes:
             segments=dict(event.segments),
             features=event.features or None,
         )
-    p, segments = event.vector or event.p, dict(event.segments)
-    return encode_labelled(event.model, event.id, event.time_ms, p, event.y, version=event.version, segments=segments)
+    return encode_labelled(
+        event.model,
+        event.id,
+        event.time_ms,
+        event.vector or event.p,
+        event.y,
+        version=event.version,
+        segments=dict(event.segments),
+        features=event.features or None,
+    )
 
 
 def records_of(events: Sequence[NaiveEvent], garbage_every: int = 50) -> list[LogRecord]:

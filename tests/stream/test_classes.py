@@ -12,11 +12,11 @@ from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.scores import GridTable
-from monitor.store.base import JOURNAL_ROW, VECTOR
-from monitor.store.journal import MAX_BATCH_BYTES, pieces
+from monitor.store.base import MAX_BATCH_BYTES
 from monitor.store.sql import SqlStore
+from monitor.stream.journal import pieces
+from monitor.stream.journal_loops import BLOCK, JOURNAL_ROW, VECTOR
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.vector_loops import BLOCK
 from tests.real.mixed_log import (
     CLASSES,
     MODELS,
@@ -191,7 +191,7 @@ class TestAtRest:
         rows = np.zeros(entry.size, JOURNAL_ROW)
         rows["entry"] = entry
         rows["time_ms"] = np.arange(entry.size)
-        cut = pieces(rows.tobytes())
+        cut = list(pieces(rows))
         assert b"".join(cut) == rows.tobytes()
         assert len(cut) > 2
         for piece in cut:

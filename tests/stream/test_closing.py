@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from monitor.store.base import JOURNAL_ROW, PREDICTED, VECTOR, VECTOR_ROW
 from monitor.stream import closing
-from monitor.stream.vector_loops import BLOCK, NO_OUTCOME
+from monitor.stream.journal_loops import BLOCK, JOURNAL_ROW, NO_OUTCOME, PREDICTED, VECTOR, VECTOR_ROW
 
 FIRST, KNOWN = np.array((0, 3, 8), np.int32), np.array((3, 5, 0), np.int32)
 """The classes of three strata: of the last, none."""

@@ -37,13 +37,13 @@ from monitor.sequential.steps import Steps
 from monitor.store import evidence
 from monitor.store.alerts import AlertStore
 from monitor.store.base import Bucket, PartitionState
+from monitor.store.candidates import Candidates
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.evidence import StoredEvidence
 from monitor.store.model_evidence import ModelEvidence, VersionEvidence
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition
-from monitor.stream.sample_candidates import Candidates
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.long import short_of
 from tests.patience import eventually

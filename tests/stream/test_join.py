@@ -11,7 +11,8 @@ from monitor.events.strata import Caps, Strata
 from monitor.scores import GridTable
 from monitor.stream.closing import close
 from monitor.stream.join import Join
-from monitor.stream.vector_loops import NO_OUTCOME
+from monitor.stream.journal_loops import NO_OUTCOME
+from monitor.stream.log_ends import LogEnds
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
 from tests.stream.support import START_MS, PaneTables, Traffic, columns_of, tables_of, unruly_events
 
@@ -88,11 +89,11 @@ def test_eviction_changes_no_later_answer(seed: int) -> None:
     events = unruly_events(rng, 2_000, POLICY, Traffic(ids=100, span_ms=200_000))
     kept, _ = run(events, [])
     strata = Strata(lambda _: POLICY)
-    join = Join(strata)
+    join, ends = Join(strata), LogEnds(outcomes_apart=False)
     departed = 0
     for batch in np.split(np.arange(len(events)), 50):
         join.apply(columns_of([events[at] for at in batch], strata))
-        departed += sum(rows.size for rows in join.close(join.settled_before_ms()))
+        departed += sum(rows.size for rows in join.close(ends.settled_ms(join.models, 1)))
     assert departed > 100
     assert join.predictions + departed == kept.predictions
     forgiven = Counter(join.counters())

@@ -369,7 +369,7 @@ def test_reading_many_models_takes_a_statement_for_a_hundred_and_none_where_noth
 
 
 def partition_policy(partition: Partition) -> ModelPolicy:
-    return next(iter(partition.clocks.values()))[1]
+    return partition.strata.policies[0]
 
 
 def test_outcomes_of_a_model_that_has_no_predictions_count_towards_the_limit() -> None:

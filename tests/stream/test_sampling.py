@@ -14,13 +14,13 @@ from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.store.base import Bucket, CandidateBatch, Checkpoint, PaneKey, PartitionState, SampledSpan
+from monitor.store.candidates import Candidates
 from monitor.store.closed_samples import ClosedSample
 from monitor.store.schema import CLOSED_SAMPLES
 from monitor.store.sql import SqlStore
 from monitor.stream import sampling
 from monitor.stream.journal import bucket_width_ms
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.sample_candidates import Candidates
 from monitor.stream.sampling import SampleSettings
 from tests.reference.naive_join import NaiveEvent, NaiveJoin
 from tests.reference.naive_sample import NaiveClosed, NaiveSamples, naive_closed
@@ -154,8 +154,8 @@ def test_candidates_are_bounded_however_many_predictions_there_are() -> None:
         most.append((partition.sampler.candidates, partition.sampler.nbytes))
     buckets = 2 + (POLICY.retention_ms + POLICY.retention_ms) // bucket_width_ms(POLICY.retention_ms)
     assert max(candidates for candidates, _ in most) <= buckets * settings.samples.candidates("churn", POLICY)
-    # Two halves of a hash, two strata, sixteen numbers, and where they begin.
-    assert all(taken <= candidates * (8 + 8 + 4 + 4 + 16 * 4 + 8) for candidates, taken in most)
+    # Two halves of a hash, time, two strata and outcome; a prediction, sixteen numbers, and how many they are.
+    assert all(taken <= candidates * (3 * 8 + 2 * 4 + 2 + 8 + 4 + 16 * 4 + 4) for candidates, taken in most)
     assert max(candidates for candidates, _ in most) > 20 * settings.samples.candidates("churn", POLICY)
 
 
@@ -284,6 +284,26 @@ def test_a_sample_is_filed_under_its_version_and_span() -> None:
     # The last holds no more than a bucket and a bit, whose candidates cannot fill it.
     assert sizes[:-1] == [CAPACITY] * (len(sizes) - 1)
     assert WAITING <= sizes[-1] <= CAPACITY
+
+
+def test_an_id_that_comes_again_in_its_bucket_is_another_event_with_features_of_its_own() -> None:
+    policy = replace(POLICY, horizon_ms=44_000)
+    assert bucket_width_ms(policy.retention_ms) == 2_000
+    partition = Partition(0, 0, replace(SETTINGS, policy=lambda _: policy))
+
+    def read(identifier: str, at_ms: int, *features: float) -> Checkpoint:
+        event = NaiveEvent(
+            Kind.LABELLED, "churn", identifier, START_MS - START_MS % 2_000 + at_ms, 0.5, 1, features=features
+        )
+        partition.apply(batch_of(records_of([event], garbage_every=0)), Decoder(), None)
+        return partition.checkpoint()
+
+    read("again", 500, 1.0)
+    read("other", 5_200)  # the first leaves the join, and its bucket is open
+    read("again", 1_500, 2.0)
+    ((_, sample),) = read("last", 19_000).closed_samples
+    features = {(event.time_ms - START_MS) % 2_000: event.features for event in naive_closed(sample).events}
+    assert sorted(features.values()) == [(), (1.0,), (2.0,)]
 
 
 def test_what_came_before_sampling_was_turned_on_is_counted_and_in_no_sample() -> None:

@@ -16,7 +16,7 @@ from monitor.events.strata import Caps
 from monitor.sources.base import Message, Polled, TopicPartition, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
-from monitor.store.settled import Hold, Reason
+from monitor.store.settled import Elsewhere, Hold, Reason
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.pipeline import Pipeline, PipelineSettings
@@ -197,7 +197,7 @@ def test_what_a_partition_meets_within_a_checkpoint_of_another_replica_revises_a
     other.apply(RecordBatch("events", 1, records, len(records)), Decoder(), None)
     bench.write(0, *both([at * MINUTE_MS for at in range(300)]))
     bench.read()
-    other.elsewhere = bench.store.model_clocks()
+    other.note_elsewhere(Elsewhere(bench.store.model_clocks()))
     bench.store.save([other.checkpoint()])
     bench.write(0, *both([310 * MINUTE_MS]))
     bench.read()

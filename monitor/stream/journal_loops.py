@@ -1,4 +1,4 @@
-"""Rows of the journal, and predictions over several classes: in the join's table and in the journal.
+"""The layout of a row of the journal, and predictions over several classes: in the join's table and in the journal.
 
 The join treats a prediction over several classes as one. Its row in the journal holds the *top label* (the largest
 probability, and whether that class came true), so it is a binary row like any other; rows with the entry VECTOR follow
@@ -13,8 +13,54 @@ from numpy.typing import NDArray
 
 from monitor.arrays import Ints
 from monitor.compiled import njit
-from monitor.store.base import VECTOR, VECTOR_ROW
 from monitor.stream.table_loops import Row, allocate_row, release_row
+
+# Values of ``entry`` in a row of the journal.
+PREDICTED: Final = 0
+"""A prediction was accepted; with an outcome if the event brought one."""
+ANSWERED: Final = 1
+"""A prediction got an outcome, its first one or a newer one."""
+WAITING: Final = 4
+"""An outcome waits for its prediction. ``prediction`` holds its arrival number; ``stratum`` a class above 1, or -1."""
+CLAIMED: Final = 5
+"""A waiting outcome met its prediction. ``prediction`` holds its arrival number."""
+VECTOR: Final = 6
+"""Probabilities of the prediction in the row before, which is over several classes."""
+
+JOURNAL_ROW: Final = np.dtype(
+    [
+        ("id_high", "<u8"),
+        ("id_low", "<u8"),
+        ("time_ms", "<i8"),
+        ("prediction", "<f8"),
+        ("outcome_ms", "<i8"),
+        ("stratum", "<i4"),
+        ("entry", "i1"),
+        ("outcome", "i1"),
+    ]
+)
+"""One row of the journal, packed, little-endian.
+
+For a prediction over several classes it holds the largest probability, and whether that class came true; rows of
+VECTOR_ROW with all probabilities follow.
+"""
+
+VECTOR_ROW: Final = np.dtype(
+    [
+        ("values", "<f8", (4,)),
+        ("classes", "<i2"),
+        ("label", "<i2"),
+        ("unused", "<i4"),
+        ("stratum", "<i4"),
+        ("entry", "i1"),
+        ("outcome", "i1"),
+    ]
+)
+"""Four probabilities of the prediction in the row before, in a row as wide as JOURNAL_ROW.
+
+Each such row holds the number of classes, and the class that came true (-1 for none). ``stratum`` and ``outcome`` are
+-1.
+"""
 
 NO_OUTCOME: Final = -1
 

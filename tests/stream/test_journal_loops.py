@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from monitor.stream.table_loops import COUNT, FREE_HEAD, META, USED
-from monitor.stream.vector_loops import (
+from monitor.stream.journal_loops import (
     BLOCK,
     Blocks,
     Vectors,
@@ -15,6 +14,7 @@ from monitor.stream.vector_loops import (
     is_hit,
     write_blocks,
 )
+from monitor.stream.table_loops import COUNT, FREE_HEAD, META, USED
 
 
 def empty(rows: int) -> Vectors:

@@ -1,0 +1,158 @@
+"""What the ends of a partition's logs say about how far its models are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from monitor.arrays import Ints
+from monitor.store.base import ModelClock
+from monitor.store.settled import partition_edges_ms
+from monitor.stream.join_loops import Models
+
+Value = TypeVar("Value")
+
+GRACE_SECONDS: Final = 5.0
+"""By how much the position of a log's end may be outdated: a fetch waits for half a second."""
+
+_NEVER: Final = -1
+
+
+class AtEnd(Generic[Value]):
+    """A value captured at the end of logs, which counts once all that was written by then has certainly been read.
+
+    Silence means nothing while records are left to be read: a backlog of days may be read within seconds, one topic
+    before the other. So a value of the end of the logs counts when they are at their ends again some time later,
+    unless this process was paused meanwhile: then the ends that it knows may be as old as the pause is long.
+
+    Attributes
+    ----------
+    known
+        The value that counts; None before there is one.
+    """
+
+    def __init__(self) -> None:
+        self.known: Value | None = None
+        self._candidate: tuple[float, Value] | None = None
+
+    def interrupt(self) -> None:
+        """Begin anew: this process was paused, and the ends of the logs that it knows are older than the pause."""
+        self._candidate = None
+
+    def note(self, now: float, capture: Callable[[], Value]) -> None:
+        """Note that nothing is left to be read at ``now`` (monotonic seconds), as far as is known.
+
+        ``capture`` is called where its value may count later.
+        """
+        if self._candidate is not None:
+            since, candidate = self._candidate
+            if now - since < GRACE_SECONDS:
+                return
+            self.known = candidate
+        self._candidate = now, capture()
+
+
+class _Ends(NamedTuple):
+    """How far models were when both logs had been read to their ends, by model id; models that came since are missing.
+
+    Newest prediction and newest outcome, int64, shape (2, models) each; -1 where there is none.
+    """
+
+    own_ms: Ints
+    """In this partition."""
+    everywhere_ms: Ints
+    """In any partition."""
+    newest_ms: int
+    """Newest prediction of any model in any partition."""
+
+
+class LogEnds:
+    """The ends of the logs of one partition, and the settled edges that follow from them.
+
+    Parameters
+    ----------
+    outcomes_apart
+        Whether outcomes are in another log than predictions: how far predictions are answered is known only at the end
+        of that log. In a log that holds both, all outcomes written before a prediction are read before it.
+    """
+
+    def __init__(self, *, outcomes_apart: bool) -> None:
+        self._outcomes_apart = outcomes_apart
+        self._of_outcomes: AtEnd[Ints] = AtEnd()
+        """Newest prediction of each model when the logs of outcomes were at their ends."""
+        self._of_all: AtEnd[_Ends] = AtEnd()
+
+    @property
+    def newest_ms(self) -> int:
+        """Newest prediction of any model in any partition, when both logs were at their ends; or -1."""
+        return _NEVER if self._of_all.known is None else self._of_all.known.newest_ms
+
+    def interrupt(self) -> None:
+        """See :meth:`AtEnd.interrupt`."""
+        self._of_outcomes.interrupt()
+        self._of_all.interrupt()
+
+    def note(
+        self,
+        now: float,
+        models: Models,
+        names: Sequence[str],
+        everywhere: Mapping[str, ModelClock],
+        *,
+        outcomes: bool,
+        everything: bool,
+    ) -> None:
+        """Note which logs are read to their ends, as :meth:`AtEnd.note` does.
+
+        Parameters
+        ----------
+        models, names
+            How far the partition is with its models, and their names, by model id.
+        everywhere
+            Model -> how far it is over all partitions.
+        outcomes, everything
+            Whether the logs of outcomes are at their ends; and whether all logs are.
+        """
+        if outcomes and self._outcomes_apart:
+            self._of_outcomes.note(now, models.prediction_watermark_ms.copy)
+        if everything:
+            self._of_all.note(now, lambda: _ends(models, names, everywhere))
+
+    def settled_ms(self, models: Models, pane_ms: int, *, outcomes_read: bool = False) -> Ints:
+        """The settled edges of the partition, from :func:`monitor.store.settled.partition_edges_ms`.
+
+        Of a model that is not silent its own clocks count, so that one wrong clock elsewhere does not make its events
+        late here.
+
+        Parameters
+        ----------
+        models
+            How far the partition is with its models.
+        outcomes_read
+            Whether all outcomes have been read although they are apart, as at the end of a file.
+        """
+        own_ms = np.stack([models.prediction_watermark_ms, models.outcome_watermark_ms])
+        answered_ms, elsewhere_ms = own_ms[0], np.full_like(own_ms, _NEVER)
+        if self._outcomes_apart and not outcomes_read:
+            answered_ms = np.full_like(answered_ms, _NEVER)
+            if (known_ms := self._of_outcomes.known) is not None:
+                answered_ms[: known_ms.size] = known_ms
+        if (ends := self._of_all.known) is not None:
+            known = np.s_[:, : ends.own_ms.shape[1]]
+            silent = own_ms[known] == ends.own_ms
+            elsewhere_ms[known] = np.where(silent, ends.everywhere_ms, _NEVER)
+        return partition_edges_ms(
+            own_ms,
+            elsewhere_ms,
+            answered_ms,
+            lateness_ms=models.lateness_ms,
+            wait_ms=models.lateness_ms + models.horizon_ms * models.awaits_outcomes,
+            pane_ms=pane_ms,
+        )
+
+
+def _ends(models: Models, names: Sequence[str], everywhere: Mapping[str, ModelClock]) -> _Ends:
+    own_ms = np.stack([models.prediction_watermark_ms, models.outcome_watermark_ms])
+    of_models = [everywhere.get(name, (_NEVER, _NEVER))[:2] for name in names]
+    newest_ms = max((clock.prediction_watermark_ms for clock in everywhere.values()), default=_NEVER)
+    return _Ends(own_ms, np.array(of_models, np.int64).reshape(-1, 2).T, newest_ms)
