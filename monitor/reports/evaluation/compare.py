@@ -20,6 +20,7 @@ from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import CHUNK, deviations, generator, percent_point_95, resampled
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import MeanLoss, Measure, SemiNorm, Unit
+from monitor.options import Option
 from monitor.progress import StageProgress, no_progress
 from monitor.reports.evaluation.assess import DRAWS
 from monitor.reports.evaluation.files import report_table
@@ -207,7 +208,9 @@ def compare_tables(
         The tables are of many classes; or only one has ids, or they contradict each other.
     """
     if first.classes or second.classes:
-        raise InputError("files of many classes are not compared; name one column of P(y = 1) with --prediction")
+        raise InputError(
+            f"files of many classes are not compared; name one column of P(y = 1) with {Option.PREDICTION}"
+        )
     aligned = align(first, second)
     a, b = (
         report_table(
