@@ -359,7 +359,7 @@ def _prevalences_apart(first: ScoreTable, second: ScoreTable, names: tuple[str, 
     variances = [rate * (1.0 - rate) for rate in rates]
     squared_error = 0.0
     for rate, table in zip(rates, (first, second), strict=True):
-        worth = table.total**2 / float(table.event_squares.sum())
+        worth = table.effective_events
         # With two more events of either kind: without any, the error would be 0.
         squared_error += (rate * worth + 2.0) * ((1.0 - rate) * worth + 2.0) / (worth + 4.0) ** 3
     similar = max(variances) < _MIN_VARIANCE_RATIO * min(variances)
