@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from monitor.durations import parse_duration, to_ms
 from monitor.errors import InputError
-from monitor.functions import Names, Shown, python_words, shown_progress
+from monitor.functions import Names, Shown, shown_progress
+from monitor.options import in_python
 from monitor.reports.view import View
 from monitor.results import Result
 from monitor.sequential.calibration import TOLERANCE
@@ -121,7 +122,7 @@ def simulate_alarms(
     >>> result.detection.share
     1.0
     """
-    with python_words(), shown_progress(progress) as report_progress:
+    with in_python(), shown_progress(progress) as report_progress:
         drawn = (
             DrawnPredictions.normal(prevalence, spread, per_hour)
             if predictions is None

@@ -5,6 +5,7 @@
     MonitorError
     ├── SettingsError            a setting or an argument is wrong; the user corrects it
     ├── InputError               a file or a request is wrong; the user corrects it
+    │   ├── OptionError          an option of a report, a refit or a simulation is wrong; carries the option
     │   ├── UnknownSeries        no such model, version, segment or window; names the existing ones
     │   │   └── UnknownModel     no such model; names the others, which not every principal may see
     │   ├── UnknownRecalibration  no such refit or map
@@ -37,6 +38,8 @@ An invalid *event* raises none of these: it goes to the dead letters with a reas
 stream goes on.
 """
 
+from monitor.options import Option
+
 
 class MonitorError(Exception):
     """The root of all errors that the service raises on purpose."""
@@ -48,6 +51,14 @@ class SettingsError(MonitorError):
 
 class InputError(MonitorError):
     """A file or a request is wrong. The message names the place and the value and says what to do."""
+
+
+class OptionError(InputError):
+    """An option is wrong: ``field``, whose name the message begins with, as the caller spells it."""
+
+    def __init__(self, field: Option, problem: str) -> None:
+        super().__init__(f"{field}{problem}")
+        self.field = field
 
 
 class Unauthenticated(MonitorError):  # noqa: N818 - the field's own word

@@ -2,30 +2,28 @@
 
 from __future__ import annotations  # so that signatures are shown as they are written
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.arrays import Floats
-from monitor.classes import CLASS_MEASURES
-from monitor.errors import InputError, MonitorError
+from monitor.errors import InputError, OptionError
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
 from monitor.local.features import feature_table
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact
 from monitor.measures.base import Measure
+from monitor.options import Option, in_python
 from monitor.progress import no_progress
 from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT
-from monitor.recalibration.refit_file import Trial, choose_methods, labelled_rows, refit_rows
-from monitor.reports.apply_file import Columns, columns_for, read_map, read_rows, recalibrated
+from monitor.recalibration.refit_file import choose_methods, labelled_rows, refit_rows
+from monitor.reports.apply_file import columns_for, needed_columns, read_map, read_rows, recalibrated
 from monitor.reports.evaluation.assess import FILE_MINIMUM, Minimum
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.counting import CountedRows
@@ -33,6 +31,7 @@ from monitor.reports.evaluation.evaluate import UNNAMED
 from monitor.reports.evaluation.files import FileReport, model_of
 from monitor.reports.evaluation.inputs import (
     Measures,
+    Resampling,
     Times,
     check_events,
     check_vectors,
@@ -40,13 +39,10 @@ from monitor.reports.evaluation.inputs import (
     holds_vectors,
     measures_by_name,
     predictions_of,
-    require_resampling,
     times_ms,
 )
 from monitor.reports.findings import (
     MEMORY_GB,
-    Findings,
-    GroupFindings,
     ReportOptions,
     measure_groups,
     measure_rows,
@@ -61,17 +57,11 @@ from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
 from monitor.sources.data_sets import open_tables
 from monitor.sources.formats import MemoryTable, TableFile, is_table
-from monitor.sources.tables import EventTable, SegmentColumn
+from monitor.sources.tables import Columns, EventTable, SegmentColumn
 
 Names = str | Sequence[str]
 Shown = bool | Callable[[float], None]
 """Whether to show progress, or what to call with the share of the present stage that is done."""
-
-_Lines = TypeVar("_Lines", Findings, GroupFindings, Trial)
-
-_OPTION: Final = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
-_PLURAL: Final = frozenset({"segment", "feature", "method", "option"})
-"""Options of the command line that may be given several times; in Python each is one list."""
 
 
 def evaluate(
@@ -180,33 +170,30 @@ def evaluate(
     """
     if not isinstance(segment, str):
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
-    with python_words(), shown_progress(progress) as report_progress:
+    with in_python(), shown_progress(progress) as report_progress:
         opened = _open(p, where=where, query=query, skip_bad_rows=skip_bad_rows)
         data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
         if not data.is_table and time is None:
             data = data._replace(time=time_ms)
-        options = data.options()._replace(
-            measure=_measures(measures),
-            draws=draws,
-            find_segments=find_segments,
-            positive=positive,
-            logits=logits,
-            skip_bad_rows=skip_bad_rows,
+        options = ReportOptions(
+            columns=data.columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows),
+            measures=_measures(measures),
+            resampling=Resampling(draws, seed),
             tolerance=tolerance,
-            version=version,
-            segment_name=segment,
             minimum=minimum or FILE_MINIMUM,
-            seed=seed,
+            find_segments=find_segments,
+            version=version,
+            segment=segment,
         )
         table: EventTable | CountedRows
         if data.is_table:
-            options = options._replace(memory=memory if data.is_stored else None)
-            table = read_within_memory(options, data.p, options.prediction)
+            options = options._replace(file=data.p, memory=memory if data.is_stored else None)
+            table = read_within_memory(options)
         else:
-            table, names = _arrays(data, options)
-            options = options._replace(segment=tuple(table.segments), feature=names)
+            table, columns = _arrays(data, options)
+            options = options._replace(columns=columns)
         options = options._replace(models=(model or _model_of(data, table),))
-        findings = _in_python(measure_rows(options, table, None, report_progress))
+        findings = measure_rows(options, table, None, report_progress)
     measured = Measured(options, table, findings)
     if isinstance(findings.result, ClassReport):
         return DataClassReport.of(findings.result, class_names=findings.class_names, measured=measured)
@@ -268,27 +255,22 @@ def evaluate_by(
     >>> evaluate_by(table, "model", draws=0).to_arrow().select(["model", "n", "prevalence"]).to_pylist()[1]
     {'model': 'b', 'n': 100, 'prevalence': 0.5}
     """
-    with python_words(), shown_progress(progress) as report_progress:
+    with in_python(), shown_progress(progress) as report_progress:
         opened = _open(table, where=where, query=query, skip_bad_rows=skip_bad_rows)
-        data = _Data(opened if isinstance(opened, TableFile) else MemoryTable(table))
+        data = _Data(
+            opened if isinstance(opened, TableFile) else MemoryTable(table), None, prediction, outcome, time, weight
+        )
         options = ReportOptions(
-            file=data.p,
-            by=_listed(by),
-            prediction=_listed(prediction),
-            outcome=outcome,
-            time=time,
-            weight=weight,
-            measure=_measures(measures),
-            draws=draws,
-            positive=positive,
-            logits=logits,
-            skip_bad_rows=skip_bad_rows,
+            data.p,
+            data.columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows),
+            measures=_measures(measures),
+            resampling=Resampling(draws, seed),
             tolerance=tolerance,
+            by=_listed(by),
             models=(model or (model_of(data.p.name) if data.is_stored else UNNAMED),),
-            seed=seed,
             memory=memory if data.is_stored else None,
         )
-        return DataGroups(_in_python(measure_groups(options, report_progress)))
+        return DataGroups(measure_groups(options, report_progress))
 
 
 def compare(
@@ -351,30 +333,30 @@ def compare(
     ('old', 'new', 'rows')
     """
     both = isinstance(prediction, str) and isinstance(compare_prediction, str) and prediction != compare_prediction
-    with python_words(), shown_progress(progress) as report_progress:
-        options = ReportOptions(
-            prediction=_listed(prediction),
-            outcome=outcome,
-            time=time,
-            weight=weight,
-            id=id,
-            measure=_measures(measures),
-            draws=draws,
+    with in_python(), shown_progress(progress) as report_progress:
+        columns = Columns(
+            _listed(prediction),
+            outcome,
+            time,
+            weight,
+            id,
             positive=positive,
             logits=logits,
             skip_bad_rows=skip_bad_rows,
-            models=models or ((str(prediction), str(compare_prediction)) if both else ("first", "second")),
-            seed=seed,
+        )
+        options = ReportOptions(
+            columns=columns,
+            measures=_measures(measures),
+            resampling=Resampling(draws, seed),
             tolerance=tolerance,
+            models=models or ((str(prediction), str(compare_prediction)) if both else ("first", "second")),
         )
+        seconds = columns._replace(prediction=_listed(compare_prediction) or columns.prediction)
         one, two = (
-            _read_either(options, _open(data, where=where, query=query, skip_bad_rows=skip_bad_rows), columns)
-            for data, columns in (
-                (first, options.prediction),
-                (second, _listed(compare_prediction) or options.prediction),
-            )
+            _read_either(options, _open(data, where=where, query=query, skip_bad_rows=skip_bad_rows), named)
+            for data, named in ((first, columns), (second, seconds))
         )
-        findings = _in_python(measure_table(options, one, two, report_progress))
+        findings = measure_table(options, one, two, report_progress)
     return DataComparison.of(findings.result, measured=Measured(options, two, findings))
 
 
@@ -442,16 +424,15 @@ def recalibrate(
     """
     if not 0.0 < held_out < 1.0:
         raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}; 0.3 holds out the latest 30%")
-    require_resampling(draws, seed)
-    with python_words(), shown_progress(progress) as report_progress:
+    with in_python(), shown_progress(progress) as report_progress:
+        Resampling(draws, seed).check()
         opened = _open(p, where=where, query=query, skip_bad_rows=skip_bad_rows)
         data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
-        settings = data.options()._replace(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
+        columns = data.columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
         if data.is_table:
-            names = tuple(settings.feature)
-            table = read_columns(settings, data.p, settings.prediction, as_numbers=True)
+            table = read_columns(ReportOptions(), data.p, columns, as_numbers=True)
         else:
-            table, names = _arrays(data, settings)
+            table, columns = _arrays(data, ReportOptions(columns=columns))
         rows = labelled_rows(table)
         chosen = choose_methods(_listed(methods), options or {}, rows.events)
         trial = refit_rows(
@@ -463,10 +444,7 @@ def recalibrate(
             seed=seed,
             progress=report_progress,
         )
-    columns: dict[str, Any] = {"prediction": list(table.prediction_columns), "features": list(names)}
-    if logits:
-        columns["logits"] = True
-    return Recalibration.of(_in_python(trial), model=model or _model_of(data, table), columns=columns)
+    return Recalibration.of(trial, model=model or _model_of(data, table), columns=needed_columns(table, columns))
 
 
 def apply(
@@ -520,15 +498,14 @@ def apply(
     array([0.5 , 0.75])
     """
     chosen = artifact_of(recalibration)
-    with python_words(), shown_progress(progress) as report_progress:
+    with in_python(), shown_progress(progress) as report_progress:
         data = _Data(_open(p, where=where, query=query), None, prediction, segments=segments, features=features)
-        named = data.options()
+        named = data.columns(logits=logits)
         if data.is_table:
-            columns = Columns(tuple(named.prediction), tuple(named.feature), next(iter(named.segment), None), logits)
-            columns = columns_for(chosen, columns)
-            table, segment = read_rows(data.p, columns, no_progress), columns.segment
+            columns = columns_for(chosen, named)
+            table, segment = read_rows(data.p, columns, no_progress), next(iter(columns.segments), None)
         else:
-            _refuse_for_arrays(named._replace(logits=logits))
+            _refuse_for_arrays(ReportOptions(columns=named))
             segment = chosen.map.segment_key
             table = _unlabelled(p, features, segments, segment)
             if segment is not None and segment not in table.segments:
@@ -572,35 +549,36 @@ class _Data(NamedTuple):
         """Whether they are in files or a database."""
         return self.is_table and not isinstance(self.p, MemoryTable)
 
-    def options(self) -> ReportOptions:
-        """Convert to the options of a report, which name the columns of a table.
+    def columns(self, *, positive: str | None = None, logits: bool = False, skip_bad_rows: bool = False) -> Columns:
+        """The columns of a table.
 
         Raises
         ------
         InputError
             Columns are named where there is no table, or what should name one is something else.
         """
+        columns = Columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
         if not self.is_table:
             for name in ("prediction", "outcome", "time", "weight"):
                 value = getattr(self, name)
                 if isinstance(value, str) or (name == "prediction" and value is not None):
                     raise InputError(f"{name} names a column, and p is no table with named columns")
-            return ReportOptions()
+            return columns
         if self.y is not None:
             raise InputError("y must be left out where p is a table; name its column with outcome")
         several = {"prediction", "segments", "features"}
         for name in ("prediction", "time", "weight", "segments", "features"):
             value = getattr(self, name)
             if not (value is None or isinstance(value, str) or (name in several and _are_names(value))):
-                columns = "columns" if name in several else "a column"
-                raise InputError(f"{name} must name {columns} of the table, got {type(value).__name__}")
-        return ReportOptions(
+                what = "columns" if name in several else "a column"
+                raise InputError(f"{name} must name {what} of the table, got {type(value).__name__}")
+        return columns._replace(
             prediction=_listed(self.prediction),
             outcome=self.outcome,
             time=self.time,
             weight=self.weight,
-            segment=_listed(self.segments),
-            feature=_listed(self.features),
+            segments=_listed(self.segments),
+            features=_listed(self.features),
         )
 
 
@@ -615,10 +593,10 @@ def _open(p: Any, *, where: str | None = None, query: str | None = None, skip_ba
     return MemoryTable(p) if is_table(p) else p
 
 
-def _read_either(options: ReportOptions, data: Any, prediction: Sequence[str]) -> EventTable:
+def _read_either(options: ReportOptions, data: Any, columns: Columns) -> EventTable:
     """Read an open table, or a pair of predictions and outcomes."""
     if isinstance(data, TableFile):
-        return read_columns(options, data, prediction)
+        return read_columns(options, data, columns)
     if isinstance(data, tuple) and len(data) == 2:
         return _arrays(_Data(*data), options)[0]
     raise InputError(
@@ -628,9 +606,14 @@ def _read_either(options: ReportOptions, data: Any, prediction: Sequence[str]) -
 
 
 def _refuse_for_arrays(options: ReportOptions) -> None:
-    for name in ("find_segments", "positive", "logits", "skip_bad_rows"):
-        if getattr(options, name):
-            raise InputError(f"{name} is for tables, and p is an array: put the columns into a DataFrame, or a dict")
+    of_tables = {
+        Option.FIND_SEGMENTS: options.find_segments,
+        Option.POSITIVE: options.columns.positive,
+        Option.LOGITS: options.columns.logits,
+        Option.SKIP_BAD_ROWS: options.columns.skip_bad_rows,
+    }
+    for option in (option for option, value in of_tables.items() if value):
+        raise OptionError(option, " is for tables, and p is an array: put the columns into a DataFrame, or a dict")
 
 
 def _measures(measures: Measures | None) -> Mapping[str, Measure] | tuple[str, ...]:
@@ -639,14 +622,16 @@ def _measures(measures: Measures | None) -> Mapping[str, Measure] | tuple[str, .
         return ()
     if isinstance(measures, Iterable) and not isinstance(measures, Mapping):
         measures = (measures,) if isinstance(measures, str) else tuple(measures)
-        if any(isinstance(name, str) and name in CLASS_MEASURES for name in measures):
-            ReportOptions(measure=measures).check()
-            return measures
+        if all(isinstance(name, str) for name in measures):
+            options = ReportOptions(measures=measures)
+            options.check()
+            if options.is_of_classes:
+                return measures
     return measures_by_name(measures)
 
 
-def _arrays(data: _Data, options: ReportOptions) -> tuple[EventTable, tuple[str, ...]]:
-    """Read predictions and outcomes that are arrays, and name the features."""
+def _arrays(data: _Data, options: ReportOptions) -> tuple[EventTable, Columns]:
+    """Read predictions and outcomes that are arrays, and name segments and features."""
     _refuse_for_arrays(options)
     p, y, time, weight, segments, features = data.p, data.y, data.time, data.weight, data.segments, data.features
     if y is None:
@@ -666,7 +651,7 @@ def _arrays(data: _Data, options: ReportOptions) -> tuple[EventTable, tuple[str,
         prediction, y, weights, times = check_events(prediction, y, weight=weight, time_ms=time)
         outcome = np.where(np.isnan(y), UNLABELLED, y).astype(np.int8)
     names, x = _features(features, outcome.size)
-    return EventTable(
+    table = EventTable(
         prediction,
         outcome,
         None if times is None else np.floor(times).astype(np.int64),
@@ -675,7 +660,8 @@ def _arrays(data: _Data, options: ReportOptions) -> tuple[EventTable, tuple[str,
         features=x,
         classes=classes,
         values={} if x is None else dict(zip(names, x.T, strict=True)),
-    ), names
+    )
+    return table, Columns(segments=tuple(table.segments), features=names)
 
 
 def _unlabelled(p: Any, features: Any, segments: Any, segment: str | None) -> EventTable:
@@ -751,32 +737,6 @@ def _are_names(value: Any) -> bool:
 
 def _listed(names: Names | None) -> tuple[str, ...]:
     return () if names is None else (names,) if isinstance(names, str) else tuple(names)
-
-
-def _in_python(result: _Lines) -> _Lines:
-    """Let notes name arguments, not options of the command line."""
-    notes, cautions = (tuple(map(_python_text, lines)) for lines in (result.notes, result.cautions))
-    return replace(result, notes=notes, cautions=cautions)
-
-
-@contextmanager
-def python_words() -> Iterator[None]:
-    """Let messages name arguments, not options of the command line."""
-    try:
-        yield
-    except MonitorError as error:
-        text = _python_text(str(error))
-        if text == str(error):
-            raise
-        raise type(error)(text) from error
-
-
-def _python_text(text: str) -> str:
-    def argument(option: re.Match[str]) -> str:
-        name = option[1].replace("-", "_")
-        return f"{name}s" if name in _PLURAL else name
-
-    return _OPTION.sub(argument, text)
 
 
 @contextmanager

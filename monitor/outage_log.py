@@ -1,7 +1,7 @@
 """Log outages and frequent events without flooding the log, and retry with backoff."""
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from typing import TYPE_CHECKING, Any, Final
 
 from monitor.clock import Clock
@@ -116,6 +116,26 @@ class Retry:
         self._due_at = None
         if self._outage is not None:
             self._outage.over()
+
+
+class LastingProblems:
+    """Tells a new problem from one that lasts, by key, so that each is logged once. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._details: dict[Hashable, str] = {}
+
+    def is_new(self, detail: str, key: Hashable = "") -> bool:
+        """Note a problem; returns whether it has just come, or is another than before."""
+        before, self._details[key] = self._details.get(key), detail
+        return before != detail
+
+    def over(self, key: Hashable = "") -> None:
+        """Note that there is no problem: the same one is new when it comes back."""
+        self._details.pop(key, None)
+
+    def keep(self, keys: Container[Hashable]) -> None:
+        """Forget the problems of all other keys."""
+        self._details = {key: detail for key, detail in self._details.items() if key in keys}
 
 
 class OncePerMinute:

@@ -14,6 +14,7 @@ from monitor.clock import SystemClock
 from monitor.errors import NotEnoughData
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact, from_bytes
+from monitor.options import in_python
 from monitor.recalibration.refit_file import Trial, artifact
 from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
 from monitor.reports.evaluation.classes import ClassReport
@@ -316,16 +317,19 @@ class Recalibration(Result, Trial):
         """
         Path(path).write_bytes(self._bytes())
 
+    @in_python()
     def _bytes(self) -> bytes:
         if self.best is None:
             raise NotEnoughData(f"there is no map to be saved or applied. {advice(self)}")
         now_ms = SystemClock().now_ms()
         return artifact(self, self.best, model=self.model, created_ms=now_ms, columns=self.columns)
 
+    @in_python()
     def to_dict(self) -> dict[str, Any]:
         """Return the recalibration as ``monitor recalibrate --json`` prints it."""
         return {"advice": advice(self), "reasons": reasons_of(self), **super().to_dict()}
 
+    @in_python()
     def __repr__(self) -> str:
         text = io.StringIO()
         # rich would show the text in a notebook by itself.
@@ -335,9 +339,11 @@ class Recalibration(Result, Trial):
         print_advice(console, self, self.model)
         return text.getvalue().rstrip()
 
+    @in_python()
     def _view(self) -> View:
         return trial_view(self, self.model)
 
+    @in_python()
     def _page(self) -> bytes:
         from monitor.recalibration.refit_page import refit_page  # noqa: PLC0415
 

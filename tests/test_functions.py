@@ -19,9 +19,10 @@ from matplotlib.figure import Figure
 import monitor
 import monitor.functions
 from monitor.cli.main import run
-from monitor.errors import InputError, NotEnoughData
+from monitor.errors import InputError, NotEnoughData, OptionError
 from monitor.maps import METHODS, LabelledEvents, apply_map, fit_map
 from monitor.maps.temperature import Temperature
+from monitor.options import Option
 from monitor.reports.evaluation.evaluate import evaluate as evaluate_arrays
 from monitor.reports.evaluation.report import Report
 from monitor.results import DataClassReport, DataReport
@@ -285,7 +286,9 @@ def test_a_map_is_applied_to_numbers() -> None:
         (lambda: monitor.compare(([1, 0], [0.2, 0.5]), ([0.2, 0.5], [1, 0])), "p and y look swapped"),
         (lambda: monitor.evaluate([[0.5, 0.2]], [1]), "p must add up to 1 over the classes, got 0.7 in row 0"),
         (lambda: monitor.evaluate([[0.5, 0.5]], [2]), "y must be 0 or 1, got 2 at index 0"),
-        (lambda: monitor.evaluate([[0.5, 0.5]], [1], measures=["skce", "x"]), "there is no measure 'x'"),
+        (lambda: monitor.evaluate([[0.5, 0.5]], [1], measures=["skce", "x"]), "measures: there is no measure 'x'"),
+        (lambda: monitor.evaluate([0.5], [1], draws=5), "^draws must be 0 or at least 19, got 5"),
+        (lambda: monitor.evaluate({"p_a": [0.5], "p_b": [0.5], "y": [1]}), r"prediction=\['p_a', 'p_b'\]"),
         (lambda: monitor.compare(scores(), scores(), where="region = 'eu'"), "where is for files and databases"),
         (lambda: monitor.recalibrate([0.5], [1], positive="bad"), "positive is for tables, and p is an array"),
         (lambda: monitor.apply(Temperature(2.0, 2), [0.5], logits=True), "logits is for tables, and p is an array"),
@@ -301,6 +304,15 @@ def test_a_map_is_applied_to_numbers() -> None:
 def test_mistakes_are_named_in_the_words_of_python(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_an_error_of_an_option_carries_it_and_a_recalibration_names_arguments(recalibration: Any) -> None:
+    with pytest.raises(OptionError) as caught:
+        monitor.compare(scores(), scores(), measures="smec")
+    assert caught.value.field is Option.MEASURE
+    assert str(caught.value) == "measures: there is no measure 'smec'; did you mean smce?"
+    reasons = " ".join(recalibration.to_dict()["reasons"])
+    assert "was not tested: name columns of numbers with features." in reasons
 
 
 def test_progress_may_be_told_to_a_function() -> None:

@@ -4,7 +4,7 @@ import structlog
 
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
-from monitor.outage_log import OncePerMinute, Outage, Retry
+from monitor.outage_log import LastingProblems, OncePerMinute, Outage, Retry
 
 
 def test_an_hours_outage_is_a_few_lines_and_one_more_when_it_is_over() -> None:
@@ -62,3 +62,13 @@ def test_one_line_per_minute_and_key_stands_for_all_events_since_the_last() -> N
     assert limit.add("a", 0) == 3
     assert limit.add("a", 0) == 0
     assert limit.add("a") == 0
+
+
+def test_a_lasting_problem_is_new_once_and_again_when_it_changes_or_comes_back() -> None:
+    problems = LastingProblems()
+    assert [problems.is_new(detail, "a") for detail in ("x", "x", "y", "x")] == [True, False, True, True]
+    assert problems.is_new("x", "b")
+    problems.over("a")
+    assert problems.is_new("x", "a")
+    problems.keep({"b"})
+    assert [problems.is_new("x", key) for key in "ab"] == [True, False]

@@ -24,6 +24,7 @@ from monitor.access.keys import PREFIX, check_name, is_key_id
 from monitor.access.model import Grant, StoredKey, parse_grants
 from monitor.bounded_file import read_bounded
 from monitor.errors import InputError, SettingsError
+from monitor.outage_log import LastingProblems
 from monitor.yaml_nodes import compose
 
 _SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
@@ -55,8 +56,7 @@ class KeysFile:
         self._bytes: bytes | None = None
         self._keys: Sequence[StoredKey] = ()
         self._read()
-        self._problem: str | None = None
-        """The error that was logged last, while it lasts."""
+        self._problems = LastingProblems()
 
     def keys(self) -> Sequence[StoredKey]:
         """The keys of the last valid version of the file."""
@@ -64,12 +64,11 @@ class KeysFile:
             try:
                 if self._read():
                     _log.info("the file of API keys has changed", file=str(self._path), keys=len(self._keys))
-                self._problem = None
+                self._problems.over()
             except SettingsError as error:
-                if str(error) != self._problem:
-                    self._problem = str(error)
+                if self._problems.is_new(str(error)):
                     _log.warning(
-                        "the file of API keys is invalid; the last valid keys stay in force", detail=self._problem
+                        "the file of API keys is invalid; the last valid keys stay in force", detail=str(error)
                     )
             return self._keys
 

@@ -1,7 +1,6 @@
 """Past predictions of tables that Spark reads."""
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -11,6 +10,7 @@ from monitor.app.backfill import PastPredictions, declared_policy, of_tables, se
 from monitor.app.parts import make_kept_ms
 from monitor.app.settings import Settings
 from monitor.errors import InputError, NotEnoughData
+from monitor.sources.tables import Columns
 from monitor.spark.panes import TIME, pane_tables, with_times
 from monitor.spark.tables import REASON, REJECTED
 
@@ -22,12 +22,10 @@ def read_by_spark(
     settings: Settings,
     model: str,
     path: str,
-    columns: Mapping[str, str],
+    columns: Columns,
     *,
     version: str,
     to_ms: int | None,
-    positive: str | None,
-    skip_bad_rows: bool,
 ) -> PastPredictions:
     """Sum the rows of a table on the cluster; the driver gets the sums by series, pane and cell.
 
@@ -37,11 +35,9 @@ def read_by_spark(
         What Spark reads as Parquet: a file, a folder or a pattern. Or a table of another format as SQL names it:
         ``delta.`s3a://lake/scores` ``.
     columns
-        Names of the columns ``prediction``, ``outcome`` and ``time``.
+        Columns of predictions, outcomes and times; none is guessed.
     version, to_ms
         As of :func:`monitor.app.backfill.past_predictions`.
-    positive, skip_bad_rows
-        The outcome that is 1; whether rows that cannot be counted are left out.
 
     Raises
     ------
@@ -50,13 +46,16 @@ def read_by_spark(
     NotEnoughData
         No row is from before the end.
     """
+    if missing := [role for role in ("prediction", "outcome", "time") if not getattr(columns, role)]:
+        raise InputError(f"--spark guesses no columns: name it with --{missing[0]}")
+    (prediction,), outcome, time = columns.prediction, str(columns.outcome), str(columns.time)
     spark = SparkSession.builder.getOrCreate()
     rows_of = spark.table if _OF_FORMAT.fullmatch(path) else spark.read.parquet
-    timed = with_times(rows_of(path), columns["time"])
+    timed = with_times(rows_of(path), time)
     newest_ms, rows, with_time = timed.agg(F.max(TIME), F.count("*"), F.count(TIME)).collect()[0]
     if newest_ms is None:
         raise NotEnoughData("there are no predictions with a time")
-    if with_time < rows and not skip_bad_rows:
+    if with_time < rows and not columns.skip_bad_rows:
         raise InputError(f"{rows - with_time:,} rows have no time; correct or remove them, or add --skip-bad-rows")
     pane_ms = min(make_kept_ms(settings))
     end_ms = settled_to_ms(settings, model, newest_ms) if to_ms is None else to_ms - to_ms % pane_ms
@@ -66,12 +65,12 @@ def read_by_spark(
         segments=declared_policy(settings, model).segments,
         pane_ms=pane_ms,
         to_ms=end_ms,
-        prediction=columns["prediction"],
-        outcome=columns["outcome"],
-        positive=positive,
+        prediction=prediction,
+        outcome=outcome,
+        positive=columns.positive,
     ).toArrow()
     refused = tables.filter(tables[REASON].is_valid())
-    if refused.num_rows and not skip_bad_rows:
+    if refused.num_rows and not columns.skip_bad_rows:
         reason, count = refused[REASON][0].as_py(), sum(refused[REJECTED].to_pylist())
         raise InputError(
             f"{count:,} rows cannot be counted, the first for the reason {reason}; correct or remove them, or add "

@@ -9,7 +9,6 @@ import typer
 from monitor.cli.options import LogitsOption, check_target
 from monitor.errors import InputError
 from monitor.reports.apply_file import (
-    Columns,
     check_output,
     columns_for,
     read_map,
@@ -19,6 +18,7 @@ from monitor.reports.apply_file import (
 )
 from monitor.reports.formatting import plain, share_text
 from monitor.reports.progress import rows_progress, stages_progress
+from monitor.sources.tables import Columns
 
 app = typer.Typer(add_completion=False)
 
@@ -72,11 +72,13 @@ def apply(
     if not column.strip():
         raise InputError("--column must be a name, got an empty one")
     artifact = read_map(map_file)
-    columns = columns_for(artifact, Columns(tuple(prediction), tuple(feature), segment, logits))
+    columns = columns_for(
+        artifact, Columns(prediction, segments=[segment] if segment else (), features=feature, logits=logits)
+    )
     with rows_progress(f"reading {file.name}") as count:
         table = read_rows(file, columns, count)
     with stages_progress() as progress:
-        after = recalibrated(artifact, table, columns.segment, progress)
+        after = recalibrated(artifact, table, next(iter(columns.segments), None), progress)
     several = len(columns.prediction) > 1
     values = (
         {f"{column}_{name}": after[:, number] for number, name in enumerate(table.classes)}

@@ -15,7 +15,7 @@ from monitor.errors import InputError
 from monitor.events.model import UNVERSIONED
 from monitor.events.times import format_time, parse_time
 from monitor.reports.progress import rows_progress, stages_progress
-from monitor.sources.tables import read_table
+from monitor.sources.tables import Columns, read_table
 
 app = typer.Typer(add_completion=False)
 
@@ -80,6 +80,9 @@ def backfill_command(
     backfill that overlaps another is refused without --replace, one that overlaps what the service has read always, and
     the service takes earlier predictions that it reads later for late. A running service sees it at once.
     """
+    columns = Columns(
+        () if prediction is None else (prediction,), outcome, time, positive=positive, skip_bad_rows=skip_bad_rows
+    )
     settings = read_settings(config)
     configure_logs("warning", "auto")
     clock = SystemClock()
@@ -90,25 +93,10 @@ def backfill_command(
             raise InputError("--spark needs pyspark: pip install 'calibration-monitor[spark]'")
         from monitor.app.spark_backfill import read_by_spark  # noqa: PLC0415 - an extra
 
-        names = {"prediction": prediction, "outcome": outcome, "time": time}
-        if missing := [name for name, column in names.items() if column is None]:
-            raise InputError(f"--spark guesses no columns: name it with --{missing[0]}")
-        columns = {name: str(column) for name, column in names.items()}
-        past = read_by_spark(
-            settings, model, file, columns, version=version, to_ms=to_ms, positive=positive, skip_bad_rows=skip_bad_rows
-        )
+        past = read_by_spark(settings, model, file, columns, version=version, to_ms=to_ms)
     else:
         with rows_progress(f"reading {Path(file).name}") as count:
-            table = read_table(
-                file,
-                prediction=prediction,
-                outcome=outcome,
-                time=time,
-                segments=policy.segments,
-                positive=positive,
-                skip_bad_rows=skip_bad_rows,
-                progress=count,
-            )
+            table = read_table(file, columns._replace(segments=policy.segments), progress=count)
         for note in (*table.notes, *table.cautions):
             typer.echo(note, err=True)
         past = past_predictions(settings, model, table, version=version, to_ms=to_ms)

@@ -24,6 +24,7 @@ from monitor.reports.formatting import plain
 from monitor.reports.progress import job_progress
 from monitor.reports.view import report_console
 from monitor.sources.formats import format_of
+from monitor.sources.tables import Columns
 from monitor.urls import path_of
 
 app = typer.Typer(add_completion=False)
@@ -185,17 +186,17 @@ def recalibrate(
 
         recalibrate_file(
             file,
-            {
-                "prediction": prediction,
-                "outcome": outcome,
-                "time": time,
-                "weight": weight,
-                "segments": segment,
-                "features": feature,
-                "positive": positive,
-                "logits": logits,
-                "skip_bad_rows": skip_bad_rows,
-            },
+            Columns(
+                prediction,
+                outcome,
+                time,
+                weight,
+                segments=segment,
+                features=feature,
+                positive=positive,
+                logits=logits,
+                skip_bad_rows=skip_bad_rows,
+            ),
             method=method,
             option=option,
             held_out=held_out,

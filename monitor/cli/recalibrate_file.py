@@ -10,17 +10,18 @@ import typer
 from monitor.cli.options import check_target, method_options, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
-from monitor.inference.resampling import MIN_DRAWS
 from monitor.progress import StageProgress
 from monitor.recalibration.refit_file import Trial, artifact, choose_methods, labelled_rows, refit_rows
 from monitor.recalibration.refit_page import before_and_after, refit_page
 from monitor.recalibration.refit_view import advice, print_trial, reasons_of
+from monitor.reports.apply_file import needed_columns
 from monitor.reports.evaluation.files import looks_like_event_log, model_of
+from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.figures.output import to_png
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.reports.view import report_console
 from monitor.scores.arguments import number_text
-from monitor.sources.tables import read_table
+from monitor.sources.tables import Columns, read_table
 
 NONE_BETTER: Final = 3
 """Exit status if no method is better than no map: not a failure, but no map is written."""
@@ -28,7 +29,7 @@ NONE_BETTER: Final = 3
 
 def recalibrate_file(
     file: Path,
-    columns: Mapping[str, Any],
+    columns: Columns,
     *,
     method: Sequence[str],
     option: Sequence[str],
@@ -43,7 +44,7 @@ def recalibrate_file(
     Parameters
     ----------
     columns
-        Keyword arguments of :func:`read_table`.
+        Columns of the file.
     method, option, held_out, since_change, draws, as_json
         Values of the options of these names.
     targets
@@ -57,17 +58,13 @@ def recalibrate_file(
     _check(file, held_out, draws, targets)
     options = method_options(option)
     with rows_progress(f"reading {file.name}") as count:
-        table = read_table(file, **columns, progress=count)
-    rows = labelled_rows(table, columns["segments"])
+        table = read_table(file, columns, progress=count)
+    rows = labelled_rows(table, columns.segments)
     methods = choose_methods(method, options, rows.events)
     model = model_of(file)
-    # Guessed columns too: in another file the guess may find another score.
-    needed: dict[str, Any] = {"prediction": list(table.prediction_columns), "features": list(columns["features"])}
-    if columns["logits"]:
-        needed["logits"] = True
     with stages_progress() as progress:
         trial = refit_rows(rows, methods, held_out=held_out, since_change=since_change, draws=draws, progress=progress)
-        written = _write(trial, model, needed, progress, targets)
+        written = _write(trial, model, needed_columns(table, columns), progress, targets)
     if as_json:
         document = {
             "file": str(file),
@@ -105,8 +102,7 @@ def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path |
         raise InputError(
             f"--held-out must be above 0 and below 1, got {number_text(held_out)}; 0.3 holds out the latest 30%"
         )
-    if 0 < draws < MIN_DRAWS:
-        raise InputError(f"--draws must be 0 or at least {MIN_DRAWS}, got {draws}: with fewer, no p-value is below .05")
+    Resampling(draws).check()
     for option, path in targets.items():
         if path is not None:
             check_target(option, path)

@@ -26,6 +26,7 @@ from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
+from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.findings import MEMORY_GB, Findings, ReportOptions, measure_files, measure_groups
 from monitor.reports.formatting import time_text
 from monitor.reports.page import groups_page, report_page
@@ -36,6 +37,7 @@ from monitor.reports.view import print_view, report_console
 from monitor.sources.data_sets import open_tables
 from monitor.sources.formats import TableFile, table_bytes
 from monitor.sources.stored_files import is_one_path
+from monitor.sources.tables import Columns
 from monitor.stream import event_results
 
 app = typer.Typer(add_completion=False)
@@ -172,26 +174,29 @@ def report(
     """
     file = _opened(files, where, query, skip_bad_rows=skip_bad_rows)
     other = None if compare is None else _opened([compare], where, None, skip_bad_rows=skip_bad_rows)
-    options = ReportOptions(
-        file,
+    columns = Columns(
         prediction,
         outcome,
         time,
         weight,
         id,
-        segment,
-        feature,
-        measure,
-        draws,
-        other,
-        compare_prediction,
-        positive,
-        logits,
-        skip_bad_rows,
-        find_segments,
-        show_all,
-        TOLERANCE if tolerance is None else tolerance,
+        segments=segment,
+        features=feature,
+        positive=positive,
+        logits=logits,
+        skip_bad_rows=skip_bad_rows,
+    )
+    options = ReportOptions(
+        file,
+        columns,
+        measures=measure,
+        resampling=Resampling(draws, seed=0),
+        tolerance=TOLERANCE if tolerance is None else tolerance,
+        find_segments=find_segments,
         by=by,
+        compare=other,
+        compare_prediction=compare_prediction,
+        all=show_all,
         memory=memory,
     )
     options.check()

@@ -9,6 +9,7 @@ import structlog
 
 from monitor.bounded_file import read_bounded
 from monitor.errors import SettingsError
+from monitor.outage_log import LastingProblems
 
 CHECK_SECONDS: Final = 60.0
 """How often the files are checked: certificates are renewed weeks before they expire."""
@@ -38,7 +39,7 @@ class Certificate:
     def __init__(self, certfile: str, keyfile: str) -> None:
         self._certfile = certfile
         self._keyfile = keyfile
-        self._logged: str | None = None
+        self._problems = LastingProblems()
         self._bytes = self._read()
         self._load()
 
@@ -61,17 +62,17 @@ class Certificate:
         try:
             data = self._read()
             if data == self._bytes:
-                self._logged = None
+                self._problems.over()
                 return False
             renewed = self._load()
         except SettingsError as error:
-            if self._logged != str(error):
-                self._logged = str(error)
-                _log.warning("the certificate is not renewed; the last valid one stays in use", detail=self._logged)
+            if self._problems.is_new(str(error)):
+                _log.warning("the certificate is not renewed; the last valid one stays in use", detail=str(error))
             return False
         # A context that is loaded again has a certificate and another one's key for a moment, in which handshakes fail.
         context.sni_callback = lambda connection, *_: setattr(connection, "context", renewed)
-        self._bytes, self._logged = data, None
+        self._bytes = data
+        self._problems.over()
         _log.info("the certificate was renewed", certfile=self._certfile)
         return True
 

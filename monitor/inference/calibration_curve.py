@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import chdtrc, expit, gammaincinv, logit, xlogy
 
 from monitor.arrays import Floats, Ints
+from monitor.inference.cox import logits
 from monitor.inference.newton import Curved, log_sigmoid, minimise
 from monitor.scores import ScoreTable
 
@@ -13,7 +14,6 @@ _KNOTS: Final = (0.05, 0.35, 0.65, 0.95)
 """Quantiles of the predictions at which the pieces of the curve meet, as usual for four knots (Harrell, "Regression
 Modeling Strategies", 2015, table 2.3)."""
 
-_LOGIT_BOUND: Final = 17.0
 """Logits are cut off here, at the end of the shared grid."""
 
 _PRIOR: Final = 0.1
@@ -56,9 +56,9 @@ def smoothed_rates(table: ScoreTable) -> Floats:
     """
     positives, counts = table.positives, table.counts
     certain = ((table.score == 0.0) & (positives == 0.0)) | ((table.score == 1.0) & (table.negatives == 0.0))
-    basis, calibrated = _spline(np.clip(_logit(table.score), -_LOGIT_BOUND, _LOGIT_BOUND), counts)
+    basis, calibrated = _spline(logits(table.score), counts)
     # Information counts equal events; the sum of weights is not their number.
-    per_weight = counts.sum() / table.event_squares.sum()
+    per_weight = table.events_per_weight
     coefficients = _fit(basis, calibrated, positives * per_weight, counts * per_weight)
     return np.where(certain, table.score, expit(basis @ coefficients))
 
@@ -94,11 +94,11 @@ def shrunken_rates(table: ScoreTable, curve: Floats | None = None) -> Floats:
     if curve is None:
         curve = smoothed_rates(table)
     # As many equal events as have the same variance.
-    per_weight = table.counts.sum() / float(table.event_squares.sum())
+    per_weight = table.events_per_weight
     positives, counts = table.positives * per_weight, table.counts * per_weight
     if _refuted(curve, positives, counts):
         return table.score.copy()
-    model = expit(np.clip(_logit(table.score), -_LOGIT_BOUND, _LOGIT_BOUND))
+    model = expit(logits(table.score))
     certain = (curve == 0.0) | (curve == 1.0)
     observed, expected = (
         np.where(certain, 0.0, xlogy(hits, curve / model) + xlogy(counts - hits, (1.0 - curve) / (1.0 - model)))
@@ -109,13 +109,8 @@ def shrunken_rates(table: ScoreTable, curve: Floats | None = None) -> Floats:
         2.0 * np.asarray(np.bincount(stretch, expected), np.float64), _CRITICAL_RATIO / _STRETCHES
     )[stretch]
     part *= _significant_part(np.full(1, 2.0 * float(observed.sum())), _CRITICAL_RATIO)
-    rates = expit((1.0 - part) * _logit(model) + part * _logit(np.where(certain, model, curve)))
+    rates = expit((1.0 - part) * logit(model) + part * logit(np.where(certain, model, curve)))
     return np.where(certain, curve, np.where(part == 0.0, table.score, rates))
-
-
-def _logit(rate: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return np.asarray(logit(rate), np.float64)
 
 
 def _spline(z: Floats, counts: Floats) -> tuple[Floats, Floats]:

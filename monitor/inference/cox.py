@@ -11,10 +11,8 @@ from scipy.special import chdtrc, expit, ndtri, xlogy
 from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.inference.newton import fit_logistic, log_sigmoid
-from monitor.scores import ScoreTable, grid
-
-LOGIT_BOUND: Final = grid.LOGIT_BOUND
-"""Logits are cut off here, as on the grid, because those of 0 and 1 are infinite."""
+from monitor.scores import ScoreTable
+from monitor.scores.grid import LOGIT_BOUND
 
 _PRECISION: Final = 1e-12
 _END_PRECISION: Final = 1e-6
@@ -116,11 +114,11 @@ def fit_cox(table: ScoreTable) -> Cox:
             error,
             False,
             offset_p,
-            p_value=_chi2(2.0 * data.events_per_weight * (best - at_zero), 2),
+            p_value=_chi2(2.0 * data.table.events_per_weight * (best - at_zero), 2),
             slope=slope,
             slope_error=math.inf,
             intercept_error=math.inf,
-            slope_p_value=_chi2(2.0 * data.events_per_weight * (best - at_offset), 1),
+            slope_p_value=_chi2(2.0 * data.table.events_per_weight * (best - at_offset), 1),
         )
     c, a = _fit_slope(data, b)
     at_both, robust = data.likelihood(c + a * data.z), data.covariance(c + a * data.z, 2, robust=True)
@@ -186,11 +184,6 @@ class _Data:
     table: ScoreTable
     z: Floats
 
-    @property
-    def events_per_weight(self) -> float:
-        """Effective number of events of a unit of weight; 1 without weights."""
-        return float(self.table.total / self.table.event_squares.sum())
-
     def likelihood(self, eta: Floats) -> float:
         """Log-likelihood of the logits ``eta``."""
         return float(self.table.positives @ log_sigmoid(eta) + self.table.negatives @ log_sigmoid(-eta))
@@ -235,7 +228,7 @@ class _Data:
 
 
 def _of_one_kind(table: ScoreTable, data: _Data) -> Cox:
-    none_positive, per_weight = not table.positives.any(), data.events_per_weight
+    none_positive, per_weight = not table.positives.any(), data.table.events_per_weight
     half = 0.5 / per_weight
     b = solve_offset(data.z, table.counts, half if none_positive else table.total - half)
     # The exact tail, without cut-off: a failed prediction of 1 is impossible.

@@ -328,10 +328,6 @@ def deviation_radius(table: ScoreTable, level: float = 0.05) -> float:
     """
     if not 0.0 < level <= 1.0:
         raise InputError(f"level must be above 0 and at most 1, got {level}")
-    return math.sqrt(2.0 * math.log(2.0 / level) / _effective_events(table))
-
-
-def _effective_events(table: ScoreTable) -> float:
     if table.rows == 0:
         raise NotEnoughData("a deviation needs at least 1 event, got 0")
-    return table.total**2 / float(table.positive_squares.sum() + table.negative_squares.sum())
+    return math.sqrt(2.0 * math.log(2.0 / level) / table.effective_events)

@@ -82,7 +82,7 @@ def detectable_faults(table: ScoreTable, *, tolerance: float) -> DetectableFault
         raise NotEnoughData("the power of a verdict needs at least 1 event, got 0")
     z = logits(table.score)
     # For weights, the number of equal events with the same variance.
-    counts = table.counts * table.total / float(table.event_squares.sum())
+    counts = table.counts * table.events_per_weight
     information = counts * expit(z) * expit(-z)
     total = float(information.sum())
     u = z - float(information @ z) / total

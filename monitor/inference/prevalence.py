@@ -231,7 +231,7 @@ def _logit_error(table: ScoreTable) -> tuple[float, float]:
         )
     )
     # Half an event of each kind keeps the logit of a group without either finite.
-    half = 0.5 * float(table.event_squares.sum()) / table.total
+    half = 0.5 / table.events_per_weight
     observed = np.log(hits + half) - np.log(misses + half)
     error = observed - np.log(expected + half) + np.log(count - expected + half)
     chance = float(np.divide(varying, held, out=np.zeros(held.size), where=held > 0.0).sum()) - varying.sum() / total

@@ -8,8 +8,8 @@ import numpy as np
 import scipy
 from scipy.special import expit, gammaln
 
-from monitor.inference.cox import LOGIT_BOUND
 from monitor.scores import ScoreTable
+from monitor.scores.grid import LOGIT_BOUND
 
 MAX_CONTRADICTIONS: Final = 5
 """Contradictions at either end that are tested; more of them show in the tests of means."""

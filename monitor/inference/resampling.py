@@ -16,7 +16,7 @@ from monitor.progress import Progress
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.arguments import require_whole
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
-from monitor.scores.table import gather_rows, merge_rows
+from monitor.scores.table import effective_number, gather_rows, merge_rows
 
 MIN_DRAWS: Final = 19
 """Draws below which no p-value can be .05 or below."""
@@ -85,8 +85,9 @@ def thin(table: ScoreTable) -> ScoreTable:
     bins of a twentieth of the events or, beyond 8,000 of them, of n^(2/3). The law of TCE stays the same; those of
     intCE and its surrogate move by a few hundredths of their mean, and keep their spread.
     """
-    events = table.total**2 / float(table.event_squares.sum())
-    return table if table.exact else merge_rows(table, round(_ROWS_IN_BIN * max(20.0, events ** (1.0 / 3.0))))
+    if table.exact:
+        return table
+    return merge_rows(table, round(_ROWS_IN_BIN * max(20.0, table.effective_events ** (1.0 / 3.0))))
 
 
 def listed_measures(measures: Iterable[Measure]) -> list[Measure]:
@@ -162,8 +163,7 @@ def outcomes(rng: np.random.Generator, table: ScoreTable, rate: Floats, draws: i
     their deviation from the mean is scaled so that the variance is rate (1 - rate) Q.
     """
     counts = table.counts
-    squares = table.event_squares
-    effective = np.divide(counts**2, squares, out=np.zeros(table.rows), where=squares > 0.0)
+    effective = effective_number(counts, table.event_squares)
     # Rounding must not remove one of a number of equal weights.
     trials = np.floor(effective * (1.0 + 1e-9)).astype(np.int64)
     for size in _chunks(draws):

@@ -7,6 +7,7 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.local.neighbour_loops import city_block
+from monitor.scores.table import effective_number
 
 
 class Kernels(NamedTuple):
@@ -97,6 +98,4 @@ def averages(
     near = squares > 0.0
     means = np.full_like(sums, np.nan)
     means[near] = sums[near] / total[near][:, None]
-    n_eff = np.zeros_like(total)
-    n_eff[near] = total[near] ** 2 / squares[near]
-    return means, n_eff
+    return means, effective_number(total, squares)

@@ -14,6 +14,7 @@ from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.measures.binned_errors import first_rows
 from monitor.scores import ScoreTable
+from monitor.scores.table import effective_number
 
 MIN_EVENTS: Final = 20
 
@@ -77,7 +78,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Histogram:
         )
     )
     # The bin's effective number of events, plus events that agree with the predictions.
-    effective = np.divide(weight**2, squares, out=np.zeros_like(weight), where=weight > 0.0)
+    effective = effective_number(weight, squares)
     added = options["shrinkage"]
     frequency, mean = (
         np.divide(column, weight, out=np.zeros_like(weight), where=weight > 0.0) for column in (hits, expected)

@@ -13,6 +13,7 @@ from monitor.errors import CorruptMap
 from monitor.maps.base import BinaryMap, Method, Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import choice, column
+from monitor.scores.table import effective_number
 
 MIN_EVENTS: Final = 20
 _SHAPES: Final = ("linear", "steps")
@@ -83,7 +84,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Isotonic:
     value = np.clip(fit.x[start], 0.0, 1.0)  # rounding can put a mean outside [0, 1]
     if options["ends"] == "smoothed":
         squares = np.add.reduceat(np.bincount(row, events.squares), start)
-        value = _smoothed(value, np.add.reduceat(weight, start) ** 2 / squares)
+        value = _smoothed(value, effective_number(np.add.reduceat(weight, start), squares))
     # Neighbouring blocks with equal values become one.
     begins = np.r_[True, np.diff(value) > 0.0]
     ends = np.r_[begins[1:], True]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from monitor.arrays import Floats, Ints
 from monitor.errors import CorruptMap, InputError, NotEnoughData
-from monitor.inference.cox import LOGIT_BOUND
 from monitor.local import Embedding, PrincipalComponents, Standardised
 from monitor.local.calibration import default_bins
 from monitor.local.features import DEFAULT_DIMENSIONS, TSNE_DIMENSIONS
@@ -22,6 +21,8 @@ from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps.base import FieldMap, Groups, Method, Option
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts, choice, column, flag, matrix, number, whole
+from monitor.scores.grid import LOGIT_BOUND
+from monitor.scores.table import effective_number
 
 Singles = NDArray[np.float32]
 
@@ -226,9 +227,8 @@ def shrink(sums: Floats, mean: Floats, shrinkage: float) -> Floats:
     float64, shape (...); the bin's share where there are no neighbours.
     """
     total, hits, squares = sums[..., 0], sums[..., 1], sums[..., 2]
-    some = squares > 0.0
-    n_eff = np.divide(total**2, squares, out=np.zeros_like(total), where=some)
-    local = np.divide(hits, total, out=np.zeros_like(total), where=some)
+    n_eff = effective_number(total, squares)
+    local = np.divide(hits, total, out=np.zeros_like(total), where=squares > 0.0)
     wide = np.broadcast_to(mean, total.shape)
     denominator = n_eff + shrinkage
     return np.divide(n_eff * local + shrinkage * wide, denominator, out=np.array(wide), where=denominator > 0.0)
@@ -252,7 +252,7 @@ def add_prior(p: Floats, events: Any, squares: Any, confidence: Any, prior: floa
     -------
     float64, shape (...), at least 4e-8 away from 0 and 1, so that no log loss is infinite.
     """
-    n_eff = events**2 / squares
+    n_eff = effective_number(events, squares)
     return np.asarray(
         np.clip((n_eff * p + prior * confidence) / (n_eff + prior), _MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)
     )

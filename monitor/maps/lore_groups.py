@@ -24,6 +24,7 @@ from monitor.maps.lore import (
     shrink,
 )
 from monitor.maps.parts import matrix, number, setting, whole, words
+from monitor.scores.table import effective_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +120,7 @@ def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> GroupedLore:
         groups=groups,
         bins=Bins.of(count, confidence, hit, weight),
         group_mean=np.divide(hits, total, out=np.zeros(shape), where=total > 0.0).clip(0.0, 1.0),
-        group_n_eff=np.divide(total**2, squares, out=np.zeros(shape), where=squares > 0.0),
+        group_n_eff=effective_number(total, squares),
         shrinkage=options["shrinkage"],
         prior=options["prior"],
         classes=events.classes,

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from monitor.arrays import Floats
-from monitor.inference.cox import LOGIT_BOUND
+from monitor.scores.grid import LOGIT_BOUND
 
 SLOPE_LIMIT: Final = 100.0
 """The largest factor of a logit. If predictions separate the outcomes, every larger factor would fit better still, so

@@ -14,6 +14,7 @@ from monitor.maps.base import Method, Option, PredictionMap, apply_to_vectors
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column, matrix
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
+from monitor.scores.table import effective_number
 
 BIAS_LIMIT: Final = 50.0
 """The largest bias. Without a ridge, the bias of a class that never came true would be minus infinity."""
@@ -72,7 +73,7 @@ def default_ridge(events: LabelledEvents, deviation: float, numbers: int) -> flo
 
     Weighted events count as (sum w)^2 / sum w^2 events.
     """
-    effective = float(events.weight.sum() ** 2 / (events.weight**2).sum())
+    effective = float(effective_number(events.weight.sum(), (events.weight**2).sum()))
     return numbers / (2.0 * effective * deviation**2)
 
 

@@ -10,7 +10,7 @@ from monitor.measures.base import SemiNorm
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_choice, require_whole
-from monitor.scores.table import require_events
+from monitor.scores.table import effective_number, require_events
 
 BinKind = Literal["equal_width", "quantile"]
 BinNorm = Literal[1, 2, "max"]
@@ -273,7 +273,7 @@ class _Bins(NamedTuple):
         ]
         held = columns[1] > 0.0
         positives, counts, residual, squares = (column[held] for column in columns)
-        events = counts**2 / squares
+        events = effective_number(counts, squares)
         return cls(events * positives / counts, events, (positives - residual) / counts)
 
     def limits(self, tail: float) -> tuple[Floats, Floats]:

@@ -24,6 +24,7 @@ from monitor.events.times import format_time
 from monitor.maps import RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
 from monitor.maps.identity import Identity
+from monitor.outage_log import LastingProblems
 from monitor.recalibration.compare import Evaluate, report_on
 from monitor.recalibration.comparison import Comparison, LiveComparison, LiveMap, LiveMaps
 from monitor.recalibration.data import shortage
@@ -132,8 +133,8 @@ class LiveMonitor:
         """The inputs of each document: while they are the same, so is the document."""
         self._used_until_ms: dict[str, int] = {}
         """Refit -> end of the events that it used; cached, so that no comparison is read twice."""
-        self._logged: dict[Version | None, str] = {}
-        """Last logged error of a version, or of the store (None), so that each is logged once."""
+        self._problems = LastingProblems()
+        """Errors of versions, and of the store (None)."""
 
     @property
     def latest(self) -> LiveState:
@@ -155,7 +156,7 @@ class LiveMonitor:
         except Exception as error:  # noqa: BLE001 - the thread goes on
             self._log_error(None, error)
             return
-        self._logged.pop(None, None)
+        self._problems.over(None)
         shown = _shown(overview)
         self._forget(shown)
         self._state = replace(
@@ -177,7 +178,7 @@ class LiveMonitor:
             except Exception as error:  # noqa: BLE001 - the other versions go on
                 self._log_error(version, error)
             else:
-                self._logged.pop(version, None)
+                self._problems.over(version)
                 self._state = replace(self._state, documents={**self._state.documents, version: document})
             took = self._clock.monotonic() - started
             worked += took
@@ -229,14 +230,12 @@ class LiveMonitor:
         ids = {map_id for maps in shown.values() for map_id in maps.values()}
         self._used_until_ms = {map_id: until_ms for map_id, until_ms in self._used_until_ms.items() if map_id in ids}
         self._bases = {version: basis for version, basis in self._bases.items() if version in shown}
-        self._logged = {version: text for version, text in self._logged.items() if version is None or version in shown}
+        self._problems.keep({None, *shown})
 
     def _log_error(self, version: Version | None, error: Exception) -> None:
         """Log an error once, not in every round."""
-        text = repr(error)
-        if self._logged.get(version) == text or self._stopping.is_set():
+        if self._stopping.is_set() or not self._problems.is_new(repr(error), version):
             return
-        self._logged[version] = text
         about = {} if version is None else {"model": version[0], "version": version[1]}
         if isinstance(error, StoreUnavailable):
             _log.warning("live events cannot be read; the last documents stay", detail=str(error), **about)

@@ -8,13 +8,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.errors import InputError, NotEnoughData
+from monitor.errors import NotEnoughData, OptionError
 from monitor.events.model import UNVERSIONED
 from monitor.events.times import format_time
 from monitor.maps import METHODS, check_options, choose_method
 from monitor.maps.artifact import to_bytes
 from monitor.maps.base import Method, OptionValue
 from monitor.maps.labelled import LabelledEvents
+from monitor.options import Option
 from monitor.progress import StageProgress, no_progress
 from monitor.recalibration.change import CalibrationChange, last_change
 from monitor.recalibration.compare import DRAWS, Candidate, FitOn, compare, map_details, on_earlier_events
@@ -176,7 +177,9 @@ def labelled_rows(table: EventTable, segments: Sequence[str] | None = None) -> R
     notes = list(table.notes)
     if not timed:
         why = "have no times" if table.time_ms is None else "are all of one time"
-        notes.append(f"the rows {why}, so the last ones of the file are taken to be the latest; --time names a column")
+        notes.append(
+            f"the rows {why}, so the last ones of the file are taken to be the latest; {Option.TIME} names a column"
+        )
     keys = list(dict.fromkeys(table.segments if segments is None else segments))
     if len(keys) > 1:
         crossed = "*".join(table.segments)
@@ -220,24 +223,27 @@ def choose_methods(
     for name in options:
         if not any(name in method.options for method in chosen):
             available = dict.fromkeys(option for method in chosen for option in method.options)
-            raise InputError(
-                f"--option: none of {', '.join(method.name for method in chosen)} has an option {name!r}; "
-                f"there are {', '.join(available) or 'none'}"
+            raise OptionError(
+                Option.OPTION,
+                f": none of {', '.join(method.name for method in chosen)} has an option {name!r}; "
+                f"there are {', '.join(available) or 'none'}",
             )
     for method in chosen:
         lacks = (
-            ("--feature", "features", method.needs_features and events.features is None),
-            ("--segment", "groups", method.needs_segments and not events.segments),
+            (f"{Option.FEATURE}", "features", method.needs_features and events.features is None),
+            (f"{Option.SEGMENT}", "groups", method.needs_segments and not events.segments),
         )
         for option, what, missing in lacks:
             if missing:
-                raise InputError(f"--method {method.name} needs {what}; name the columns with {option}")
+                raise OptionError(Option.METHOD, f" {method.name} needs {what}; name the columns with {option}")
         if not (method.binary if events.is_binary else method.many_classes):
             these = "P(y = 1)" if events.is_binary else f"of {events.classes} classes"
             others = ", ".join(
                 name for name, other in METHODS.items() if (other.binary if events.is_binary else other.many_classes)
             )
-            raise InputError(f"--method {method.name} is not for predictions {these}; for these there are {others}")
+            raise OptionError(
+                Option.METHOD, f" {method.name} is not for predictions {these}; for these there are {others}"
+            )
     pairs = []
     for method in chosen:
         own = {name: value for name, value in options.items() if name in method.options}
@@ -291,7 +297,9 @@ def refit_rows(
     notes, cautions = _remarks(rows, data, since_change=since_change, seed=seed)
     used = {str(options["segment"]) for method, options in methods if method.needs_segments and options["segment"]}
     if len(rows.events.segments) > 1 and used:
-        notes.append(f"groups are those of {' and '.join(sorted(used))}; --option segment=COLUMN takes one column")
+        notes.append(
+            f"groups are those of {' and '.join(sorted(used))}; {Option.OPTION} segment=COLUMN takes one column"
+        )
     candidates = compare(
         data,
         methods,
@@ -355,7 +363,7 @@ def _split(events: LabelledEvents, *, held_out: float, since_change: bool, seed:
     """Split all rows, or those since the last change of calibration, into earlier and later ones."""
     change = last_change(events, seed=seed) if since_change else None
     chosen = events if change is None else events.select(slice(change.row, None))
-    of = "in all" if change is None else "since the last change of calibration; leave --since-change out"
+    of = "in all" if change is None else f"since the last change of calibration; leave {Option.SINCE_CHANGE} out"
     # A window that holds all rows: they are chosen already.
     window_ms = int(chosen.time_ms[-1] - chosen.time_ms[0]) + 1 if len(chosen) else None
     try:
@@ -380,7 +388,7 @@ def _remarks(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> t
             after = len(rows.events) - change.row
             cautions.append(
                 f"there is {_since(change, rows)}: maps that are fitted on what was before may not fit what comes; "
-                f"--since-change takes the {after:,} rows since then alone"
+                f"{Option.SINCE_CHANGE} takes the {after:,} rows since then alone"
             )
     return notes, cautions
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.measures import MEASURES
+from monitor.options import Option
 from monitor.recalibration.compare import Candidate
 from monitor.recalibration.comparison import ComparedMap, ComparedSegment, Comparison
 from monitor.recalibration.guard import MIN_E_VALUE
@@ -23,9 +24,6 @@ _LOCALLY_WORSE: Final = Word("worse among alike", "bold red")
 _WORSE: Final = Word("worse", "bold red")
 _NOT_FITTED: Final = Word("not fitted", "dim")
 
-_NO_FEATURES: Final = (
-    "Whether it is worse among rows that are alike was not tested: name columns of numbers with --feature."
-)
 _READING: Final = (
     "Maps were fitted on the earlier rows, and all numbers are of the later ones, which no fit saw. A method is better "
     "than no map where betting on it against the predictions as they are multiplies the stake by E or more: if it were "
@@ -141,8 +139,13 @@ def reasons_of(trial: Trial) -> list[str]:
         name = candidate.method.name
         if candidate.comparison is None:
             reasons.append(f"{name} was not fitted: {candidate.failure}.")
+        elif candidate is trial.best and _is_local(trial):
+            reasons += candidate.comparison.guard.notes
         elif candidate is trial.best:
-            reasons += candidate.comparison.guard.notes if _is_local(trial) else [_NO_FEATURES]
+            reasons.append(
+                "Whether it is worse among rows that are alike was not tested: name columns of numbers with "
+                f"{Option.FEATURE}."
+            )
         elif not candidate.better:
             faults = () if candidate.comparison.guard.passed else candidate.comparison.guard.reasons
             # The guard knows of one method only.
@@ -269,7 +272,7 @@ def _advice_against(trial: Trial) -> str:
         return (
             f"{text}, and on the later rows there is no miscalibration beyond chance to correct (smCE, "
             f"p = {p_text(p_value)}): leave predictions as they are."
-            + ("" if _is_local(trial) else " Errors among rows that are alike were not tested: name --feature.")
+            + ("" if _is_local(trial) else f" Errors among rows that are alike were not tested: name {Option.FEATURE}.")
         )
     return f"{text}: leave predictions as they are, or try again with more rows. {_power(trial)}"
 

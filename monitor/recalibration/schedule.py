@@ -24,6 +24,7 @@ import structlog
 
 from monitor.clock import Clock
 from monitor.errors import Conflict, InputError, StoreUnavailable, UnknownSeries
+from monitor.outage_log import LastingProblems
 from monitor.recalibration.comparison import Comparison
 from monitor.recalibration.plan import last_slot_ms
 from monitor.recalibration.service import Recalibrations
@@ -83,8 +84,8 @@ class Scheduler:
         self._finding = finding
         self._cool_down_ms = cool_down_ms
         self._clock = clock
-        self._logged: dict[tuple[str, str], str] = {}
-        """(model, trigger) -> last logged problem, so that it is logged once."""
+        self._problems = LastingProblems()
+        """By (model, trigger)."""
         self._cool_from_ms: dict[tuple[str, str], int] = {}
         """(model, version) -> time before which a verdict is ignored, without a query of the store."""
         self._handled_ms: dict[str, int] = {}
@@ -110,12 +111,11 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - other models' refits go on
             self._log_problem(model, trigger, _log.exception, "a refit could not be requested", repr(error))
         else:
-            self._logged.pop((model, trigger), None)
+            self._problems.over((model, trigger))
 
     def _log_problem(self, model: str, trigger: str, write: Callable[..., Any], event: str, detail: str) -> None:
         """Log a problem once, not every few seconds."""
-        if self._logged.get((model, trigger)) != detail:
-            self._logged[model, trigger] = detail
+        if self._problems.is_new(detail, (model, trigger)):
             write(event, model=model, trigger=trigger, detail=detail)
 
     def _by_schedule(self, model: str, schedule: str) -> None:

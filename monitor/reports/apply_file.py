@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
@@ -21,36 +20,15 @@ from monitor.bounded_file import read_bounded
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import apply_map
 from monitor.maps.artifact import MAX_BYTES, OVERHEAD_BYTES, Artifact, from_bytes
+from monitor.options import Option
 from monitor.progress import StageProgress
 from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of
 from monitor.sources.stored_files import open_bytes
-from monitor.sources.tables import EventTable, read_table
+from monitor.sources.tables import Columns, EventTable, read_table
 
 _Row = TypeVar("_Row")
 _ROWS: Final = 1 << 16
 """Rows to recalibrate, or write, at a time."""
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Where a file has what a map needs.
-
-    Attributes
-    ----------
-    prediction
-        Of P(y = 1), or of each class; none: guessed from the usual names.
-    features
-        In the order in which the map was fitted on them; none where it needs none.
-    segment
-        Of the groups, ``a*b`` of two columns; None where it needs none.
-    logits
-        Whether the predictions are logits.
-    """
-
-    prediction: tuple[str, ...] = ()
-    features: tuple[str, ...] = ()
-    segment: str | None = None
-    logits: bool = False
 
 
 def read_map(path: Path) -> Artifact:
@@ -84,21 +62,28 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
         What the map says of its columns is no list of names.
     """
     chosen, recorded = artifact.map, artifact.about.get("columns") or {}
-    features: tuple[str, ...] = ()
+    features: Sequence[str] = ()
     if chosen.feature_count is not None:
         before = _names(recorded, "features")
         features = named.features or before
         names = f" ({', '.join(before)})" if before else ""
         if len(features) != chosen.feature_count:
-            got = f"--feature names {len(features)}" if features else "none is named"
+            got = f"{Option.FEATURE} names {len(features)}" if features else "none is named"
             raise InputError(
                 f"the map needs {chosen.feature_count} features a row, and {got}: name the columns of those that it "
-                f"was fitted on{names} with --feature, in their order"
+                f"was fitted on{names} with {Option.FEATURE}, in their order"
             )
-    segment = None if chosen.segment_key is None else named.segment or chosen.segment_key
+    segments = () if chosen.segment_key is None else tuple(named.segments[:1]) or (chosen.segment_key,)
     # A file of another column is of another kind, unless it is said to be of this one.
     logits = named.logits or (not named.prediction and isinstance(recorded, Mapping) and recorded.get("logits") is True)
-    return Columns(named.prediction or _names(recorded, "prediction"), features, segment, logits)
+    prediction = named.prediction or _names(recorded, "prediction")
+    return Columns(prediction, segments=segments, features=features, logits=logits)
+
+
+def needed_columns(table: EventTable, columns: Columns) -> dict[str, Any]:
+    """What a map that was fitted on the table says of its columns; guessed ones, too: another file may differ."""
+    needed: dict[str, Any] = {"prediction": list(table.prediction_columns), "features": list(columns.features)}
+    return {**needed, "logits": True} if columns.logits else needed
 
 
 def read_rows(path: Path | TableFile, columns: Columns, progress: Callable[[int], None]) -> EventTable:
@@ -109,16 +94,7 @@ def read_rows(path: Path | TableFile, columns: Columns, progress: Callable[[int]
     InputError
         The file cannot be read, a column is not there, or values are bad. Names the place.
     """
-    return read_table(
-        path,
-        prediction=columns.prediction,
-        features=columns.features,
-        segments=() if columns.segment is None else (columns.segment,),
-        logits=columns.logits,
-        labelled=False,
-        of_classes=True,
-        progress=progress,
-    )
+    return read_table(path, columns, labelled=False, of_classes=True, progress=progress)
 
 
 def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, progress: StageProgress) -> Floats:
@@ -134,7 +110,7 @@ def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, pro
     if list(table.classes) != before and sorted(table.classes) == sorted(map(str, before)):
         raise InputError(
             f"the map is for the classes {', '.join(map(str, before))}, and these are {', '.join(table.classes)}; name "
-            "the columns of --prediction in that order"
+            f"the columns of {Option.PREDICTION} in that order"
         )
     groups = None if segment is None else table.groups(segment)
     expected = chosen.classes
@@ -142,7 +118,7 @@ def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, pro
     if len(table) and classes != expected:
         raise InputError(
             f"the map is for predictions of {expected} classes, and these are of {classes}; name the columns of "
-            "--prediction that it was fitted on"
+            f"{Option.PREDICTION} that it was fitted on"
         )
     after = np.empty_like(table.prediction)
     for start in range(0, len(table), _ROWS):

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.classes import CLASS_MEASURES
-from monitor.errors import InputError, NotEnoughData
+from monitor.errors import InputError, NotEnoughData, OptionError
 from monitor.events.model import ALL, UNVERSIONED
 from monitor.inference.prevalence import TOLERANCE
-from monitor.inference.resampling import MIN_DRAWS
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.options import Option
 from monitor.progress import StageProgress
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.assess import FILE_MINIMUM, WINDOW_DRAWS, Minimum
@@ -37,7 +37,7 @@ from monitor.reports.evaluation.groups import (
     groups_of_rows,
     report_groups,
 )
-from monitor.reports.evaluation.inputs import relative_weights
+from monitor.reports.evaluation.inputs import Resampling, relative_weights
 from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import ranges_of, segment_columns, segments_of
@@ -45,7 +45,7 @@ from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
 from monitor.sources.formats import TableFile, open_table
-from monitor.sources.tables import EventTable, SegmentColumn, TableReading, open_reading
+from monitor.sources.tables import Columns, EventTable, SegmentColumn, TableReading, open_reading
 
 _Result = TypeVar("_Result")
 
@@ -60,36 +60,23 @@ MAX_GROUPS: Final = 8
 
 
 class ReportOptions(NamedTuple):
-    """What to report on; a field is named as its option on the command line.
-
-    Those after ``all`` are for callers in Python, who may pass measures of their own by name. With the default seed the
-    same file gives the same report.
-    """
+    """What to report on, and how. With the default seed the same file gives the same report."""
 
     file: Path | TableFile = Path()
-    prediction: Sequence[str] = ()
-    outcome: str | None = None
-    time: str | None = None
-    weight: str | None = None
-    id: str | None = None
-    segment: Sequence[str] = ()
-    feature: Sequence[str] = ()
-    measure: Sequence[str] | Mapping[str, Measure] = ()
-    draws: int | None = None
+    columns: Columns = Columns()
+    measures: Sequence[str] | Mapping[str, Measure] = ()
+    """Names; callers in Python may pass measures of their own by name. The usual ones if empty."""
+    resampling: Resampling = Resampling(seed=0)
+    tolerance: float = TOLERANCE
+    minimum: Minimum = FILE_MINIMUM
+    find_segments: bool = False
+    by: Sequence[str] = ()
     compare: Path | TableFile | None = None
     compare_prediction: str | None = None
-    positive: str | None = None
-    logits: bool = False
-    skip_bad_rows: bool = False
-    find_segments: bool = False
     all: bool = False
-    tolerance: float = TOLERANCE
     models: Sequence[str] = ()
     version: str = UNVERSIONED
-    segment_name: str = ALL
-    minimum: Minimum = FILE_MINIMUM
-    seed: int | None = 0
-    by: Sequence[str] = ()
+    segment: str = ALL
     memory: float | None = None
     """Gigabytes up to which raw rows are measured, and their counts on the grid beyond; any number if None."""
 
@@ -101,61 +88,54 @@ class ReportOptions(NamedTuple):
     @property
     def is_of_table(self) -> bool:
         """Whether an option says that the file is a table."""
-        columns = (self.prediction, self.outcome, self.time, self.weight, self.id, self.segment, self.feature)
-        return any((*columns, self.positive, self.logits, self.skip_bad_rows, self.find_segments))
+        return any(self.columns) or self.find_segments
 
     @property
     def is_of_classes(self) -> bool:
         """Whether two columns are two classes, as a measure of many classes is named; else P(y = 0) and P(y = 1)."""
-        return any(name in CLASS_MEASURES for name in self.measure)
-
-    @property
-    def resampling(self) -> Mapping[str, Any]:
-        """Seed and number of draws; each kind of report has its own default number."""
-        return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
+        return any(name in CLASS_MEASURES for name in self.measures)
 
     @property
     def evaluation(self) -> dict[str, Any]:
         """What every report on one table is made with."""
-        names = {"model": self.model, "version": self.version, "segment": self.segment_name}
-        return {**names, "minimum": self.minimum, "tolerance": self.tolerance, **self.resampling}
+        names = {"model": self.model, "version": self.version, "segment": self.segment}
+        return {**names, "minimum": self.minimum, "tolerance": self.tolerance, **self.resampling.arguments}
 
     @property
     def binary_measures(self) -> Mapping[str, Measure]:
         """The chosen measures of P(y = 1)."""
-        if isinstance(self.measure, Mapping):
-            return self.measure
-        return {name: MEASURES[name] for name in self.measure if name in MEASURES}
+        if isinstance(self.measures, Mapping):
+            return self.measures
+        return {name: MEASURES[name] for name in self.measures if name in MEASURES}
 
     def check(self) -> None:
         """Raise InputError where options exclude each other, or a measure does not exist."""
-        if self.compare is not None:
-            segmented = {"segment": self.segment, "find-segments": self.find_segments, "feature": self.feature}
-            for option in (option for option, value in segmented.items() if value):
-                raise InputError(f"--{option} and --compare do not go together; make one report for each")
-        else:
-            comparing = {"id": self.id, "compare-prediction": self.compare_prediction}
-            for option in (option for option, value in comparing.items() if value is not None):
-                raise InputError(f"--{option} is of use only where two files are compared; add --compare OTHER")
-        if self.draws is not None and 0 < self.draws < MIN_DRAWS:
-            raise InputError(f"--draws must be 0 or at least 19, got {self.draws}: with fewer, no p-value is below .05")
-        grouped = {
-            "segment": self.segment,
-            "find-segments": self.find_segments,
-            "feature": self.feature,
-            "compare": self.compare,
+        segmented = {
+            Option.SEGMENT: self.columns.segments,
+            Option.FIND_SEGMENTS: self.find_segments,
+            Option.FEATURE: self.columns.features,
         }
-        for option in (option for option, value in grouped.items() if value and self.by):
-            raise InputError(
-                f"--{option} and --by do not go together: --by makes a report of each value, also of several columns "
-                "if it is repeated"
-            )
+        comparing = {Option.ID: self.columns.id, Option.COMPARE_PREDICTION: self.compare_prediction}
+        if self.compare is not None:
+            for option in (option for option, value in segmented.items() if value):
+                raise OptionError(option, f" and {Option.COMPARE} do not go together; make one report for each")
+        else:
+            for option in (option for option, value in comparing.items() if value is not None):
+                raise OptionError(option, f" is of use only where two files are compared; add {Option.COMPARE} OTHER")
+        self.resampling.check()
+        for option in (option for option, value in {**segmented, Option.COMPARE: self.compare}.items() if value):
+            if self.by:
+                raise OptionError(
+                    option,
+                    f" and {Option.BY} do not go together: {Option.BY} makes a report of each value, also of several "
+                    "columns if it is repeated",
+                )
         names = {**MEASURES, **CLASS_MEASURES}
-        for name in () if isinstance(self.measure, Mapping) else self.measure:
+        for name in () if isinstance(self.measures, Mapping) else self.measures:
             if name not in names:
                 near = difflib.get_close_matches(name.lower(), names, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"measures are {', '.join(names)}"
-                raise InputError(f"--measure: there is no measure {name!r}; {hint}")
+                raise OptionError(Option.MEASURE, f": there is no measure {name!r}; {hint}")
 
 
 class Plane(NamedTuple):
@@ -268,20 +248,20 @@ def measure_files(options: ReportOptions, *, pictures: bool = False) -> Findings
     InputError
         A file cannot be read, or does not have what the options need.
     """
-    rows = read_within_memory(options, options.file, options.prediction)
+    rows = read_within_memory(options)
     other = None
     if options.compare is not None:
-        second = (options.compare_prediction,) if options.compare_prediction is not None else options.prediction
-        other = read_columns(options, options.compare, second)
+        columns = options.columns
+        if options.compare_prediction is not None:
+            columns = columns._replace(prediction=(options.compare_prediction,))
+        other = read_columns(options, options.compare, columns)
     with stages_progress() as progress:
         findings = measure_rows(options, rows, other, progress)
         return add_picture_data(findings, options, rows, progress) if pictures else findings
 
 
-def read_within_memory(
-    options: ReportOptions, file: Path | TableFile, prediction: Sequence[str]
-) -> EventTable | CountedRows:
-    """Read the columns that the options name: all rows, or their counts on the grid if they do not fit into memory.
+def read_within_memory(options: ReportOptions) -> EventTable | CountedRows:
+    """Read the columns of the file: all rows, or their counts on the grid if they do not fit into memory.
 
     Raises
     ------
@@ -289,7 +269,7 @@ def read_within_memory(
         The file cannot be read, a column does not exist, or more rows than fit into memory are to be compared,
         searched or weighed.
     """
-    with _open_columns(options, file, prediction) as (reading, count):
+    with _open_columns(options, options.file, options.columns) as (reading, count):
         if options.memory is None:
             (table,) = reading.tables(count)
             return table
@@ -300,11 +280,11 @@ def read_within_memory(
             return first
         if options.compare is not None:
             raise InputError(
-                f"{options.file}: --compare needs all rows at once, and --memory has no room for them: choose fewer "
-                "rows with --where, or give more --memory"
+                f"{options.file}: {Option.COMPARE} needs all rows at once, and {Option.MEMORY} has no room for them: "
+                f"choose fewer rows with {Option.WHERE}, or give more {Option.MEMORY}"
             )
         room = max(memory / 2.0, _COUNTS_BYTES)
-        return count_rows(chain([first], tables), reading.lines, options.segment, room)
+        return count_rows(chain([first], tables), reading.lines, options.columns.segments, room)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,15 +332,15 @@ def measure_groups(options: ReportOptions, progress: StageProgress | None = None
     columns = [name for name in options.by if name in known or name not in PERIODS]
     grouping = Grouping(options.by, columns)
     memory = inf if options.memory is None else options.memory * 1e9
-    counts = GroupCounts(f"--by {' and '.join(options.by)}", max(memory / 2.0, _COUNTS_BYTES))
+    counts = GroupCounts(f"{Option.BY} {' and '.join(options.by)}", max(memory / 2.0, _COUNTS_BYTES))
     evaluation = {
         **options.evaluation,
-        "draws": WINDOW_DRAWS if options.draws is None else options.draws,
+        "draws": options.resampling.draws_or(WINDOW_DRAWS),
         "measures": options.binary_measures or WINDOW_MEASURES,
         "minimum": Minimum(),
     }
     del evaluation["segment"]
-    with _open_columns(options._replace(segment=columns), table, options.prediction) as (reading, count):
+    with _open_columns(options, table, options.columns._replace(segments=columns)) as (reading, count):
         tables = reading.tables(count, max_rows=None if options.memory is None else reading.max_rows(memory))
         rows = next(tables)
         if rows.classes:
@@ -397,8 +377,8 @@ def measure_rows(
 
 def _grid_note(rows: int) -> str:
     return (
-        f"{rows:,} rows do not fit into --memory, so they were counted on the grid: a value differs from that of the "
-        "raw rows by at most its error bound"
+        f"{rows:,} rows do not fit into {Option.MEMORY}, so they were counted on the grid: a value differs from that "
+        "of the raw rows by at most its error bound"
     )
 
 
@@ -425,7 +405,7 @@ def _measure_counts(options: ReportOptions, rows: CountedRows, progress: StagePr
         (*rows.notes, _grid_note(rows.whole.predictions)),
         rows.cautions,
         pictures=pictures,
-        shows_all=options.all or bool(options.measure),
+        shows_all=options.all or bool(options.measures),
         on_grid=True,
     )
 
@@ -449,7 +429,7 @@ def measure_table(
     else:
         findings = (_measure_classes if table.classes else _measure_binary)(options, table, progress)
     # Measures that are named are all shown.
-    return replace(findings, shows_all=options.all or bool(options.measure))
+    return replace(findings, shows_all=options.all or bool(options.measures))
 
 
 def add_picture_data(
@@ -474,70 +454,65 @@ def add_picture_data(
 
 
 def read_columns(
-    options: ReportOptions, file: Path | TableFile, prediction: Sequence[str], *, as_numbers: bool = False
+    options: ReportOptions, file: Path | TableFile, columns: Columns, *, as_numbers: bool = False
 ) -> EventTable:
-    """Read the columns that the options name; with ``as_numbers`` features as numbers, which a map is fitted on.
+    """Read the columns of a file; with ``as_numbers`` features as numbers, which a map is fitted on.
 
     Raises
     ------
     InputError
         The file cannot be read, or a column does not exist.
     """
-    with _open_columns(options, file, prediction, as_numbers=as_numbers) as (reading, count):
+    with _open_columns(options, file, columns, as_numbers=as_numbers) as (reading, count):
         (table,) = reading.tables(count)
         return table
 
 
 @contextmanager
 def _open_columns(
-    options: ReportOptions, file: Path | TableFile, prediction: Sequence[str], *, as_numbers: bool = False
+    options: ReportOptions, file: Path | TableFile, columns: Columns, *, as_numbers: bool = False
 ) -> Iterator[tuple[TableReading, Callable[[int], None]]]:
-    """Open the columns that the options name; also a function that shows the number of rows read."""
+    """Open the columns of a file; also a function that shows the number of rows read."""
+    if not as_numbers:
+        columns = columns._replace(features=(), values=columns.features)
     with rows_progress(f"reading {Path(file.name).name}") as count:
         reading = open_reading(
             file,
-            prediction=prediction,
-            outcome=options.outcome,
-            time=options.time,
-            segments=options.segment,
-            weight=options.weight,
-            ids=options.id,
-            features=options.feature if as_numbers else (),
-            values=() if as_numbers else options.feature,
+            columns,
             # Named segments are the columns to search.
-            other_values=options.find_segments and not options.segment,
-            positive=options.positive,
-            logits=options.logits,
-            skip_bad_rows=options.skip_bad_rows,
+            other_values=options.find_segments and not columns.segments,
             of_classes=options.is_of_classes,
         )
         yield reading, lambda rows: count(rows, reading.share)
 
 
 def _refuse_class_measures(options: ReportOptions) -> None:
-    if unfit := [name for name in options.measure if name in CLASS_MEASURES]:
-        raise InputError(f"--measure {unfit[0]} is of many classes; name the column of each with --prediction")
+    if unfit := [name for name in options.measures if name in CLASS_MEASURES]:
+        raise OptionError(
+            Option.MEASURE, f" {unfit[0]} is of many classes; name the column of each with {Option.PREDICTION}"
+        )
 
 
 def _refuse_for_classes(options: ReportOptions) -> None:
     refused = {
-        "by": options.by,
-        "segment": options.segment,
-        "find-segments": options.find_segments,
-        "weight": options.weight,
-        "compare": options.compare,
+        Option.BY: options.by,
+        Option.SEGMENT: options.columns.segments,
+        Option.FIND_SEGMENTS: options.find_segments,
+        Option.WEIGHT: options.columns.weight,
+        Option.COMPARE: options.compare,
     }
     for option in (option for option, value in refused.items() if value):
-        raise InputError(
-            f"--{option} is for predictions P(y = 1), and these are of many classes; name the one column of "
-            "the class in question with --prediction, and an outcome of 0 and 1 with --outcome"
+        raise OptionError(
+            option,
+            " is for predictions P(y = 1), and these are of many classes; name the one column of the class in question "
+            f"with {Option.PREDICTION}, and an outcome of 0 and 1 with {Option.OUTCOME}",
         )
 
 
 def _measure_binary(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
     report = report_table(
         table,
-        segments=options.segment,
+        segments=options.columns.segments,
         searched=_searched(table) if options.find_segments else None,
         measures=options.binary_measures or None,
         progress=progress,
@@ -566,7 +541,7 @@ def _compare(options: ReportOptions, first: EventTable, second: EventTable, prog
         measures=options.binary_measures or REPORT_MEASURES,
         progress=progress,
         tolerance=options.tolerance,
-        **options.resampling,
+        **options.resampling.arguments,
     )
     # What holds for both files is printed once.
     of_files = (
@@ -579,11 +554,11 @@ def _compare(options: ReportOptions, first: EventTable, second: EventTable, prog
 
 def _measure_classes(options: ReportOptions, table: EventTable, progress: StageProgress) -> Findings:
     chosen: dict[str, Any] = {}
-    if isinstance(options.measure, Mapping):
-        chosen = {"measures": options.measure}
-    elif options.measure:
+    if isinstance(options.measures, Mapping):
+        chosen = {"measures": options.measures}
+    elif options.measures:
         chosen = {
-            "class_measures": {name: CLASS_MEASURES[name] for name in options.measure if name in CLASS_MEASURES},
+            "class_measures": {name: CLASS_MEASURES[name] for name in options.measures if name in CLASS_MEASURES},
             # The top label has the chosen measures of P(y = 1), and each class too.
             "measures": options.binary_measures or REPORT_MEASURES,
             "each_class": options.binary_measures,
@@ -609,11 +584,11 @@ def _labelled_vectors(table: EventTable) -> ClassTable | None:
 
 
 def _local(options: ReportOptions, table: EventTable, progress: StageProgress) -> LocalReport | None:
-    if not options.feature:
+    if not options.columns.features:
         return None
     progress("measuring local calibration", 0.0)
-    columns = {name: table.values[name] for name in options.feature}
-    return evaluate_local(table.prediction, outcomes_or_nan(table), columns, **options.resampling)
+    columns = {name: table.values[name] for name in options.columns.features}
+    return evaluate_local(table.prediction, outcomes_or_nan(table), columns, **options.resampling.arguments)
 
 
 def _spans(options: ReportOptions, table: EventTable, progress: StageProgress) -> Spans | None:
@@ -628,22 +603,24 @@ def _spans(options: ReportOptions, table: EventTable, progress: StageProgress) -
         table.time_ms[labelled],
         weight=None if table.weight is None else table.weight[labelled],
         measures=options.binary_measures or SPAN_MEASURES,
-        draws=WINDOW_DRAWS if options.draws is None else min(options.draws, WINDOW_DRAWS),
-        seed=options.seed,
+        draws=min(options.resampling.draws_or(WINDOW_DRAWS), WINDOW_DRAWS),
+        seed=options.resampling.seed,
         progress=lambda share: progress("measuring over time", share),
     )
 
 
 def _plane(options: ReportOptions, table: EventTable, progress: StageProgress) -> Plane | None:
     """Map local errors over the first two features that are numbers."""
-    names = [name for name in options.feature if isinstance(table.values[name], np.ndarray)][:2]
+    names = [name for name in options.columns.features if isinstance(table.values[name], np.ndarray)][:2]
     if len(names) < 2:
         return None
     progress("mapping the first two features", 0.0)
     pair = np.column_stack([np.asarray(table.values[name]) for name in names])
     complete = ~np.isnan(pair).any(axis=1)
     outcome = outcomes_or_nan(table)
-    local_map = plane_of(table.prediction[complete], outcome[complete], pair[complete], seed=options.seed or 0)
+    local_map = plane_of(
+        table.prediction[complete], outcome[complete], pair[complete], seed=options.resampling.seed or 0
+    )
     return Plane(local_map, *names)
 
 
@@ -664,7 +641,7 @@ def _groups(result: FileReport | ClassReport, options: ReportOptions, table: Eve
             for place, name in enumerate(table.classes[:MAX_GROUPS])
         }
     worst = [segment.report.segment for segment in result.segments if segment.q_value is not None][:MAX_GROUPS]
-    rows = dict(segments_of(segment_columns(table.segments, options.segment))) if worst else {}
+    rows = dict(segments_of(segment_columns(table.segments, options.columns.segments))) if worst else {}
     return {name: _scores(table, rows[name]) for name in worst}
 
 
@@ -674,7 +651,7 @@ def _names(options: ReportOptions) -> tuple[str, str]:
         return options.models[0], options.models[1]
     first, second = (Path(str(file)) for file in (options.file, options.compare or options.file))
     if options.compare_prediction is not None and first.resolve() == second.resolve():
-        return (options.prediction[0] if options.prediction else "first"), options.compare_prediction
+        return (options.columns.prediction[0] if options.columns.prediction else "first"), options.compare_prediction
     # The shortest names that differ.
     for short in (model_of, lambda path: path.name, str):
         if short(first) != short(second):

@@ -24,6 +24,8 @@ UNITS: Final = float(1 << UNIT_BITS)
 
 LOGIT_CELLS: Final = 4096
 LOGIT_BOUND: Final = 17.0
+"""Logits are cut off here, because those of 0 and 1 are infinite."""
+
 DYADIC_CELLS: Final = 1024
 EQUAL_WIDTH_BINS: Final = (10, 15, 20, 30)
 

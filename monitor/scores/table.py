@@ -139,6 +139,16 @@ class ScoreTable:
         return float(self.positives.sum() + self.negatives.sum())
 
     @property
+    def effective_events(self) -> float:
+        """Number of equal events that vary as much: see :func:`effective_number`. Without weights, that of events."""
+        return float(effective_number(self.total, self.event_squares.sum()))
+
+    @property
+    def events_per_weight(self) -> float:
+        """Effective number of events of a unit of weight; 1 without weights. Of a table that is not empty."""
+        return self.total / float(self.event_squares.sum())
+
+    @property
     def residual(self) -> Floats:
         """Sum of outcome - prediction per row, shape (m,). Also exact for cells."""
         return self.positives - (self.positive_sum + self.negative_sum)
@@ -179,6 +189,18 @@ class ScoreTable:
             negative_sum=negatives * self.score,
             squares=squares,
         )
+
+
+def effective_number(total: ArrayLike, squares: ArrayLike) -> Floats:
+    """Number of equal events that vary as much as weighted ones (Kish), W^2 / Q; 0 where there are none.
+
+    Parameters
+    ----------
+    total, squares
+        W, sums of weights, and Q, sums of their squares, shape (...).
+    """
+    q = np.asarray(squares, np.float64)
+    return np.asarray(np.divide(np.square(total), q, out=np.zeros(q.shape), where=q > 0.0))
 
 
 def _weigh(p: Floats, y: Floats, w: Floats) -> tuple[Floats, Floats, Floats, Floats]:

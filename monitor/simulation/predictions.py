@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri
 
 from monitor.arrays import Floats, Ints
-from monitor.errors import InputError, NotEnoughData
+from monitor.errors import InputError, NotEnoughData, OptionError
+from monitor.options import Option
 from monitor.scores import grid
 from monitor.scores.table import check
 from monitor.simulation.generator import HOUR_MS, Shape, cell_logits
@@ -76,9 +77,11 @@ class DrawnPredictions:
             A number is out of its range.
         """
         if not 0.0 < prevalence < 1.0:
-            raise InputError(f"--prevalence must be above 0 and below 1, such as 0.05 for 5%, got {prevalence:g}")
+            raise OptionError(
+                Option.PREVALENCE, f" must be above 0 and below 1, such as 0.05 for 5%, got {prevalence:g}"
+            )
         if not 0.0 < spread <= 5.0:
-            raise InputError(f"--spread must be above 0 and at most 5 logits, got {spread:g}")
+            raise OptionError(Option.SPREAD, f" must be above 0 and at most 5 logits, got {spread:g}")
         _check_rate(per_hour)
         z = spread * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
         mean = scipy.optimize.brentq(lambda mean: float(expit(z + mean).mean()) - prevalence, -60.0, 60.0)
@@ -114,7 +117,7 @@ class DrawnPredictions:
 
 def _check_rate(per_hour: float) -> None:
     if not 0.0 < per_hour <= 1e7:
-        raise InputError(f"--per-hour must be above 0 and at most 10,000,000, got {per_hour:g}")
+        raise OptionError(Option.PER_HOUR, f" must be above 0 and at most 10,000,000, got {per_hour:g}")
 
 
 class _Hour(NamedTuple):

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from monitor.errors import InputError
+from monitor.errors import OptionError
+from monitor.options import Option
 from monitor.simulation.generator import DAY_MS, HOUR_MS, OUTAGE_DAYS, Law
 
 RAMP_DAYS: Final = 7
@@ -121,16 +122,17 @@ class Scenario(NamedTuple):
         name, equals, number = text.partition("=")
         kind = KINDS.get(name)
         if kind is None:
-            raise InputError(f"--scenario: there is no {name!r}; there are {', '.join(KINDS)}")
+            raise OptionError(Option.SCENARIO, f": there is no {name!r}; there are {', '.join(KINDS)}")
         try:
             size = float(number) if equals else kind.size
         except ValueError:
-            raise InputError(
-                f"--scenario {name}: its size must be a number, such as {kind.size:g}, got {number!r}"
+            raise OptionError(
+                Option.SCENARIO, f" {name}: its size must be a number, such as {kind.size:g}, got {number!r}"
             ) from None
         if not kind.least <= size <= kind.most:
-            raise InputError(
-                f"--scenario {name}: its size must be at least {kind.least:g} and at most {kind.most:g}, got {number}"
+            raise OptionError(
+                Option.SCENARIO,
+                f" {name}: its size must be at least {kind.least:g} and at most {kind.most:g}, got {number}",
             )
         return cls(name, size)
 

@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from monitor.alarms.watch import WEIGHTS
-from monitor.errors import InputError
+from monitor.errors import OptionError
+from monitor.options import Option
 from monitor.progress import StageProgress, no_progress
 from monitor.sequential.budget import share_budget
 from monitor.sequential.evidence import YEAR_MS
@@ -101,21 +102,25 @@ class Plan:
     def __post_init__(self) -> None:
         for tolerance in self.tolerances:
             if not 0.0 <= tolerance <= 2.0:
-                raise InputError(f"--tolerance must be at least 0 and at most 2 logits, got {tolerance:g}")
+                raise OptionError(Option.TOLERANCE, f" must be at least 0 and at most 2 logits, got {tolerance:g}")
         for budget in self.budgets:
             if not 0.0 < budget < math.inf:
-                raise InputError(f"--budget must be above 0 false alarms a year, got {budget:g}")
+                raise OptionError(Option.BUDGET, f" must be above 0 false alarms a year, got {budget:g}")
         if not 1.0 <= self.days <= 3660.0:
-            raise InputError(f"--days must be at least 1 and at most 3,660, got {self.days:g}")
+            raise OptionError(Option.DAYS, f" must be at least 1 and at most 3,660, got {self.days:g}")
         if not 1 <= self.runs <= 100_000:
-            raise InputError(f"--runs must be at least 1 and at most 100,000, got {self.runs}")
+            raise OptionError(Option.RUNS, f" must be at least 1 and at most 100,000, got {self.runs}")
         scenarios = [one.title for one in self.scenarios]
-        for option, values in (("tolerance", self.tolerances), ("budget", self.budgets), ("scenario", scenarios)):
+        for option, values in (
+            (Option.TOLERANCE, self.tolerances),
+            (Option.BUDGET, self.budgets),
+            (Option.SCENARIO, scenarios),
+        ):
             if not values:
-                raise InputError(f"--{option} must be given at least once")
+                raise OptionError(option, " must be given at least once")
             twice = [value for number, value in enumerate(values) if value in values[:number]]
             if twice:
-                raise InputError(f"--{option} {twice[0]} is given twice")
+                raise OptionError(option, f" {twice[0]} is given twice")
 
     @property
     def settings(self) -> list[Setting]:
@@ -281,9 +286,9 @@ def simulate(
         ``fleet.models`` is less than 1, or a horizon is not above 0.
     """
     if fleet.models < 1:
-        raise InputError(f"--models must be at least 1, got {fleet.models}")
+        raise OptionError(Option.MODELS, f" must be at least 1, got {fleet.models}")
     if fleet.horizon_ms <= 0 or fleet.lateness_ms < 0:
-        raise InputError(f"--horizon must be longer than 0, got {fleet.horizon_ms / 1000:g} s")
+        raise OptionError(Option.HORIZON, f" must be longer than 0, got {fleet.horizon_ms / 1000:g} s")
     course = _course(predictions, plan, fleet, pane_ms)
     hours = max(1, round(_EVENTS_AT_ONCE / predictions.per_hour))
     runs: dict[Scenario, list[Run | None]] = {scenario: [None] * plan.runs for scenario in plan.scenarios}

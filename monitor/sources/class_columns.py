@@ -2,7 +2,6 @@
 
 import os.path
 import re
-import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from monitor.errors import InputError
+from monitor.options import Option
 from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.sources.columns import (
     CLASS_LOGIT,
@@ -169,7 +169,7 @@ def hint_of_classes(columns: Sequence[str], prefixes: Sequence[str]) -> str:
     names = [name for name in columns if alike.fullmatch(name.strip())]
     if len(names) < 2:
         return ""
-    named = " ".join(f"--prediction {shlex.quote(name)}" for name in names[:_MAX_NAMED])
+    named = Option.PREDICTION.given(names[:_MAX_NAMED])
     return f"; of many classes name the column of each: {named}{' and so on' if len(names) > _MAX_NAMED else ''}"
 
 

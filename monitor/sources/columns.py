@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.errors import InputError
+from monitor.options import Option
 from monitor.scores.arguments import number_text
 
 UNLABELLED: Final = -1
@@ -239,7 +240,7 @@ class NumberKind(NamedTuple):
 
 def _hint_of_predictions(least: float, largest: float) -> str:
     if least < -1.0 or (least < 0.0 and largest > 1.0):
-        return "; if they are logits, add --logits"
+        return f"; if they are logits, add {Option.LOGITS}"
     # A number just above 1 is not a percentage.
     return "; divide percentages by 100" if 2.0 < largest <= 100.0 else ""
 
@@ -301,10 +302,10 @@ class Outcomes(Column):
 
     def _hint(self, least: float, largest: float) -> str:
         if least == largest == -1.0:
-            return "; where labels are -1 and 1, add --positive 1"
+            return f"; where labels are -1 and 1, add {Option.POSITIVE} 1"
         if len(self._spellings) > _MAX_LISTED or {0, 1} <= set(self._spellings.values()):
             return ""
-        return f"; --positive says which value is 1, of {self._listed()}"
+        return f"; {Option.POSITIVE} says which value is 1, of {self._listed()}"
 
     def _listed(self, outcomes: Sequence[int] = (1, 0, UNLABELLED, _INVALID)) -> str:
         named = [repr(text) for text, outcome in self._spellings.items() if outcome in outcomes]
@@ -323,7 +324,7 @@ class Outcomes(Column):
         if self._positive is not None and self._rows and not self._has_positives:
             column = self.faults.place.column
             raise InputError(
-                f"{column}: no outcome is {self._positive!r}, as --positive has it; there are {self._listed()}"
+                f"{column}: no outcome is {self._positive!r}, as {Option.POSITIVE} has it; there are {self._listed()}"
             )
 
 

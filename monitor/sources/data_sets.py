@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from monitor.errors import InputError
+from monitor.errors import InputError, OptionError
+from monitor.options import Option
 from monitor.sources.formats import Pieces, TableFile, open_table
 from monitor.sources.lake_tables import open_lake_table
 from monitor.sources.row_filter import RowFilter
@@ -139,7 +140,7 @@ class FilteredTable(TableFile):
 
     def place(self, row: int) -> str:
         """Rows are counted among those that meet the condition."""
-        return f"row {row} of those that --where keeps"
+        return f"row {row} of those that {Option.WHERE} keeps"
 
     @property
     def unread(self) -> tuple[int, str]:
@@ -177,7 +178,7 @@ def open_tables(
 def _open(names: Sequence[str], query: str | None, *, skip_bad_rows: bool) -> TableFile:
     if query is not None:
         if len(names) > 1:
-            raise InputError(f"--query goes to one database, got {len(names)} names")
+            raise OptionError(Option.QUERY, f" goes to one database, got {len(names)} names")
         from monitor.sources.sql_query import SqlQuery  # noqa: PLC0415 - SQLAlchemy takes a while to load
 
         return SqlQuery(names[0], query)

@@ -15,7 +15,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from monitor.errors import InputError
+from monitor.errors import InputError, OptionError
+from monitor.options import Option
 from monitor.scores.arguments import listed
 
 _TOKEN: Final = re.compile(
@@ -98,7 +99,9 @@ class RowFilter:
         if not names:
             self._refuse("it names no column")
         if names > _MAX_NAMES:
-            self._refuse(f"it has {names:,} comparisons, at most {_MAX_NAMES:,} are read; --query can join a table")
+            self._refuse(
+                f"it has {names:,} comparisons, at most {_MAX_NAMES:,} are read; {Option.QUERY} can join a table"
+            )
 
     def _set(self, tree: _Node) -> None:
         self._tree = tree
@@ -122,7 +125,7 @@ class RowFilter:
         for name in self.columns:
             if name not in names:
                 raise InputError(
-                    f"{table and f'{table}: '}--where {self._text!r}: there is no column {name!r}; "
+                    f"{table and f'{table}: '}{Option.WHERE} {self._text!r}: there is no column {name!r}; "
                     f"columns are {listed(names)}, and texts stand in single quotes"
                 )
 
@@ -170,7 +173,7 @@ class RowFilter:
                     yield name, sign, float(value)
 
     def _refuse(self, reason: str) -> NoReturn:
-        raise InputError(f"--where {self._text!r}: {reason}")
+        raise OptionError(Option.WHERE, f" {self._text!r}: {reason}")
 
     def _condition(self, node: _Node, schema: pa.Schema) -> pc.Expression:
         match node:
@@ -262,7 +265,7 @@ class _Parser:
         return tree
 
     def _refuse(self) -> NoReturn:
-        raise InputError(f"--where {self._text!r} cannot be read: {_ALLOWED}")
+        raise OptionError(Option.WHERE, f" {self._text!r} cannot be read: {_ALLOWED}")
 
     def _next(self) -> str:
         token = self._token

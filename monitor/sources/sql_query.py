@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from monitor.errors import InputError
+from monitor.errors import InputError, OptionError
+from monitor.options import Option
 from monitor.sources.formats import Pieces, TableFile, array_of, first_repeated
 
 _BATCH_ROWS: Final = 1 << 16
@@ -37,7 +38,7 @@ class SqlQuery(TableFile):
             self._engine = sa.create_engine(parsed, poolclass=sa.NullPool)
         except (sa.exc.ArgumentError, ImportError) as error:
             examples = "postgresql://user@host/scores or sqlite:///scores.db"
-            raise InputError(f"--query needs the URL of a database, such as {examples}: {error}") from error
+            raise OptionError(Option.QUERY, f" needs the URL of a database, such as {examples}: {error}") from error
         self._query = query.strip().rstrip(";")
         # Databases know at once that this has no rows.
         none = f"SELECT * FROM ({self._query}) monitored WHERE 1 = 0"  # noqa: S608 - users run what they write

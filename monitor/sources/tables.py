@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor.errors import InputError
+from monitor.options import Option
 from monitor.scores.arguments import listed
 from monitor.scores.class_table import positive_class
 from monitor.sources.class_columns import (
@@ -159,52 +160,11 @@ class EventTable:
         return replace(self, **{name: kept(getattr(self, name)) for name in by_row})
 
 
-def read_table(
-    source: str | Path | TableFile, *, progress: Callable[[int], None] | None = None, **columns: Any
-) -> EventTable:
-    """Read all rows of a table: see :class:`TableReading`.
+class Columns(NamedTuple):
+    """The columns of a table by their roles, and how their values are read.
 
-    Parameters
+    Attributes
     ----------
-    source, columns
-        As of :func:`open_reading`.
-    progress
-        Called with the number of rows read so far, after every piece.
-
-    Raises
-    ------
-    InputError
-        As of :func:`open_reading`; or values are bad: names the file, the column, the first such line (of Parquet,
-        row) and its value, and how many there are.
-    """
-    (table,) = open_reading(source, **columns).tables(progress)
-    return table
-
-
-def open_reading(
-    source: str | Path | TableFile,
-    *,
-    prediction: str | Sequence[str] | None = None,
-    outcome: str | None = None,
-    time: str | None = None,
-    segments: Sequence[str] = (),
-    weight: str | None = None,
-    ids: str | None = None,
-    features: Sequence[str] = (),
-    values: Sequence[str] = (),
-    other_values: bool = False,
-    positive: str | None = None,
-    logits: bool = False,
-    skip_bad_rows: bool = False,
-    labelled: bool = True,
-    of_classes: bool = False,
-) -> "TableReading":
-    """Find the columns of a table: a file (.csv, .tsv, .parquet, .pq, .jsonl, .ndjson, .json; text also with .gz), etc.
-
-    Parameters
-    ----------
-    source
-        The file, or a table that is open.
     prediction
         Column with P(y = 1): a number from 0 to 1 in every row. Guessed by its name if left out. For many
         classes, several columns, one a class, or one column of lists: rows must add up to 1. Two of them are
@@ -215,24 +175,89 @@ def open_reading(
     time
         Column with the prediction's time: a timestamp, RFC 3339, or milliseconds or seconds since the epoch. Guessed
         likewise; a guessed column that holds anything else is left out, and a note says so.
-    segments
-        Columns whose values divide the rows into segments; ``a*b`` reads a and b, unless a column has that name.
     weight
         Column with the weight of each row: a finite number of at least 0.
-    ids
+    id
         Column that identifies the rows, so that two files can be matched: a different value in every row.
+    segments
+        Columns whose values divide the rows into segments; ``a*b`` reads a and b, unless a column has that name.
     features
         Columns with finite numbers.
     values
         Columns of any kind.
-    other_values
-        Whether every column without a role is also read into ``values``.
     positive
         The outcome that is 1; any other is 0 then.
     logits
         Whether the predictions are logits: log odds, or of many classes what softmax is applied to.
     skip_bad_rows
         Whether rows with a bad value are left out, with a caution for each kind of them.
+    """
+
+    prediction: Sequence[str] = ()
+    outcome: str | None = None
+    time: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    segments: Sequence[str] = ()
+    features: Sequence[str] = ()
+    values: Sequence[str] = ()
+    positive: str | None = None
+    logits: bool = False
+    skip_bad_rows: bool = False
+
+    def names(self) -> list[str]:
+        """Every column once."""
+        single = [name for name in (self.outcome, self.time, self.weight, self.id) if name is not None]
+        return list(dict.fromkeys((*self.prediction, *single, *self.segments, *self.features, *self.values)))
+
+
+_GUESSED: Final = Columns()
+
+
+def read_table(
+    source: str | Path | TableFile,
+    columns: Columns = _GUESSED,
+    *,
+    progress: Callable[[int], None] | None = None,
+    **reading: Any,
+) -> EventTable:
+    """Read all rows of a table: see :class:`TableReading`.
+
+    Parameters
+    ----------
+    source, columns, reading
+        As of :func:`open_reading`.
+    progress
+        Called with the number of rows read so far, after every piece.
+
+    Raises
+    ------
+    InputError
+        As of :func:`open_reading`; or values are bad: names the file, the column, the first such line (of Parquet,
+        row) and its value, and how many there are.
+    """
+    (table,) = open_reading(source, columns, **reading).tables(progress)
+    return table
+
+
+def open_reading(
+    source: str | Path | TableFile,
+    columns: Columns = _GUESSED,
+    *,
+    other_values: bool = False,
+    labelled: bool = True,
+    of_classes: bool = False,
+) -> "TableReading":
+    """Find the columns of a table: a file (.csv, .tsv, .parquet, .pq, .jsonl, .ndjson, .json; text also with .gz), etc.
+
+    Parameters
+    ----------
+    source
+        The file, or a table that is open.
+    columns
+        The columns; those of predictions, outcomes and times are guessed where they are left out.
+    other_values
+        Whether every column without a role is also read into the table's ``values``.
     labelled
         Whether columns of outcomes and times are guessed if not named.
     of_classes
@@ -245,39 +270,37 @@ def open_reading(
     """
     file = source if isinstance(source, TableFile) else Path(source)
     title = file.name if isinstance(file, TableFile) else str(file)
-    several = () if prediction is None else (prediction,) if isinstance(prediction, str) else tuple(prediction)
     with _naming(title):
-        table = file if isinstance(file, TableFile) else open_table(file, skip_bad_rows=skip_bad_rows)
+        table = file if isinstance(file, TableFile) else open_table(file, skip_bad_rows=columns.skip_bad_rows)
         names = table.names()
-        segment_columns = tuple(dict.fromkeys(part for name in segments for part in crossed_columns(name, names)))
-        single = [name for name in (outcome, time, weight, ids) if name]
-        header = _Header(title, names, {*several, *segment_columns, *features, *values, *single})
-        for role, columns_of_role in (("segment", segment_columns), ("feature", features), ("feature", values)):
+        segments = tuple(dict.fromkeys(part for name in columns.segments for part in crossed_columns(name, names)))
+        header = _Header(title, names, {*columns._replace(segments=segments).names()})
+        for role, columns_of_role in (("segment", segments), ("feature", (*columns.features, *columns.values))):
             for name in columns_of_role:
                 header.require(role, name)
-        columns = _Columns(
-            predictions=header.choose_several("prediction", several, PREDICTION_NAMES),
-            outcome=header.choose("outcome", outcome, OUTCOME_NAMES) if labelled or outcome is not None else None,
-            time=header.optional("time", time, TIME_NAMES if labelled else ()),
-            segments=segment_columns,
-            weight=header.optional("weight", weight),
-            ids=header.optional("id", ids),
-            features=tuple(features),
-            values=tuple(values),
+        chosen = columns._replace(
+            prediction=header.choose_predictions(columns.prediction),
+            outcome=(
+                header.choose(Option.OUTCOME, columns.outcome, OUTCOME_NAMES)
+                if labelled or columns.outcome is not None
+                else None
+            ),
+            time=header.optional("time", columns.time, TIME_NAMES if labelled else ()),
+            segments=segments,
+            weight=header.optional("weight", columns.weight),
+            id=header.optional("id", columns.id),
         )
         if other_values:
-            with_role = {*columns.predictions, columns.outcome, columns.time, columns.weight, columns.ids}
+            with_role = {*chosen.prediction, chosen.outcome, chosen.time, chosen.weight, chosen.id}
             others = (name for name in names if name not in with_role)
-            columns = columns._replace(values=tuple(dict.fromkeys((*values, *others))))
-        alternative = ", or add --skip-bad-rows" if labelled else ""
+            chosen = chosen._replace(values=tuple(dict.fromkeys((*chosen.values, *others))))
+        alternative = f", or add {Option.SKIP_BAD_ROWS}" if labelled else ""
         return TableReading(
             table,
-            columns,
+            chosen,
             header.notes,
-            lambda column: ColumnPlace(f"{title}: column {column!r}", table.place, skip_bad_rows, alternative),
-            positive=positive,
-            logits=logits,
-            time_guessed=time is None,
+            lambda column: ColumnPlace(f"{title}: column {column!r}", table.place, columns.skip_bad_rows, alternative),
+            time_guessed=columns.time is None,
             of_classes=of_classes,
         )
 
@@ -285,24 +308,6 @@ def open_reading(
 def crossed_columns(name: str, columns: Container[str]) -> tuple[str, ...]:
     """The columns of a segment: ``a*b`` names a and b, unless a column has that name."""
     return (name,) if name in columns else tuple(part.strip() for part in name.split("*"))
-
-
-class _Columns(NamedTuple):
-    """The names of the columns that are read: see :func:`read_table`."""
-
-    predictions: tuple[str, ...]
-    outcome: str | None
-    time: str | None
-    segments: tuple[str, ...]
-    weight: str | None
-    ids: str | None
-    features: tuple[str, ...]
-    values: tuple[str, ...]
-
-    def names(self) -> list[str]:
-        """Every column once."""
-        lists = ((field,) if isinstance(field, str) else field or () for field in self)
-        return list(dict.fromkeys(chain.from_iterable(lists)))
 
 
 class _Header:
@@ -314,30 +319,32 @@ class _Header:
         self._used = used
         self.notes: list[str] = []
 
-    def choose(self, role: str, given: str | None, usual: Sequence[str]) -> str:
+    def choose(self, option: Option, given: str | None, usual: Sequence[str]) -> str:
         """The column of a role that must have one."""
+        role = option.value
         if given is not None:
             return self.require(role, given)
         matches = self._usual(usual)
         if not matches:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
-                f"name it with --{role}; columns are {listed(self._names)}{_hint_of_missing_header(self._names)}"
-                f"{hint_of_classes(self._names, usual) if role == 'prediction' else ''}"
+                f"name it with {option}; columns are {listed(self._names)}{_hint_of_missing_header(self._names)}"
+                f"{hint_of_classes(self._names, usual) if option is Option.PREDICTION else ''}"
             )
-        also = f" (not from {listed(matches[1:])}; --{role} chooses another)" if len(matches) > 1 else ""
+        also = f" (not from {listed(matches[1:])}; {option} chooses another)" if len(matches) > 1 else ""
         self.notes.append(f"{role} read from column {matches[0]!r}{also}")
         self._used.add(matches[0])
         return matches[0]
 
-    def choose_several(self, role: str, given: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
-        """The column, or the columns, of a role that must have one."""
+    def choose_predictions(self, given: Sequence[str]) -> tuple[str, ...]:
+        """The column of predictions, or those of the classes."""
         repeated = first_repeated(given)
         if repeated is not None:
             raise InputError(
-                f"{self._path}: --{role} names column {repeated!r} twice; name the column of each class once"
+                f"{self._path}: {Option.PREDICTION} names column {repeated!r} twice; name the column of each class once"
             )
-        return tuple(self.require(role, name) for name in given) or (self.choose(role, None, usual),)
+        named = tuple(self.require("prediction", name) for name in given)
+        return named or (self.choose(Option.PREDICTION, None, PREDICTION_NAMES),)
 
     def optional(self, role: str, given: str | None, usual: Sequence[str] = ()) -> str | None:
         """The column of a role that may have none."""
@@ -369,19 +376,16 @@ class TableReading:
     def __init__(
         self,
         source: TableFile,
-        columns: _Columns,
+        columns: Columns,
         notes: list[str],
         place: Callable[[str | None], ColumnPlace],
         *,
-        positive: str | None,
-        logits: bool,
         time_guessed: bool,
         of_classes: bool,
     ) -> None:
         self._source = source
         self._columns = columns
         self._notes = notes
-        self._positive = positive
         self._time_guessed = time_guessed
         self._of_classes = of_classes
         self._builders: list[tuple[str, Builder]] = []
@@ -394,25 +398,27 @@ class TableReading:
         first = next(pieces, None)
         self._pieces = chain([] if first is None else [first], pieces)
         self._scores: Numbers | Vectors | ClassColumns
-        if len(columns.predictions) > 1:  # of many classes, one column each
-            whole = place(None)._replace(column=f"{source.name}: columns {listed(columns.predictions)}")
-            self._scores = ClassColumns(whole, [place(name) for name in columns.predictions], logits=logits)
-            self._builders += zip(columns.predictions, self._scores.builders, strict=True)
+        if len(columns.prediction) > 1:  # of many classes, one column each
+            whole = place(None)._replace(column=f"{source.name}: columns {listed(columns.prediction)}")
+            self._scores = ClassColumns(whole, [place(name) for name in columns.prediction], logits=columns.logits)
+            self._builders += zip(columns.prediction, self._scores.builders, strict=True)
         else:
-            (name,) = columns.predictions
+            (name,) = columns.prediction
             lists = first is not None and holds_vectors(first[name])
             scores = (
-                Vectors(place(name), logits=logits) if lists else Numbers(place(name), LOGIT if logits else PREDICTION)
+                Vectors(place(name), logits=columns.logits)
+                if lists
+                else Numbers(place(name), LOGIT if columns.logits else PREDICTION)
             )
             self._scores = self._add(name, scores)
         self._outcomes: Outcomes | ClassOutcomes
-        if isinstance(self._scores, Numbers) or positive is not None:
-            self._outcomes = self._add(columns.outcome, Outcomes(place(columns.outcome), positive))
+        if isinstance(self._scores, Numbers) or columns.positive is not None:
+            self._outcomes = self._add(columns.outcome, Outcomes(place(columns.outcome), columns.positive))
         else:
             self._outcomes = self._add(columns.outcome, ClassOutcomes(place(columns.outcome)))
         self._times = self._add(columns.time, Times(place(columns.time)))
         self._weights = self._add(columns.weight, Numbers(place(columns.weight), WEIGHT))
-        self._ids = self._add(columns.ids, Ids(place(columns.ids)))
+        self._ids = self._add(columns.id, Ids(place(columns.id)))
         self._segments = {name: self._add(name, Segments()) for name in columns.segments}
         self._features = [self._add(name, Numbers(place(name), FEATURE)) for name in columns.features]
         self._values = {name: self._add(name, Values()) for name in columns.values}
@@ -525,11 +531,11 @@ class TableReading:
         if isinstance(self._outcomes, Outcomes):
             if not is_binary:
                 raise InputError(
-                    f"{self._source.name}: --positive is for predictions P(y = 1), and these are of many classes"
+                    f"{self._source.name}: {Option.POSITIVE} is for predictions P(y = 1), and these are of many classes"
                 )
             outcome = values(self._outcomes)
         else:
-            several = columns.predictions if isinstance(self._scores, ClassColumns) else ()
+            several = columns.prediction if isinstance(self._scores, ClassColumns) else ()
             outcome = self._outcomes.classes_of(several, count)
             classes = class_names(several) if several else tuple(str(number) for number in range(count))
         if is_binary and prediction.ndim == 2:
@@ -547,10 +553,10 @@ class TableReading:
             time_ms=times,
             segments={name: SegmentColumn(*builder.finish()) for name, builder in self._segments.items()},
             weight=None if columns.weight is None else values(self._weights),
-            ids=None if columns.ids is None else values(self._ids),
+            ids=None if columns.id is None else values(self._ids),
             features=np.column_stack([values(builder) for builder in self._features]) if self._features else None,
             classes=classes,
-            prediction_columns=columns.predictions,
+            prediction_columns=tuple(columns.prediction),
             values={name: _value_column(builder) for name, builder in self._values.items()},
         )
 
@@ -583,7 +589,7 @@ class TableReading:
         if self._bad == self._taken and faults:
             raise InputError(f"{self._source.name}: no row is left without a bad value: {faults[0].summary()}")
         left_out, rows = self._bad + unread, self._taken + unread
-        lines = [f"{left_out:,} of {rows:,} rows are left out, which --skip-bad-rows asks for"]
+        lines = [f"{left_out:,} of {rows:,} rows are left out, which {Option.SKIP_BAD_ROWS} asks for"]
         if unread:
             lines.append(f"{unread:,} {'row' if unread == 1 else 'rows'} left out: {why}")
         return [*lines, *(fault.summary() for fault in faults)]
@@ -606,14 +612,14 @@ class TableReading:
         columns = self._columns
         roles = {
             "predictions in several columns or lists": not isinstance(self._scores, Numbers),
-            "--weight": columns.weight is not None,
-            "--id": columns.ids is not None,
-            "--feature, and the search for segments,": bool(columns.features or columns.values),
+            str(Option.WEIGHT): columns.weight is not None,
+            str(Option.ID): columns.id is not None,
+            f"{Option.FEATURE}, and the search for segments,": bool(columns.features or columns.values),
         }
         for role in (role for role, used in roles.items() if used):
             raise InputError(
-                f"{self._source.name}: has more than {rows:,} rows, the most that --memory has room for, and {role} "
-                "need all rows at once: choose fewer rows with --where, or give more --memory"
+                f"{self._source.name}: has more than {rows:,} rows, the most that {Option.MEMORY} has room for, and "
+                f"{role} need all rows at once: choose fewer rows with {Option.WHERE}, or give more {Option.MEMORY}"
             )
 
 

@@ -9,9 +9,10 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
 from monitor.errors import NotEnoughData
 from monitor.events.model import ModelPolicy
-from monitor.functions import Names, Shown, python_words, shown_progress
+from monitor.functions import Names, Shown, shown_progress
 from monitor.maps.base import Method
 from monitor.maps.labelled import LabelledEvents
+from monitor.options import in_python
 from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT, RefitData
 from monitor.recalibration.refit_file import Rows, choose_methods, refit_rows
@@ -93,7 +94,7 @@ def refit(
         There are too few rows, or too few of an outcome.
     """
     policy = policy or ModelPolicy(horizon_ms=0, lateness_ms=0)
-    with python_words(), shown_progress(progress) as report_progress:
+    with in_python(), shown_progress(progress) as report_progress:
         report_progress("reading", 0.0)
         others = [
             F.col(TIME),

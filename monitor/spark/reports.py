@@ -16,13 +16,14 @@ from monitor.arrays import Ints
 from monitor.events.model import ALL, UNVERSIONED, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
+from monitor.options import in_python
 from monitor.reports.evaluation.assess import DRAWS, FILE_MINIMUM, WINDOW_DRAWS, Minimum, assess, build_report
 from monitor.reports.evaluation.compare import compare_scores
 from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.evaluate import UNNAMED
 from monitor.reports.evaluation.files import FileReport
-from monitor.reports.evaluation.inputs import measures_by_name, require_resampling, require_tolerance
+from monitor.reports.evaluation.inputs import Resampling, measures_by_name, require_tolerance
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.reports.findings import Findings, ReportOptions
 from monitor.results import DataComparison, DataReport, Measured
@@ -133,10 +134,10 @@ def report(
     InputError
         These are no score tables, or an option is wrong.
     """
-    options = _options(measures, minimum, draws, seed, tolerance)
+    options = _options(measures, minimum, draws, seed, tolerance, model)
     counted, result = _measured(tables, model, options)
     findings = Findings(model, counted.scores, FileReport(result), (_NOTE,), counted.cautions, on_grid=True)
-    return DataReport.of(result, measured=Measured(ReportOptions(models=(model,)), counted.rows, findings))
+    return DataReport.of(result, measured=Measured(options, counted.rows, findings))
 
 
 def compare(
@@ -173,7 +174,7 @@ def compare(
     InputError
         These are no score tables, or an option is wrong.
     """
-    options = _options(measures, FILE_MINIMUM, draws, seed, tolerance)
+    options = _options(measures, FILE_MINIMUM, draws, seed, tolerance, *models)
     (one, a), (two, b) = (
         _measured(tables, name, options) for tables, name in zip((first, second), models, strict=True)
     )
@@ -185,32 +186,27 @@ def compare(
     cautions = [*compared.cautions, *cautions]
     notes = (_NOTE, compared.note)
     findings = Findings(models[1], two.scores, compared, notes, tuple(cautions), other=one.scores, on_grid=True)
-    return DataComparison.of(compared, measured=Measured(ReportOptions(models=models), two.rows, findings))
+    return DataComparison.of(compared, measured=Measured(options, two.rows, findings))
 
 
 _NOTE: Final = "predictions are summed on the cells of the grid: measures have an error bound"
 
 
-def _options(measures: Iterable[str], minimum: Minimum, draws: int, seed: int | None, tolerance: float) -> "Options":
-    require_resampling(draws, seed)
+def _options(
+    measures: Iterable[str], minimum: Minimum, draws: int, seed: int | None, tolerance: float, *models: str
+) -> ReportOptions:
+    resampling = Resampling(draws, seed)
+    with in_python():
+        resampling.check()
     require_tolerance(tolerance)
-    return Options(tuple(measures_by_name(measures)), minimum, draws, seed, tolerance)
+    names = tuple(measures_by_name(measures))
+    return ReportOptions(measures=names, resampling=resampling, tolerance=tolerance, minimum=minimum, models=models)
 
 
-def _measured(tables: DataFrame, model: str, options: "Options") -> "tuple[Counted, Report]":
+def _measured(tables: DataFrame, model: str, options: ReportOptions) -> "tuple[Counted, Report]":
     """Measure all rows of score tables, here."""
     counted = Counted.of(merge(tables, by=[]).toArrow())
     return counted, counted.report(SeriesKey(model, UNVERSIONED, ALL), options)
-
-
-class Options(NamedTuple):
-    """How tables are measured; see :func:`reports`."""
-
-    measures: tuple[str, ...]
-    minimum: Minimum
-    draws: int
-    seed: int | None
-    tolerance: float
 
 
 class Counted(NamedTuple):
@@ -250,15 +246,14 @@ class Counted(NamedTuple):
             for reason, count in sorted(self.rejected.items())
         )
 
-    def report(self, series: SeriesKey, options: Options) -> Report:
+    def report(self, series: SeriesKey, options: ReportOptions) -> Report:
         """Measure the labelled predictions."""
         counts = self.table.values.sum(axis=0).tolist()
         measures = measures_by_name(options.measures)
-        draws, seed = options.draws, options.seed
         made = build_report(
             ReportKey(series, ALL),
             self.scores,
-            assess(self.scores, measures=measures, minimum=options.minimum, draws=draws, seed=seed),
+            assess(self.scores, measures=measures, minimum=options.minimum, **options.resampling.arguments),
             from_ms=None,
             to_ms=None,
             n=self.table.labelled,
@@ -266,10 +261,10 @@ class Counted(NamedTuple):
             predictions=self.table.predictions,
             emptiness=None if self.table.predictions else "there are no predictions",
         )
-        return diagnosed(made, self.scores, draws=draws, seed=seed, tolerance=options.tolerance)
+        return diagnosed(made, self.scores, tolerance=options.tolerance, **options.resampling.arguments)
 
 
-def _row(rows: pa.Table, group: Mapping[str, Any], options: Options) -> dict[str, Any]:
+def _row(rows: pa.Table, group: Mapping[str, Any], options: ReportOptions) -> dict[str, Any]:
     """The row of a group in the result of :func:`reports`."""
     counted = Counted.of(rows)
     result = counted.report(_series(group), options)

@@ -22,7 +22,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.events.codec import Decoder
 from monitor.events.model import ALL, UNVERSIONED, SeriesKey
 from monitor.scores import GridTable
-from monitor.sources.tables import read_table
+from monitor.sources.tables import Columns, read_table
 from monitor.store.base import BACKFILL
 from monitor.store.closing import Closing
 from monitor.store.settled import Elsewhere
@@ -87,7 +87,7 @@ def at(settings: Settings, path: Path) -> Settings:
 def test_windows_are_those_of_a_service_that_read_the_log(past: Past, tmp_path: Path) -> None:
     settings = at(past.settings, tmp_path / "monitor.db")
     expected = report_log(past.log, settings, CLOCK).snapshot
-    table = read_table(past.table, segments=["region"])
+    table = read_table(past.table, Columns(segments=["region"]))
     found = past_predictions(settings, "churn", table, version=UNVERSIONED)
     with open_store(settings, CLOCK) as store:
         points = write(store.database, settings, found, batch="a", clock=CLOCK)
@@ -114,7 +114,7 @@ def test_windows_are_those_of_a_service_that_read_the_log(past: Past, tmp_path: 
 
 def test_panes_that_no_window_needs_any_more_are_wide_and_nothing_is_lost(past: Past) -> None:
     whole = past_predictions(
-        past.settings, "churn", read_table(past.table, segments=["region"]), version=UNVERSIONED
+        past.settings, "churn", read_table(past.table, Columns(segments=["region"])), version=UNVERSIONED
     ).closing()
     kept_ms = make_kept_ms(past.settings)
     parts = widened(whole, kept_ms)
@@ -139,7 +139,9 @@ def test_what_the_log_holds_of_those_times_is_late(past: Past) -> None:
     from monitor.app.parts import make_partition_settings  # noqa: PLC0415
     from monitor.sources.files import EventFile  # noqa: PLC0415
 
-    found = past_predictions(past.settings, "churn", read_table(past.table, segments=["region"]), version=UNVERSIONED)
+    found = past_predictions(
+        past.settings, "churn", read_table(past.table, Columns(segments=["region"])), version=UNVERSIONED
+    )
     partition = Partition(0, 1, make_partition_settings(past.settings, sampling=False))
     partition.note_elsewhere(Elsewhere(backfilled_ms={"churn": found.to_ms}))
     for batch in EventFile(past.log).batches():
@@ -151,7 +153,7 @@ def test_what_the_log_holds_of_those_times_is_late(past: Past) -> None:
 
 
 def test_a_backfill_needs_times_and_settled_predictions(past: Past) -> None:
-    table = read_table(past.table, segments=["region"])
+    table = read_table(past.table, Columns(segments=["region"]))
     with pytest.raises(NotEnoughData, match="no prediction is from before 2023-11-14T22:11:00"):
         past_predictions(past.settings, "churn", table, version=UNVERSIONED, to_ms=START_MS - 100_000)
     with pytest.raises(InputError, match=r"--model must not have '\.', '\.\.' or nothing between slashes"):

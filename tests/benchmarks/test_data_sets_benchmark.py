@@ -24,11 +24,14 @@ FILE_ROWS = 10_000_000
 
 _MEASURED = """
 import json, resource, sys, time
+from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.findings import ReportOptions, measure_files
 from monitor.sources.data_sets import open_tables
+from monitor.sources.tables import Columns
 start = time.perf_counter()
-options = ReportOptions(open_tables([sys.argv[1]]), prediction=["p"], outcome="y", draws=0, memory=float(sys.argv[2]))
-findings = measure_files(options._replace(segment=sys.argv[3:]))
+columns = Columns(["p"], "y", segments=sys.argv[3:])
+options = ReportOptions(open_tables([sys.argv[1]]), columns, resampling=Resampling(0, 0), memory=float(sys.argv[2]))
+findings = measure_files(options)
 usage = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([
     time.perf_counter() - start, usage.ru_maxrss / 1024.0, findings.report.predictions, findings.on_grid,

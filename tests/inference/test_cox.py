@@ -12,8 +12,9 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from monitor.errors import NotEnoughData
-from monitor.inference.cox import LOGIT_BOUND, Cox, fit_cox, logits, solve_offset
+from monitor.inference.cox import Cox, fit_cox, logits, solve_offset
 from monitor.scores import GridTable, ScoreTable
+from monitor.scores.grid import LOGIT_BOUND
 from tests.reference.naive_cox import errors_by_loops, fit_by_optimiser, minus_log_likelihood, offset_error_by_loops
 
 Floats = NDArray[np.float64]

@@ -295,4 +295,4 @@ def test_what_is_not_shown_any_more_is_forgotten(watched: Watched) -> None:
     watched.store.roll_back("churn", "7", actor="ada", now_ms=6, note="")
     watched.look()
     monitor = watched.monitor
-    assert (monitor._bases, monitor._used_until_ms, monitor._logged) == ({}, {}, {})
+    assert (monitor._bases, monitor._used_until_ms) == ({}, {})

@@ -9,10 +9,12 @@ import pyarrow.csv
 from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
+from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.figures.output import PNG_DPI
 from monitor.reports.findings import ReportOptions, measure_files
 from monitor.reports.pictures import sheet_of, sheet_subtitle
 from monitor.reports.report_view import report_view
+from monitor.sources.tables import Columns
 from tests.reports.figures.tables import check_layout, texts
 
 
@@ -27,7 +29,7 @@ def test_the_sheet_of_many_classes_has_a_verdict_and_says_what_it_draws(tmp_path
     sure = truth**3 / (truth**3).sum(axis=1, keepdims=True)
     columns = {name: sure[:, number] for number, name in enumerate("abc")}
     pa.csv.write_csv(pa.table({**columns, "y": np.array(list("abc"))[outcome]}), tmp_path / "classes.csv")
-    options = ReportOptions(tmp_path / "classes.csv", prediction=("a", "b", "c"), outcome="y", draws=99)
+    options = ReportOptions(tmp_path / "classes.csv", Columns(("a", "b", "c"), "y"), resampling=Resampling(99, 0))
     found = measure_files(options)
     assert isinstance(found.result, ClassReport)
     assert found.result.top_label.diagnosis is not None

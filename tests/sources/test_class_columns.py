@@ -1,6 +1,7 @@
 """Files of predictions for many classes."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from monitor.errors import InputError
 from monitor.sources.class_columns import class_names
-from monitor.sources.tables import EventTable, read_table
+from monitor.sources.tables import Columns, EventTable, read_table
 
 VECTORS = [[0.25, 0.5, 0.25], [0.125, 0.125, 0.75], [1.0, 0.0, 0.0]]
 COLUMNS = ["p_cat", "p_dog", "p_cow"]
@@ -26,12 +27,12 @@ def as_columns(
 
 
 def read(path: Path, names: list[str] = COLUMNS) -> EventTable:
-    return read_table(path, prediction=names)
+    return read_table(path, Columns(prediction=names))
 
 
-def refusal(path: Path, prediction: list[str] | None = None) -> str:
+def refusal(path: Path, prediction: Sequence[str] = ()) -> str:
     with pytest.raises(InputError) as caught:
-        read_table(path, prediction=prediction)
+        read_table(path, Columns(prediction=prediction))
     return str(caught.value).removeprefix(f"{path}: ")
 
 
@@ -69,7 +70,7 @@ def test_one_column_of_lists_in_every_format(tmp_path: Path) -> None:
     fixed = pa.table({"probs": pa.array(VECTORS, pa.list_(pa.float32(), 3)), "y": [1, 2, None]})
     pq.write_table(fixed, tmp_path / "fixed.parquet")
     for name in ("f.jsonl", "f.csv", "f.parquet", "fixed.parquet"):
-        table = read_table(tmp_path / name, prediction="probs")
+        table = read_table(tmp_path / name, Columns(prediction=["probs"]))
         assert table.prediction.tolist() == VECTORS, name
         assert table.outcome.tolist() == [1, 2, -1], name
         assert table.classes == ("0", "1", "2"), name

@@ -14,7 +14,7 @@ import pytest
 
 from monitor.errors import InputError
 from monitor.sources.data_sets import open_tables
-from monitor.sources.tables import EventTable, read_table
+from monitor.sources.tables import Columns, EventTable, read_table
 from tests.real.object_store import object_store
 
 ROWS = 500
@@ -106,13 +106,13 @@ def test_every_form_holds_the_same_rows(
     (tmp_path / "one").mkdir()
     (tmp_path / "many").mkdir()
     (one,) = as_one_file(table, tmp_path / "one")
-    expected = read_table(one, segments=["region"])
+    expected = read_table(one, Columns(segments=["region"]))
     names = write(table, tmp_path / "many")
-    found = read_table(open_tables(names), segments=["region"])
+    found = read_table(open_tables(names), Columns(segments=["region"]))
     assert rows_of(found) == rows_of(expected)
     # The same condition, inside of files and on their folders.
     for where in ("region = '01' AND p < 0.5", "p >= 0.25", "NOT region = 'eu' OR y IS NULL"):
-        both = (read_table(open_tables(each, where=where), segments=["region"]) for each in (names, [one]))
+        both = (read_table(open_tables(each, where=where), Columns(segments=["region"])) for each in (names, [one]))
         first, second = map(rows_of, both)
         assert first == second
         assert 0 < len(first) < ROWS
@@ -120,7 +120,7 @@ def test_every_form_holds_the_same_rows(
 
 def test_an_object_store_is_read_as_a_folder_is(table: pa.Table, tmp_path: Path) -> None:
     (one,) = as_one_file(table, tmp_path)
-    expected = rows_of(read_table(one, segments=["region"]))
+    expected = rows_of(read_table(one, Columns(segments=["region"])))
     with object_store("scores") as (store, options):
         layout = ds.partitioning(pa.schema([("region", pa.string())]), flavor="hive")
         ds.write_dataset(table, "scores/all", filesystem=store, format="parquet", partitioning=layout)
@@ -130,10 +130,12 @@ def test_an_object_store_is_read_as_a_folder_is(table: pa.Table, tmp_path: Path)
             opened = open_tables([name])
             assert "tests" not in opened.name
             assert options not in opened.name
-            assert rows_of(read_table(opened, segments=["region"])) == expected
-            kept = read_table(open_tables([name], where="region = 'eu' AND p > 0.5"), segments=["region"])
+            assert rows_of(read_table(opened, Columns(segments=["region"]))) == expected
+            kept = read_table(open_tables([name], where="region = 'eu' AND p > 0.5"), Columns(segments=["region"]))
             assert rows_of(kept) == [row for row in expected if row[3] == "eu" and row[0] > 0.5]
-        assert rows_of(read_table(open_tables([f"s3://scores/text?{options}"]), segments=["region"])) == expected
+        assert (
+            rows_of(read_table(open_tables([f"s3://scores/text?{options}"]), Columns(segments=["region"]))) == expected
+        )
         with pytest.raises(InputError, match=r"^s3://scores/nowhere: no file is there; name a file, a folder"):
             open_tables([f"s3://scores/nowhere?{options}"])
 
@@ -149,7 +151,7 @@ def test_a_bad_value_is_found_in_its_file(tmp_path: Path) -> None:
         caught.value
     )
     assert "(2 such rows)" in str(caught.value)
-    found = read_table(open_tables([str(tmp_path)], skip_bad_rows=True), skip_bad_rows=True)
+    found = read_table(open_tables([str(tmp_path)], skip_bad_rows=True), Columns(skip_bad_rows=True))
     assert len(found) == 3
     assert found.cautions[0] == "4 of 7 rows are left out, which --skip-bad-rows asks for"
     assert found.cautions[1].startswith("1 row left out: rows must have 2 fields; the first is line 3")
@@ -184,7 +186,7 @@ def test_what_cannot_be_read_is_said(names: list[str], words: str, tmp_path: Pat
     (tmp_path / "delta" / "_delta_log" / "0.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
-        read_table(open_tables(names), prediction="p")
+        read_table(open_tables(names), Columns(prediction=["p"]))
     assert words in str(caught.value)
 
 

@@ -18,7 +18,7 @@ from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.findings import ReportOptions, read_within_memory
 from monitor.sources import row_filter
 from monitor.sources.data_sets import open_tables
-from monitor.sources.tables import read_table
+from monitor.sources.tables import Columns, read_table
 from tests.cli.command import monitor
 
 ROWS = 2000
@@ -82,7 +82,7 @@ def values_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def read(name: str, where: str | None = None) -> list[tuple[Any, ...]]:
-    found = read_table(open_tables([name], where=where), segments=["region"])
+    found = read_table(open_tables([name], where=where), Columns(segments=["region"]))
     assert found.time_ms is not None
     region = [found.segments["region"].values[code] for code in found.segments["region"].codes]
     return sorted(zip(found.prediction.tolist(), found.outcome.tolist(), found.time_ms.tolist(), region, strict=True))
@@ -97,8 +97,8 @@ def test_the_rows_are_those_of_the_current_version(write: Any, table: pa.Table, 
     assert 0 < len(kept) < len(expected)
     assert read(name, WHERE) == values_of(kept)
     # More rows than fit are counted.
-    options = ReportOptions(open_tables([name]), memory=0.0, segment=("region",))
-    counted = read_within_memory(options, options.file, ())
+    options = ReportOptions(open_tables([name]), Columns(segments=("region",)), memory=0.0)
+    counted = read_within_memory(options)
     assert isinstance(counted, CountedRows)
     assert counted.whole.predictions == len(expected)
     assert {segment: cells.predictions for segment, cells in counted.segments} == {

@@ -12,7 +12,7 @@ import pytest
 
 from monitor.errors import InputError
 from monitor.sources.formats import MemoryTable, is_table
-from monitor.sources.tables import EventTable, read_table
+from monitor.sources.tables import Columns, EventTable, read_table
 
 COLUMNS: dict[str, list[Any]] = {
     "score": [0.1, 0.9, 0.4],
@@ -33,14 +33,14 @@ KINDS: dict[str, Callable[[dict[str, list[Any]]], Any]] = {
 }
 
 
-def read(data: Any, **options: Any) -> EventTable:
-    return read_table(MemoryTable(data), **options)
+def read(data: Any, **columns: Any) -> EventTable:
+    return read_table(MemoryTable(data), Columns(**columns))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_table_gives_the_same_rows(kind: str) -> None:
     table = read(
-        KINDS[kind](COLUMNS), prediction="score", outcome="label", time="at", segments=["region"], features=["age"]
+        KINDS[kind](COLUMNS), prediction=["score"], outcome="label", time="at", segments=["region"], features=["age"]
     )
     assert table.prediction.tolist() == [0.1, 0.9, 0.4]
     assert table.outcome.tolist() == [0, 1, -1]

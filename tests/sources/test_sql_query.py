@@ -16,7 +16,7 @@ from monitor.reports.findings import ReportOptions, read_within_memory
 from monitor.scores import GridTable
 from monitor.sources import sql_query
 from monitor.sources.data_sets import open_tables
-from monitor.sources.tables import read_table
+from monitor.sources.tables import Columns, read_table
 from tests.real.postgres import PASSWORD, PostgresServer
 
 ROWS = 1000
@@ -66,11 +66,11 @@ def test_a_query_gives_the_rows_of_a_file(database: str, tmp_path: Path, monkeyp
     table = filled(database)
     pq.write_table(table.rename_columns(["id", "p", "y", "ts", "region"]), tmp_path / "rows.parquet")
     expected = read_table(
-        open_tables([str(tmp_path / "rows.parquet")], where="region IS NOT NULL"), segments=["region"]
+        open_tables([str(tmp_path / "rows.parquet")], where="region IS NOT NULL"), Columns(segments=["region"])
     )
     opened = open_tables([database], query=QUERY)
     assert opened.names() == ["p", "y", "ts", "region"]
-    found = read_table(opened, segments=["region"])
+    found = read_table(opened, Columns(segments=["region"]))
     assert np.array_equal(found.prediction, expected.prediction)
     assert np.array_equal(found.outcome, expected.outcome)
     assert found.time_ms is not None
@@ -82,7 +82,7 @@ def test_a_query_gives_the_rows_of_a_file(database: str, tmp_path: Path, monkeyp
     kept = read_table(open_tables([database], query=QUERY, where="p > 0.5"))
     assert np.array_equal(kept.prediction, expected.prediction[expected.prediction > 0.5])
     options = ReportOptions(open_tables([database], query=QUERY), memory=0.0)
-    counted = read_within_memory(options, options.file, ())
+    counted = read_within_memory(options)
     assert isinstance(counted, CountedRows)
     assert counted.whole == GridTable.from_events(expected.prediction, expected.outcome)
 

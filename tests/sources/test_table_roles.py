@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from monitor.errors import InputError
-from monitor.sources.tables import FEW, read_table
+from monitor.sources.tables import FEW, Columns, read_table
 
 
 def written(path: Path, text: str) -> Path:
@@ -18,13 +18,13 @@ def written(path: Path, text: str) -> Path:
 
 def refusal(path: Path, **columns: str | list[str]) -> str:
     with pytest.raises(InputError) as caught:
-        read_table(path, **columns)  # type: ignore[arg-type]  # each test names columns of its own
+        read_table(path, Columns(**columns))  # type: ignore[arg-type]  # each test names columns of its own
     return str(caught.value).removeprefix(f"{path}: ")
 
 
 def test_weights_ids_and_features_are_read(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "p,y,w,id,a,b\n.5,1,2,x,1,-3\n.25,0,0.5,y,1e3,0\n")
-    table = read_table(path, weight="w", ids="id", features=["b", "a"])
+    table = read_table(path, Columns(weight="w", id="id", features=["b", "a"]))
     assert table.weight is not None
     assert table.weight.tolist() == [2.0, 0.5]
     assert table.ids is not None
@@ -39,7 +39,7 @@ def test_ids_of_every_type(tmp_path: Path) -> None:
     for number, ids in enumerate((pa.array([7, 8]), pa.array(["7", "8"]), pa.array(["7", "8"]).dictionary_encode())):
         path = tmp_path / f"{number}.parquet"
         pq.write_table(pa.table({"p": [0.5, 0.5], "y": [1, 0], "id": ids}), path)
-        found = read_table(path, ids="id").ids
+        found = read_table(path, Columns(id="id")).ids
         assert found is not None
         assert found.to_pylist() == ["7", "8"]
 
@@ -48,7 +48,7 @@ def test_ids_of_every_type(tmp_path: Path) -> None:
     ("role", "message"),
     [
         ("weight", "column 'x', line 3: weight must be a finite number of at least 0, got '-1' (2 such rows)"),
-        ("ids", "column 'x', line 5: id must occur in one row only, got '1' (1 such row)"),
+        ("id", "column 'x', line 5: id must occur in one row only, got '1' (1 such row)"),
         ("features", "column 'x', line 4: feature must be a finite number, got 'inf' (1 such row)"),
     ],
 )
@@ -59,15 +59,14 @@ def test_what_is_wrong_with_them(role: str, message: str, tmp_path: Path) -> Non
 
 def test_an_id_that_is_missing(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "p,y,id\n.5,1,a\n.5,1,\n")
-    assert refusal(path, ids="id").startswith("column 'id', line 3: id must be there, got nothing (1 such row)")
+    assert refusal(path, id="id").startswith("column 'id', line 3: id must be there, got nothing (1 such row)")
 
 
-@pytest.mark.parametrize("role", ["weight", "ids", "features", "segments"])
+@pytest.mark.parametrize("role", ["weight", "id", "features", "segments"])
 def test_a_column_that_is_not_there(role: str, tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "p,y\n.5,1\n")
-    name = {"ids": "id"}.get(role, role.removesuffix("s"))
     columns = ["z"] if role in {"features", "segments"} else "z"
-    assert refusal(path, **{role: columns}) == f"no {name} column 'z'; columns are 'p', 'y'"
+    assert refusal(path, **{role: columns}) == f"no {role.removesuffix('s')} column 'z'; columns are 'p', 'y'"
 
 
 def test_lines_are_counted_as_editors_do(tmp_path: Path) -> None:

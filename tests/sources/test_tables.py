@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.errors import InputError
-from monitor.sources.tables import read_table
+from monitor.sources.tables import Columns, read_table
 
 
 def written(path: Path, text: str) -> Path:
@@ -20,9 +20,9 @@ def written(path: Path, text: str) -> Path:
     return path
 
 
-def refusal(path: Path, **columns: Any) -> str:
+def refusal(path: Path, *, labelled: bool = True, **columns: Any) -> str:
     with pytest.raises(InputError) as caught:
-        read_table(path, **columns)
+        read_table(path, Columns(**columns), labelled=labelled)
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
@@ -74,7 +74,7 @@ def as_parquet(path: Path) -> Path:
     ids=lambda f: f.__name__,
 )
 def test_every_format_says_the_same(write: Callable[[Path], Path], tmp_path: Path) -> None:
-    table = read_table(write(tmp_path), segments=["region"])
+    table = read_table(write(tmp_path), Columns(segments=["region"]))
     assert len(table) == 3
     assert table.prediction.tolist() == [0.5, 0.25, 1.0]
     assert table.outcome.tolist() == [1, 0, -1]
@@ -120,13 +120,13 @@ def test_a_choice_between_several_is_said(tmp_path: Path) -> None:
 
 def test_named_columns_are_taken_without_a_word(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "p,q,y,z\n.5,.25,1,0\n")
-    table = read_table(path, prediction="q", outcome="z")
+    table = read_table(path, Columns(prediction=["q"], outcome="z"))
     assert (table.prediction.tolist(), table.outcome.tolist(), table.notes) == ([0.25], [0], ())
 
 
 def test_a_segment_column_is_not_guessed_to_be_the_outcome(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "p,label,target\n.5,gold,1\n")
-    table = read_table(path, segments=["label"])
+    table = read_table(path, Columns(segments=["label"]))
     assert table.outcome.tolist() == [1]
     assert table.segments["label"].values == ("gold",)
 
@@ -181,7 +181,7 @@ def test_types_of_outcomes(array: pa.Array, tmp_path: Path) -> None:
 )
 def test_spellings_of_times(array: pa.Array, milliseconds: int, tmp_path: Path) -> None:
     pq.write_table(pa.table({"p": [0.5], "y": [1], "when": array}), tmp_path / "f.parquet")
-    table = read_table(tmp_path / "f.parquet", time="when")
+    table = read_table(tmp_path / "f.parquet", Columns(time="when"))
     assert table.time_ms is not None
     assert table.time_ms.tolist() == [milliseconds]
 
@@ -195,7 +195,7 @@ def test_several_spellings_of_times_in_one_column(tmp_path: Path) -> None:
 
 def test_seconds_are_said(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "p,y,at\n.5,1,1795168800\n")
-    assert "time read from column 'at', taken as seconds since the epoch" in read_table(path, time="at").notes
+    assert "time read from column 'at', taken as seconds since the epoch" in read_table(path, Columns(time="at")).notes
 
 
 def test_a_guessed_time_that_is_none_is_left_out(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_a_hundred_thousand_columns_are_read_and_a_few_of_them_named(tmp_path: P
     names = [f"c{number}" for number in range(100_000)]
     path = written(tmp_path / "f.csv", f"p,{','.join(names)},y\n.5{',1' * len(names)},1\n")
     assert read_table(path).prediction.tolist() == [0.5]
-    message = refusal(path, prediction="q")
+    message = refusal(path, prediction=["q"])
     assert "columns are 'p', 'c0', " in message
     assert message.endswith("'c48', ...")
 
@@ -325,10 +325,10 @@ def test_what_is_wrong_with_json_lines(text: str, message: str, tmp_path: Path) 
 
 def test_a_column_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", "p,y,region\n.5,1,eu\n")
-    assert refusal(path, prediction="q") == "no prediction column 'q'; columns are 'p', 'y', 'region'"
+    assert refusal(path, prediction=["q"]) == "no prediction column 'q'; columns are 'p', 'y', 'region'"
     assert refusal(path, time="at") == "no time column 'at'; columns are 'p', 'y', 'region'"
     with pytest.raises(InputError, match="no segment column 'country'; columns are 'p', 'y', 'region'"):
-        read_table(path, segments=["country"])
+        read_table(path, Columns(segments=["country"]))
 
 
 def test_bad_values_are_counted_across_pieces(tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_progress_counts_rows(tmp_path: Path) -> None:
 
 
 def test_a_header_alone_is_a_table_of_no_rows(tmp_path: Path) -> None:
-    table = read_table(written(tmp_path / "f.csv", "p,y,ts,s\n"), segments=["s"])
+    table = read_table(written(tmp_path / "f.csv", "p,y,ts,s\n"), Columns(segments=["s"]))
     assert len(table) == 0
     assert table.segments["s"].values == ()
 
@@ -372,7 +372,7 @@ def test_an_unknown_ending_names_the_known_ones(name: str, tmp_path: Path) -> No
 
 def test_rows_without_outcomes_are_read_where_none_are_needed(tmp_path: Path) -> None:
     file = written(tmp_path / "new.csv", "p,ts,y,f\n0.5,no time,no outcome,1.5\n0.25,,,2\n")
-    table = read_table(file, features=("f",), labelled=False)
+    table = read_table(file, Columns(features=("f",)), labelled=False)
     assert table.prediction.tolist() == [0.5, 0.25]
     assert table.features is not None
     assert table.features.tolist() == [[1.5], [2.0]]
@@ -423,7 +423,7 @@ def test_what_is_written_is_read(
     pa.csv.write_csv(arrow, folder / "f.csv")
     (folder / "f.jsonl").write_text("\n".join(json.dumps(row) for row in arrow.to_pylist()))
     for name in ("f.parquet", "f.csv", "f.jsonl"):
-        table = read_table(folder / name, segments=["s"])
+        table = read_table(folder / name, Columns(segments=["s"]))
         assert table.prediction.tolist() == columns["p"]
         assert table.outcome.tolist() == [-1 if y is None else y for y in columns["y"]]
         assert [table.segments["s"].values[code] for code in table.segments["s"].codes] == columns["s"]

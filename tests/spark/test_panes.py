@@ -12,10 +12,10 @@ from monitor.app.backfill import past_predictions
 from monitor.app.settings import Settings, load_settings
 from monitor.app.spark_backfill import read_by_spark
 from monitor.errors import InputError
-from monitor.sources.tables import read_table
+from monitor.sources.tables import Columns, read_table
 from tests.spark.test_tables import events
 
-COLUMNS = {"prediction": "p", "outcome": "y", "time": "ts"}
+COLUMNS = Columns(["p"], "y", "ts")
 START_MS = 1_700_000_000_000
 
 
@@ -49,10 +49,8 @@ def test_panes_are_those_of_the_file_reader(
         COLUMNS,
         version="2",
         to_ms=None,
-        positive=None,
-        skip_bad_rows=False,
     )
-    read = read_table(tmp_path / "whole.parquet", segments=["region"])
+    read = read_table(tmp_path / "whole.parquet", Columns(segments=["region"]))
     expected = past_predictions(settings, "churn", read, version="2")
     assert found.panes.to_bytes() == expected.panes.to_bytes()
     assert found._replace(panes=expected.panes) == expected
@@ -70,8 +68,8 @@ def test_rows_that_cannot_be_counted_are_refused_or_left_out(
     pq.write_table(table, path)
 
     def read(rows: Path, *, skip: bool = False) -> int:
-        options = {"version": "", "to_ms": None, "positive": None, "skip_bad_rows": skip}
-        return read_by_spark(settings, "churn", str(rows), COLUMNS, **options).predictions  # type: ignore[arg-type]
+        columns = COLUMNS._replace(skip_bad_rows=skip)
+        return read_by_spark(settings, "churn", str(rows), columns, version="", to_ms=None).predictions
 
     with pytest.raises(InputError, match="1 rows have no time"):
         read(path)

@@ -12,6 +12,7 @@ from monitor.measures.proper_scores import corp_curve
 from monitor.reports.diagrams.axis import ProbabilityAxis
 from monitor.reports.diagrams.rows import on_points
 from monitor.scores import ScoreTable
+from monitor.scores.table import effective_number
 
 BINS: Final = 10
 COLUMNS: Final = 40
@@ -88,7 +89,7 @@ class BinSums:
         Weights count as the equal ones that are worth as much.
         """
         rate, z = self.rate, _NORMAL_975
-        n = self.counts**2 / self.squares
+        n = effective_number(self.counts, self.squares)
         middle = (rate + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
         width = z / (1.0 + z**2 / n) * np.sqrt(rate * (1.0 - rate) / n + z**2 / (4.0 * n**2))
         # Rounding must not move an end of [0, 1] past a rate that is there.
@@ -96,7 +97,7 @@ class BinSums:
 
     def chance(self) -> Range:
         """The rates that at least 95% of calibrated models show, of bins with events: quantiles of a binomial."""
-        n = np.maximum(np.floor(self.counts**2 / self.squares * (1.0 + 1e-9)), 1.0)
+        n = np.maximum(np.floor(effective_number(self.counts, self.squares) * (1.0 + 1e-9)), 1.0)
         return Range(*(_quantile(share, n, self.predicted) / n for share in (0.025, 0.975)))
 
 

@@ -13,6 +13,7 @@ from monitor.measures.base import MeanLoss, Measure
 from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult, performance
 from monitor.scores import ScoreTable
+from monitor.scores.table import effective_number
 
 WINDOW_DRAWS: Final = 199
 """Resamples for windows, which are renewed continually: enough for p-values down to .005."""
@@ -166,7 +167,7 @@ class Minimum:
             ("positives", table.positives.sum(), positives, self.positives),
             ("negatives", table.negatives.sum(), negatives, self.negatives),
         ):
-            worth = weight**2 / squares if squares > 0.0 else 0.0
+            worth = float(effective_number(weight, squares))
             if worth * (1.0 + _ROUNDING) < limit:
                 return f"the {name} are worth only {worth:.3g} of equal weight: at least {limit} are needed"
         return None

@@ -20,6 +20,7 @@ from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import CHUNK, deviations, generator, percent_point_95, resampled
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import MeanLoss, Measure, SemiNorm, Unit
+from monitor.options import Option
 from monitor.progress import StageProgress, no_progress
 from monitor.reports.evaluation.assess import DRAWS
 from monitor.reports.evaluation.files import report_table
@@ -207,7 +208,9 @@ def compare_tables(
         The tables are of many classes; or only one has ids, or they contradict each other.
     """
     if first.classes or second.classes:
-        raise InputError("files of many classes are not compared; name one column of P(y = 1) with --prediction")
+        raise InputError(
+            f"files of many classes are not compared; name one column of P(y = 1) with {Option.PREDICTION}"
+        )
     aligned = align(first, second)
     a, b = (
         report_table(
@@ -356,7 +359,7 @@ def _prevalences_apart(first: ScoreTable, second: ScoreTable, names: tuple[str, 
     variances = [rate * (1.0 - rate) for rate in rates]
     squared_error = 0.0
     for rate, table in zip(rates, (first, second), strict=True):
-        worth = table.total**2 / float(table.event_squares.sum())
+        worth = table.effective_events
         # With two more events of either kind: without any, the error would be 0.
         squared_error += (rate * worth + 2.0) * ((1.0 - rate) * worth + 2.0) / (worth + 4.0) ** 3
     similar = max(variances) < _MIN_VARIANCE_RATIO * min(variances)

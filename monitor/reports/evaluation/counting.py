@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from monitor.arrays import Ints
 from monitor.errors import InputError
+from monitor.options import Option
 from monitor.reports.evaluation.segments import segment_columns, segments_of
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_counts import GridCounts
@@ -60,8 +61,8 @@ class GroupCounts:
             self._counts.add(table.prediction, outcome, number[places], len(known))
         if len(known) > _MAX_VALUES or self._counts.nbytes > self._memory:
             raise InputError(
-                f"{self._name} has {len(known):,} groups or more, for whose counts --memory has no room: name columns "
-                "of fewer values, choose fewer rows with --where, or give more --memory"
+                f"{self._name} has {len(known):,} groups or more, for whose counts {Option.MEMORY} has no room: name "
+                f"columns of fewer values, choose fewer rows with {Option.WHERE}, or give more {Option.MEMORY}"
             )
 
     @property
@@ -113,7 +114,7 @@ class Counting:
 
     def __init__(self, segments: Sequence[str], memory: float) -> None:
         self._whole = GridCounts()
-        self._segments = {name: GroupCounts(f"--segment {name!r}", memory / len(segments)) for name in segments}
+        self._segments = {name: GroupCounts(f"{Option.SEGMENT} {name!r}", memory / len(segments)) for name in segments}
         self._columns: Mapping[str, SegmentColumn] = {}
         self._predictions = (1.0, 0.0)
         self._times_ms: tuple[int, int] | None = None

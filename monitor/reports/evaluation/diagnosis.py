@@ -309,7 +309,7 @@ def _in_events(table: ScoreTable) -> ScoreTable:
     if not table.weighted:
         return table
     squares = np.stack([table.positive_squares, table.negative_squares])
-    worth = table.total / float(squares.sum())
+    worth = table.events_per_weight
     return replace(
         table,
         positives=worth * table.positives,

@@ -27,6 +27,7 @@ from monitor.reports.evaluation.classes import (
 from monitor.reports.evaluation.diagnosis import diagnosed
 from monitor.reports.evaluation.inputs import (
     Measures,
+    Resampling,
     Times,
     check_events,
     check_vectors,
@@ -34,7 +35,6 @@ from monitor.reports.evaluation.inputs import (
     measures_by_name,
     predictions_of,
     relative_weights,
-    require_resampling,
     require_tolerance,
     times_ms,
 )
@@ -235,7 +235,7 @@ def evaluate_scores(
     InputError
         An option is wrong, or there are weights and every measure wanted needs whole counts.
     """
-    require_resampling(draws, seed)
+    Resampling(draws, seed).check()
     require_tolerance(tolerance)
     wanted = measures_by_name(measures)
     if rows.table.weighted:
@@ -301,7 +301,7 @@ def evaluate_classes(
     """
     seed, segment, progress = options.get("seed"), options.get("segment", ALL), options.get("progress", no_progress)
     time_ms, minimum = options.get("time_ms"), options.get("minimum", FILE_MINIMUM)
-    require_resampling(draws, seed)
+    Resampling(draws, seed).check()
     require_same_index(p=p, y=y, time_ms=time_ms)
     vectors, labelled = check_vectors(p, y)
     if class_names and len(class_names) != vectors.classes:

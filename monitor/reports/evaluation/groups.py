@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from monitor.arrays import Ints, grouped
-from monitor.errors import InputError
+from monitor.errors import OptionError
 from monitor.measures.base import Measure
+from monitor.options import Option
 from monitor.progress import StageProgress, no_progress
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.counting import GroupCounts
@@ -155,7 +156,7 @@ class Grouping:
         self.by = tuple(by)
         periods = [name for name in by if name not in columns]
         if len(periods) > 1:
-            raise InputError(f"--by names {' and '.join(periods)}: name one span of time, the shortest")
+            raise OptionError(Option.BY, f" names {' and '.join(periods)}: name one span of time, the shortest")
         self._period = next(iter(periods), None)
         self._columns = [name for name in by if name in columns]
 
@@ -171,7 +172,7 @@ class Grouping:
         if self._period is None:
             return codes
         if table.time_ms is None:
-            raise InputError(f"--by {self._period} needs times: name their column with --time")
+            raise OptionError(Option.BY, f" {self._period} needs times: name their column with {Option.TIME}")
         moments = table.time_ms.astype("M8[ms]")
         if self._period == "week":
             moments = moments + _WEEK_SHIFT

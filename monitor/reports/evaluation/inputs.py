@@ -4,16 +4,17 @@ import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from monitor.arrays import Bools, Floats
-from monitor.errors import InputError
-from monitor.inference.resampling import require_draws, require_seed
+from monitor.errors import InputError, OptionError
+from monitor.inference.resampling import MIN_DRAWS, require_seed
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
+from monitor.options import Option
 from monitor.scores import ClassTable
 from monitor.scores.arguments import numbers, require_same_index
 from monitor.scores.class_table import positive_class
@@ -140,11 +141,31 @@ def require_tolerance(tolerance: float) -> None:
         raise InputError(f"tolerance must be a number of at least 0, got {tolerance}")
 
 
-def require_resampling(draws: int, seed: int | None) -> None:
-    """Raise InputError unless the number of draws is 0 or enough, and the seed a whole number of at least 0."""
-    if draws != 0:
-        require_draws(draws)
-    require_seed(seed)
+class Resampling(NamedTuple):
+    """What intervals and levels are drawn with."""
+
+    draws: int | None = None
+    """Resamples, at least 19; 0 leaves intervals and levels out. As many as is usual for the kind of report if None."""
+    seed: int | None = None
+    """Seed of the resamples; derived from the data if None, so that the same data give the same report."""
+
+    def check(self) -> None:
+        """Raise InputError unless the number of draws is 0 or enough, and the seed a whole number of at least 0."""
+        if self.draws and (self.draws < MIN_DRAWS or self.draws != int(self.draws)):
+            raise OptionError(
+                Option.DRAWS,
+                f" must be 0 or at least {MIN_DRAWS}, got {self.draws}: with fewer, no p-value is below .05",
+            )
+        require_seed(self.seed)
+
+    def draws_or(self, usual: int) -> int:
+        """The number of draws, or the usual one."""
+        return usual if self.draws is None else self.draws
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """As keyword arguments; each kind of report has its own default number of draws."""
+        return {"seed": self.seed} if self.draws is None else {"seed": self.seed, "draws": self.draws}
 
 
 class CheckedEvents(NamedTuple):

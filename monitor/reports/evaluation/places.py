@@ -97,7 +97,7 @@ def centred_witness(table: ScoreTable) -> Floats:
         return witness
     misses = np.append(0.0, np.cumsum(table.residual))
     variance = np.append(0.0, np.cumsum(table.residual_variance))
-    event = float((table.positive_squares + table.negative_squares).sum()) / table.total
+    event = 1.0 / table.events_per_weight
 
     def evident(level: float) -> float:
         """Sum up what the ranges on either side of the level miss in its direction, less what chance explains."""

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 import numpy as np
 import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError
 from monitor.events.model import OTHER
-from monitor.inference.cox import LOGIT_BOUND
+from monitor.inference.cox import logits
 from monitor.inference.newton import Curved, minimise
 from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE, MAX_SEGMENT_VALUES, crossed, titles_of
@@ -124,7 +124,7 @@ def find_segments(
         raise InputError("there is no column to search: all of them are predictions, outcomes, times or weights")
     rows = np.flatnonzero(~np.isnan(outcome) if weight is None else ~np.isnan(outcome) & (weight > 0.0))
     w = np.ones(rows.size) if weight is None else weight[rows] / weight[rows].mean() if rows.size else weight[rows]
-    data = _Data(np.clip(logit(prediction[rows]), -LOGIT_BOUND, LOGIT_BOUND), outcome[rows], w)
+    data = _Data(logits(prediction[rows]), outcome[rows], w)
     kept = {name: _frequent(name, column, rows) for name, column in columns.items()}
     kept = {name: column for name, column in kept.items() if np.unique(column.codes).size > 1}
     partitions = list(_partitions(kept))

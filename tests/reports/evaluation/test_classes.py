@@ -239,7 +239,7 @@ def test_what_is_wrong_is_named() -> None:
     ):
         with pytest.raises(InputError, match=message):
             evaluate_classes(p, y)
-    with pytest.raises(InputError, match="draws must be a whole number of at least 19, got 5"):
+    with pytest.raises(InputError, match="draws must be 0 or at least 19, got 5"):
         evaluate_classes([[0.5, 0.5]], [0], draws=5)
 
 

@@ -13,11 +13,12 @@ import pytest
 from monitor.errors import InputError
 from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.files import FileReport
+from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.findings import ReportOptions, measure_files, read_within_memory
 from monitor.scores import GridTable
 from monitor.sources import tables
 from monitor.sources.data_sets import open_tables
-from monitor.sources.tables import EventTable, open_reading, read_table
+from monitor.sources.tables import Columns, EventTable, open_reading, read_table
 
 ROWS = 6000
 
@@ -46,13 +47,12 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def options(path: Path, **more: Any) -> ReportOptions:
-    segment = ("region", "age", "city", "region*age")
-    return ReportOptions(open_tables([str(path)]), segment=segment, draws=0, memory=0.0)._replace(**more)
+    columns = Columns(segments=("region", "age", "city", "region*age"))
+    return ReportOptions(open_tables([str(path)]), columns, resampling=Resampling(0, 0), memory=0.0)._replace(**more)
 
 
 def counted(path: Path, **more: Any) -> CountedRows:
-    chosen = options(path, **more)
-    rows = read_within_memory(chosen, chosen.file, chosen.prediction)
+    rows = read_within_memory(options(path, **more))
     assert isinstance(rows, CountedRows)
     return rows
 
@@ -110,13 +110,13 @@ def test_segments_are_those_of_raw_rows(table: pa.Table, tmp_path: Path) -> None
 
 def test_rows_are_measured_raw_as_long_as_they_fit(table: pa.Table, tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=101)
-    whole = read_table(tmp_path / "rows.parquet", segments=["city"])
-    reading = open_reading(tmp_path / "rows.parquet", segments=["city"])
+    whole = read_table(tmp_path / "rows.parquet", Columns(segments=["city"]))
+    reading = open_reading(tmp_path / "rows.parquet", Columns(segments=["city"]))
     (same,) = reading.tables(max_rows=ROWS)
     assert not reading.is_large
     assert np.array_equal(same.prediction, whole.prediction)
     assert (same.notes, same.cautions) == (whole.notes, whole.cautions)
-    reading = open_reading(tmp_path / "rows.parquet", segments=["city"])
+    reading = open_reading(tmp_path / "rows.parquet", Columns(segments=["city"]))
     parts = list(reading.tables(max_rows=ROWS - 1))
     assert reading.is_large
     assert len(parts) > 1
@@ -138,9 +138,8 @@ def both_ways(path: Path, **roles: Any) -> tuple[EventTable | str, CountedRows |
     """The result, or the refusal, of raw rows and of counted ones."""
     results: list[Any] = []
     for memory in (None, 0.0):
-        chosen = ReportOptions(path, memory=memory, **roles)
         try:
-            results.append(read_within_memory(chosen, path, chosen.prediction))
+            results.append(read_within_memory(ReportOptions(path, Columns(**roles), memory=memory)))
         except InputError as error:
             results.append(str(error))
     return results[0], results[1]
@@ -195,13 +194,16 @@ def test_cautions_are_those_of_raw_rows(columns: dict[str, list[Any]], tmp_path:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"weight": "age"}, "--weight need all rows at once: choose fewer rows with --where, or give more --memory"),
-        ({"feature": ["age"]}, "--feature, and the search for segments, need all rows at once"),
+        (
+            {"columns": Columns(weight="age")},
+            "--weight need all rows at once: choose fewer rows with --where, or give more --memory",
+        ),
+        ({"columns": Columns(features=["age"])}, "--feature, and the search for segments, need all rows at once"),
         ({"find_segments": True}, "--feature, and the search for segments, need all rows at once"),
-        ({"id": "city", "compare": Path("x")}, "--id need all rows at once"),
+        ({"columns": Columns(id="city"), "compare": Path("x")}, "--id need all rows at once"),
         ({"compare": Path("x")}, "--compare needs all rows at once"),
         (
-            {"prediction": ["p", "age"], "outcome": "region"},
+            {"columns": Columns(["p", "age"], "region")},
             "predictions in several columns or lists need all rows at once",
         ),
     ],
@@ -211,7 +213,7 @@ def test_what_takes_all_rows_is_refused_in_words(
 ) -> None:
     pq.write_table(table, tmp_path / "rows.parquet")
     with pytest.raises(InputError) as caught:
-        counted(tmp_path / "rows.parquet", **{"segment": (), **more})
+        counted(tmp_path / "rows.parquet", **{"columns": Columns(), **more})
     assert words in str(caught.value)
 
 
@@ -220,7 +222,7 @@ def test_a_segment_column_of_too_many_values_is_refused(tmp_path: Path, monkeypa
     ids = [str(number) for number in range(1000)]
     pq.write_table(pa.table({"p": np.full(1000, 0.5), "y": [0, 1] * 500, "id": ids}), tmp_path / "rows.parquet")
     with pytest.raises(InputError, match=r"^--segment 'id' has .* groups or more, .*: name columns of fewer values"):
-        counted(tmp_path / "rows.parquet", segment=("id",))
+        counted(tmp_path / "rows.parquet", columns=Columns(segments=("id",)))
 
 
 def test_seconds_that_turn_into_milliseconds_are_refused(tmp_path: Path) -> None:
@@ -229,7 +231,7 @@ def test_seconds_that_turn_into_milliseconds_are_refused(tmp_path: Path) -> None
         columns = {"p": np.full(1000, 0.5), "y": [0, 1] * 500, "ts": [unit * seconds] * 1000}
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
     with pytest.raises(InputError, match="times begin as seconds since the epoch, and later ones are no such seconds"):
-        counted(tmp_path, segment=())
+        counted(tmp_path, columns=Columns())
     found = read_table(open_tables([str(tmp_path)]))
     assert found.time_ms is not None
     assert found.time_ms[-1] == 1000 * seconds

@@ -10,7 +10,7 @@ from monitor.measures import WINDOW_MEASURES
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.files import looks_like_event_log, model_of, report_table
 from monitor.reports.evaluation.segments import MAX_SEGMENT_VALUES
-from monitor.sources.tables import EventTable, SegmentColumn, read_table
+from monitor.sources.tables import Columns, EventTable, SegmentColumn, read_table
 from tests.windows.memory import calibrated
 
 
@@ -111,7 +111,7 @@ def test_a_file_is_read_and_reported(name: str, model: str, tmp_path: Path) -> N
         for number, (score, outcome) in enumerate(zip(p, y, strict=True))
     )
     (tmp_path / name).write_text("score,label,side\n" + lines)
-    table = read_table(tmp_path / name, segments=["side"])
+    table = read_table(tmp_path / name, Columns(segments=["side"]))
     found = report_table(table, model=model_of(tmp_path / name), draws=19)
     assert found.whole == evaluate(p, y, draws=19, model=model)
     assert {each.report.segment: each.report.n for each in found.segments} == {"side=a": 150, "side=b": 150}

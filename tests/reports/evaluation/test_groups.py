@@ -13,10 +13,12 @@ from monitor.errors import InputError
 from monitor.measures import WINDOW_MEASURES
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_binary, evaluate_scores
+from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.findings import GroupFindings, ReportOptions, measure_groups
 from monitor.scores import GridTable
 from monitor.sources import tables
 from monitor.sources.data_sets import open_tables
+from monitor.sources.tables import Columns
 
 ROWS = 3000
 
@@ -40,7 +42,7 @@ def table() -> pa.Table:
 
 
 def options(path: Path, *by: str, memory: float | None = None, draws: int = 0, **more: Any) -> ReportOptions:
-    return ReportOptions(open_tables([str(path)]), by=by, memory=memory, draws=draws, **more)
+    return ReportOptions(open_tables([str(path)]), by=by, memory=memory, resampling=Resampling(draws, 0), **more)
 
 
 def period_of(moment: dt.datetime, name: str) -> str:
@@ -146,7 +148,7 @@ def test_numbers_are_sorted_by_size_and_p_values_are_corrected(table: pa.Table, 
         (("nowhere",), {}, "no segment column 'nowhere'; columns are"),
         (("day", "week"), {}, "--by names day and week: name one span of time, the shortest"),
         (("day",), {"without": "ts"}, "--by day needs times: name their column with --time"),
-        (("model",), {"prediction": ("p", "tier", "none"), "outcome": "label"}, "--by is for predictions P(y = 1)"),
+        (("model",), {"columns": Columns(("p", "tier", "none"), "label")}, "--by is for predictions P(y = 1)"),
     ],
 )
 def test_bad_use_is_said(
@@ -156,7 +158,7 @@ def test_bad_use_is_said(
     classes = table.set_column(4, "tier", pa.array(1.0 - table["p"].to_numpy()))
     classes = classes.append_column("none", pa.array(np.zeros(ROWS)))
     classes = classes.append_column("label", pa.array(np.arange(ROWS) % 2))
-    used = table.drop([without]) if without else classes if "prediction" in more else table
+    used = table.drop([without]) if without else classes if more else table
     with pytest.raises(InputError) as caught:
         grouped(used, tmp_path, *by, **more)
     assert words in str(caught.value)

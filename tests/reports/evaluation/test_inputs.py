@@ -128,8 +128,8 @@ def test_what_names_no_measure_is_refused(measures: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"draws": 50.5}, "draws must be a whole number of at least 19, got 50.5"),
-        ({"draws": -1}, "draws must be a whole number of at least 19, got -1"),
+        ({"draws": 50.5}, "draws must be 0 or at least 19, got 50.5"),
+        ({"draws": -1}, "draws must be 0 or at least 19, got -1"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
         ({"seed": "a"}, "seed must be a whole number of at least 0, got 'a'"),
     ],

@@ -11,6 +11,7 @@ from monitor.measures import MEASURES
 from monitor.progress import no_progress
 from monitor.reports.evaluation import spans as module
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
+from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.evaluation.spans import MAX_SPANS, SPAN_MEASURES, duration, spans_of
 from monitor.reports.findings import ReportOptions, add_picture_data, measure_table
 from monitor.sources.columns import UNLABELLED
@@ -49,7 +50,7 @@ def test_the_order_of_rows_does_not_matter_and_unknown_outcomes_do_not_count() -
         np.r_[y[order], np.full(500, UNLABELLED)].astype(np.int8),
         np.r_[time[order], np.full(500, 99 * DAY)],
     )
-    options = ReportOptions(draws=0)
+    options = ReportOptions(resampling=Resampling(0, 0))
     findings = measure_table(options, table, None, no_progress)
     spans = add_picture_data(findings, options, table, no_progress).pictures.spans
     assert spans is not None
