@@ -22,7 +22,7 @@ from monitor.store.evaluations import EvaluationStore
 from monitor.store.history import FIELDS, Points
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.history import History, points_of
 from monitor.windows.leases import Leases
@@ -114,7 +114,10 @@ def test_every_point_is_what_loops_over_the_log_compute(store: SqlStore, tmp_pat
             store,
             Decoder(),
             partitions=PartitionSettings(policy=policy_of, kept_ms=kept_ms),
-            settings=PipelineSettings(kinds, poll_seconds=0),
+            settings=PipelineSettings(),
+            dead_letters=DeadLetterSettings(),
+            kinds=kinds,
+            poll_seconds=0,
             clock=clock,
         )
         at_the_end.callback(pipeline.run)
