@@ -274,7 +274,7 @@ class EvaluationStore:
                 if one.model in held
                 for version, new in one.evidence_points.items()
             }
-            evidence_history.append(connection, self._database, of_evidence)
+            evidence_history.append(connection, of_evidence)
             for at_ms in sorted(set(same.values())):
                 for part in chunks(sorted(model for model in same if same[model] == at_ms and model in held)):
                     connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))

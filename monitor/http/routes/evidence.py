@@ -20,7 +20,7 @@ from monitor.http.request_parsing import Parameters, parse_step, parse_time
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.services import Services, ServicesOf
 from monitor.store.evidence_history import DETECTORS, NO_POINTS, PEAK_MS, STEP_MS, thinned
-from monitor.store.history import DAY_MS
+from monitor.store.series import DAY_MS
 from monitor.windows.evidence_history import fitting_step
 from monitor.windows.lookup import check_model, listed
 from monitor.windows.snapshot import NO_EVIDENCE, EvidenceLevel, Shock, VersionEvidence
