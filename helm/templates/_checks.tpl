@@ -142,7 +142,7 @@
 {{- $seconds -}}
 {{- end -}}
 
-{{/* "true" if a text is an address with a password; as monitor.app.settings.values.hide_password has it. */}}
+{{/* "true" if a text is an address with a password; as monitor.section.hide_password has it. */}}
 {{- define "monitor.holdsPassword" -}}
 {{- $text := toString . -}}
 {{- if or (regexMatch "://[^/@]*:[^@]+@" $text) (regexMatch "[?&](ssl)?password=." $text) -}}true{{- end -}}

@@ -10,7 +10,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import jwt
@@ -18,6 +17,7 @@ from jwt.types import Options
 
 from monitor.access.model import Grant, Principal
 from monitor.access.provider import ProviderKeys
+from monitor.access.settings import OidcSettings
 from monitor.clock import Clock
 from monitor.errors import InputError, Unauthenticated
 
@@ -39,35 +39,6 @@ _UNKNOWN_KEY: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRules:
-    """The tokens that are accepted, and what they allow.
-
-    Attributes
-    ----------
-    issuer, audience
-        `iss` must equal the first, `aud` must name the second.
-    algorithms
-        Accepted signatures, of :data:`monitor.access.oidc.ALGORITHMS`.
-    roles_claim
-        The claim that names roles.
-    roles
-        Value of that claim -> what it allows; empty: the values are grants themselves.
-    name_claim
-        The claim with the caller's name.
-    leeway_seconds
-        How far the provider's clock may be off.
-    """
-
-    issuer: str
-    audience: str
-    algorithms: tuple[str, ...] = ("RS256", "ES256")
-    roles_claim: str = "roles"
-    roles: Mapping[str, tuple[Grant, ...]] | None = None
-    name_claim: str = "sub"
-    leeway_seconds: float = 30.0
-
-
 class _Verified(NamedTuple):
     """A valid token."""
 
@@ -83,8 +54,8 @@ class _Verified(NamedTuple):
 class TokenAuthenticator:
     """Authenticates tokens: an Authenticator. Any thread; it may wait for the provider (see ProviderKeys)."""
 
-    def __init__(self, rules: TokenRules, keys: ProviderKeys, clock: Clock) -> None:
-        self._rules = rules
+    def __init__(self, settings: OidcSettings, keys: ProviderKeys, clock: Clock) -> None:
+        self._settings = settings
         self._keys = keys
         self._clock = clock
         self._lock = threading.Lock()
@@ -109,7 +80,7 @@ class TokenAuthenticator:
             return principal
         version, claims = self._verify(credential)
         expires = self._check_times(claims)
-        principal = _principal(claims, self._rules)
+        principal = _principal(claims, self._settings)
         with self._lock:
             until = self._clock.monotonic() + REMEMBERED_SECONDS
             self._verified[digest] = _Verified(principal, version, until, expires)
@@ -151,7 +122,7 @@ class TokenAuthenticator:
         except jwt.InvalidTokenError as error:
             raise Unauthenticated(_UNREADABLE) from error
         algorithm = header.get("alg")
-        if not isinstance(algorithm, str) or algorithm not in self._rules.algorithms:
+        if not isinstance(algorithm, str) or algorithm not in self._settings.algorithms:
             raise Unauthenticated(
                 "the token is signed in a way that is not accepted (alg): access.oidc.algorithms lists those that are"
             )
@@ -162,7 +133,7 @@ class TokenAuthenticator:
 
     def _decode(self, token: str, key: Any, algorithm: str) -> dict[str, Any] | None:
         """The claims of a token; None: another key has signed it."""
-        rules = self._rules
+        settings = self._settings
         # Times are checked by this service's clock.
         options: Options = {
             "require": ["iss", "aud", "exp", "iat"],
@@ -171,7 +142,9 @@ class TokenAuthenticator:
             "verify_iat": False,
         }
         try:
-            return jwt.decode(token, key, [algorithm], options=options, audience=rules.audience, issuer=rules.issuer)
+            return jwt.decode(
+                token, key, [algorithm], options=options, audience=settings.audience, issuer=settings.issuer
+            )
         except jwt.InvalidSignatureError:
             return None
         except jwt.MissingRequiredClaimError as error:
@@ -187,7 +160,7 @@ class TokenAuthenticator:
 
     def _check_times(self, claims: Mapping[str, Any]) -> float:
         """When a token expires, in seconds since the epoch, including the leeway. Raises Unauthenticated."""
-        now, leeway = self._now(), self._rules.leeway_seconds
+        now, leeway = self._now(), self._settings.leeway.total_seconds()
         times = {name: _time(claims[name], name) for name in ("exp", "nbf", "iat") if name in claims}
         expires = times["exp"] + leeway
         if now >= expires:
@@ -218,24 +191,26 @@ def _time(value: Any, name: str) -> float:
     raise Unauthenticated(f"the token's claim {name} is no time in seconds")
 
 
-def _principal(claims: Mapping[str, Any], rules: TokenRules) -> Principal:
+def _principal(claims: Mapping[str, Any], settings: OidcSettings) -> Principal:
     """The caller whom a valid token names."""
-    name = _claim(claims, rules.name_claim)
+    name = _claim(claims, settings.name_claim)
     if not isinstance(name, str) or not name:
-        raise Unauthenticated(f"the token does not say who it is: its claim {rules.name_claim} is missing, or no text")
-    grants, note = _grants(_claim(claims, rules.roles_claim), rules)
+        raise Unauthenticated(
+            f"the token does not say who it is: its claim {settings.name_claim} is missing, or no text"
+        )
+    grants, note = _grants(_claim(claims, settings.roles_claim), settings)
     return Principal(f"oidc:{_clean(name)}", grants, note)
 
 
-def _grants(value: Any, rules: TokenRules) -> tuple[tuple[Grant, ...], str]:
+def _grants(value: Any, settings: OidcSettings) -> tuple[tuple[Grant, ...], str]:
     """What the claim of roles allows; if nothing, a note that says why."""
     values = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
     # A role is text that does not garble a log.
     names = [name for name in values if isinstance(name, str) and name.isprintable()]
     grants: set[Grant] = set()
     for name in names:
-        if rules.roles:
-            grants.update(rules.roles.get(name, ()))
+        if settings.roles:
+            grants.update(map(Grant.parse, settings.roles.get(name, ())))
         else:
             # Providers put other values into such claims, too, such as `openid profile` into scope.
             with suppress(InputError):
@@ -243,9 +218,9 @@ def _grants(value: Any, rules: TokenRules) -> tuple[tuple[Grant, ...], str]:
     if grants:
         return tuple(sorted(grants, key=str)), ""
     if not names:
-        return (), f"the token has no claim {rules.roles_claim} that names a role"
-    known = "access.oidc.roles lists" if rules.roles else "is a role: read, write, promote, or one as in read:churn"
-    return (), f"the token's claim {rules.roles_claim} names nothing that {known}"
+        return (), f"the token has no claim {settings.roles_claim} that names a role"
+    known = "access.oidc.roles lists" if settings.roles else "is a role: read, write, promote, or one as in read:churn"
+    return (), f"the token's claim {settings.roles_claim} names nothing that {known}"
 
 
 def _claim(claims: Any, path: str) -> Any:

@@ -13,16 +13,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
 import structlog
+from pydantic import AfterValidator, Field, SecretStr
 
 from monitor.clock import Clock
 from monitor.errors import StoreError
 from monitor.events.times import format_time
+from monitor.section import Address, Section, check_http_url
 from monitor.store.alert import SHOWN, Alert, AlertChange, AlertState
 from monitor.store.webhooks import WebhookDelivery, WebhookStore
 from monitor.urls import wrong_path
@@ -36,6 +38,7 @@ POLL_SECONDS: Final = 1.0
 
 _TIMEOUT_SECONDS: Final = 10.0
 """For one delivery, from the connection to the head of the answer."""
+_MIN_SECRET_BYTES: Final = 24
 _NEVER: Final = "0001-01-01T00:00:00Z"
 """How Alertmanager writes that an alert has not ended."""
 _AGAIN: Final = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS})
@@ -43,7 +46,36 @@ _AGAIN: Final = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQ
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def check_webhook_url(text: str) -> str:
+    """Return an http or https URL, or raise ValueError."""
+    check_http_url(text, "https://alerts.example.com/calibration")
+    return text
+
+
+def _check_secret(secret: SecretStr) -> SecretStr:
+    try:
+        size = len(base64.b64decode(secret.get_secret_value(), validate=True))
+    except ValueError:
+        size = 0
+    if size < _MIN_SECRET_BYTES:
+        raise ValueError(
+            f"must be base64 of {_MIN_SECRET_BYTES} bytes or more, such as `openssl rand -base64 32` prints"
+        )
+    return secret
+
+
+class WebhookSettings(Section):
+    """A receiver of alerts, in the format of Alertmanager's webhooks."""
+
+    url: Annotated[Address, AfterValidator(check_webhook_url), Field(repr=False)]
+    """Where each change of an alert is sent, by POST. A password in it is hidden wherever settings are shown."""
+    secret: Annotated[SecretStr, AfterValidator(_check_secret)] | None = None
+    """Key of the signature of requests, base64 of 24 bytes or more; null does not sign them."""
+    send_resolved: bool = True
+    """Whether the end of an alert is sent, too."""
+
+
+@dataclass(frozen=True, slots=True)
 class Target:
     """A webhook.
 
@@ -51,27 +83,21 @@ class Target:
     ----------
     name
         Its name in the settings.
-    url
-        Where changes are sent. It may hold a secret: it is not logged.
-    secret
-        Key of the signature, base64; None: requests are not signed.
-    send_resolved
-        Whether the end of an alert is sent.
+    settings
+        How changes are sent. The URL may hold a secret: it is not logged.
     external_url
         Where the service is for the receiver's readers; empty: links begin with the path.
     """
 
     name: str
-    url: str
-    secret: str | None = None
-    send_resolved: bool = True
+    settings: WebhookSettings
     external_url: str = ""
 
     @property
     def states(self) -> tuple[AlertState, ...]:
         """States of which the changes are sent."""
         sent = (AlertState.FIRING, AlertState.ACKNOWLEDGED, AlertState.RESOLVED)
-        return sent if self.send_resolved else sent[:-1]
+        return sent if self.settings.send_resolved else sent[:-1]
 
 
 class Webhook:
@@ -164,7 +190,7 @@ class Webhook:
         async with (
             httpx.AsyncClient(timeout=_TIMEOUT_SECONDS) as http,
             asyncio.timeout(_TIMEOUT_SECONDS),
-            http.stream("POST", self.target.url, content=body, headers=headers) as response,
+            http.stream("POST", self.target.settings.url, content=body, headers=headers) as response,
         ):
             return response
 
@@ -241,8 +267,9 @@ def headers_of(target: Target, change: AlertChange, body: bytes, seconds: int) -
         "webhook-id": delivery_id,
         "webhook-timestamp": str(seconds),
     }
-    if target.secret is not None:
+    secret = target.settings.secret
+    if secret is not None:
         signed = f"{delivery_id}.{seconds}.".encode() + body
-        digest = hmac.digest(base64.b64decode(target.secret), signed, hashlib.sha256)
+        digest = hmac.digest(base64.b64decode(secret.get_secret_value()), signed, hashlib.sha256)
         headers["webhook-signature"] = f"v1,{base64.b64encode(digest).decode()}"
     return headers

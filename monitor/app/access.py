@@ -4,9 +4,9 @@ import structlog
 
 from monitor.access.keys import PREFIX, KeyAuthenticator, KeySource, in_force
 from monitor.access.keys_file import KeysFile
-from monitor.access.model import Authenticator, Principal, parse_grants
+from monitor.access.model import Authenticator, Principal
 from monitor.access.provider import Provider, ProviderKeys
-from monitor.access.tokens import TokenAuthenticator, TokenRules
+from monitor.access.tokens import TokenAuthenticator
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import StoreError, Unauthenticated
@@ -77,16 +77,7 @@ def make_tokens(settings: Settings, clock: Clock) -> TokenAuthenticator | None:
         return None
     provider.trust()
     oidc = settings.access.oidc
-    rules = TokenRules(
-        issuer=provider.issuer,
-        audience=oidc.audience or "",
-        algorithms=oidc.algorithms,
-        roles_claim=oidc.roles_claim,
-        roles={value: parse_grants(roles) for value, roles in oidc.roles.items()},
-        name_claim=oidc.name_claim,
-        leeway_seconds=oidc.leeway.total_seconds(),
-    )
-    return TokenAuthenticator(rules, ProviderKeys(provider.read, oidc.refresh.total_seconds(), clock), clock)
+    return TokenAuthenticator(oidc, ProviderKeys(provider.read, oidc.refresh.total_seconds(), clock), clock)
 
 
 def make_provider(settings: Settings) -> Provider | None:

@@ -24,10 +24,10 @@ from monitor.store import backfill, history
 from monitor.store.base import BACKFILL, ModelClock
 from monitor.store.closing import SCHEMA, Cells, Closing, Panes
 from monitor.store.database import Database
+from monitor.store.series import DAY_MS
 from monitor.windows.history import points_of
 
 _ROWS_IN_CLOSING: Final = 200_000
-_DAY_MS: Final = history.DAY_MS
 
 
 class PastPredictions(NamedTuple):
@@ -261,8 +261,8 @@ def _write_history(
         ModelClock(past.from_ms - 1, past.from_ms - 1, past.from_ms),
         backfill.read(database, past.model, past.from_ms - max(make_kept_ms(settings).values()), past.from_ms),
     )
-    first_ms = past.from_ms - past.from_ms % _DAY_MS + _DAY_MS
-    ends_ms = list(range(first_ms, past.to_ms, _DAY_MS))
+    first_ms = past.from_ms - past.from_ms % DAY_MS + DAY_MS
+    ends_ms = list(range(first_ms, past.to_ms, DAY_MS))
     saved = 0
     for number, part in enumerate(divided(past.closing(), ends_ms)):
         clocks = ModelClock(part.to_ms - 1, part.to_ms - 1, part.to_ms)

@@ -16,7 +16,7 @@ from monitor.alarms.shocks import Shocks
 from monitor.alarms.watcher import Watcher, WatchPlan
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
-from monitor.app.settings.model import KafkaSettings, MappingSettings, ReadTopic, RegistrySettings
+from monitor.app.settings.model import KafkaSettings, MappingSettings, ReadTopic
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
 from monitor.bounded_file import read_bounded
 from monitor.clock import Clock
@@ -29,7 +29,6 @@ from monitor.events.formats.json_schema import make_mapped_json
 from monitor.events.mapping import FieldMapping
 from monitor.events.model import DeadLetter, Kind, ModelPolicy
 from monitor.events.schemas import Framed, Registry, Schema, Unframed
-from monitor.events.strata import Caps
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
@@ -40,12 +39,12 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
-from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
+from monitor.sources.schema_registry import SchemaRegistry
 from monitor.store.address import connect_existing, expand_home
 from monitor.store.migrate import check_current
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
+from monitor.stream.pipeline import Pipeline
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.panes import ClosedPanes
@@ -99,7 +98,7 @@ def make_formats(settings: Settings, clock: Clock, *, in_background: bool = Fals
     """
     topics = [topic for topic in settings.source.topics.read.values() if not topic.is_ours]
     asks = any(topic.has_schemas and topic.schema_file is None for topic in topics)
-    registry: Registry | None = make_registry(settings.source.registry, clock) if asks else None
+    registry: Registry | None = SchemaRegistry(settings.source.registry, clock=clock) if asks else None
     if in_background and registry is not None:
         registry = BackgroundRegistry(registry)
     mappings = {topic.name: None if topic.mapping is None else make_mapping(topic.mapping) for topic in topics}
@@ -136,21 +135,6 @@ def make_mapping(mapping: MappingSettings) -> FieldMapping:
         positive=mapping.positive,
         negative=mapping.negative,
         where=mapping.where,
-    )
-
-
-def make_registry(registry: RegistrySettings, clock: Clock) -> SchemaRegistry:
-    """The schema registry."""
-    options: dict[str, Any] = {
-        field.name: getattr(registry, field.name)
-        for field in fields(RegistryConnection)
-        if hasattr(registry, field.name)
-    }
-    revealed = {name: value.get_secret_value() for name, value in options.items() if isinstance(value, SecretStr)}
-    return SchemaRegistry(
-        RegistryConnection(**options | revealed, timeout_seconds=registry.timeout.total_seconds()),
-        folder=None if registry.cache is None else Path(registry.cache),
-        clock=clock,
     )
 
 
@@ -193,12 +177,11 @@ def make_windows(settings: Settings) -> list[Window]:
 
 def make_partition_settings(settings: Settings, *, sampling: bool = True) -> PartitionSettings:
     """The settings of all partitions; without ``sampling``, nothing is kept for refits."""
-    caps = settings.caps
     return PartitionSettings(
         policy=make_policy(settings.models),
         kept_ms=make_kept_ms(settings),
         unsettled_cells=not all(window.mature for window in make_windows(settings)),
-        caps=Caps(models=caps.models, versions=caps.versions, segment_values=caps.segment_values, strata=caps.strata),
+        caps=settings.caps,
         max_predictions=settings.pipeline.max_pending,
         samples=make_sample_settings(settings) if sampling else SampleSettings(),
     )
@@ -255,16 +238,7 @@ def make_rules(settings: Settings, clock: Clock, *, kind_by_keys: bool = False) 
 def make_webhooks(settings: Settings) -> list[Target]:
     """The receivers of alerts."""
     alerts = settings.alerts
-    return [
-        Target(
-            name=name,
-            url=webhook.url,
-            secret=None if webhook.secret is None else webhook.secret.get_secret_value(),
-            send_resolved=webhook.send_resolved,
-            external_url=alerts.external_url,
-        )
-        for name, webhook in sorted(alerts.webhooks.items())
-    ]
+    return [Target(name, webhook, alerts.external_url) for name, webhook in sorted(alerts.webhooks.items())]
 
 
 def make_evaluator(settings: Settings, panes: ClosedPanes, clock: Clock) -> Evaluator:
@@ -452,21 +426,17 @@ def make_pipeline(settings: Settings, log: Log, store: SqlStore, clock: Clock) -
         saved = store.saved_offsets()
         parts = [TopicPartition(*part) for part in product(make_topics(settings).kinds, range(log.writer.partitions))]
         log.writer.commit({part: saved.get(part, 0) for part in parts})
-    pipeline, letters = settings.pipeline, settings.dead_letters
+    letters = settings.dead_letters.topic
     return Pipeline(
         log.source,
         store,
         make_decoder(settings, clock, formats=make_formats(settings, clock, in_background=True)),
         partitions=make_partition_settings(settings),
-        settings=PipelineSettings(
-            kinds=make_topics(settings).kinds,
-            max_poll_records=pipeline.max_poll_records,
-            checkpoint_seconds=pipeline.checkpoint_interval.total_seconds(),
-            alignment_seconds=pipeline.topic_alignment.total_seconds(),
-            dead_letter_ceiling=DeadLetterCeiling(ratio=letters.max_ratio, messages=letters.block),
-        ),
+        settings=settings.pipeline,
+        dead_letters=settings.dead_letters,
+        kinds=make_topics(settings).kinds,
         clock=clock,
-        send_dead_letters=None if letters.topic is None else dead_letter_sender(letters.topic, log.writer),
+        send_dead_letters=None if letters is None else dead_letter_sender(letters, log.writer),
     )
 
 

@@ -8,10 +8,9 @@ import structlog
 
 from monitor.app.parts import make_measures
 from monitor.app.settings import Settings
-from monitor.app.settings.models import ModelsSettings, RefitSettings
+from monitor.app.settings.models import ModelsSettings
 from monitor.app.upkeep import Periodic
 from monitor.clock import Clock
-from monitor.durations import to_ms
 from monitor.errors import UnknownSeries
 from monitor.events.model import ALL, SeriesKey
 from monitor.measures import choose_measures
@@ -156,9 +155,7 @@ class RecalibrationThreads:
 
 def make_plan(models: ModelsSettings) -> Callable[[str], RefitPlan]:
     """Return a function: model -> the plan of its refits."""
-    declared = {name: _plan(models.of(name).recalibration) for name in models.declared}
-    default = _plan(models.defaults.recalibration)
-    return lambda name: declared.get(name, default)
+    return lambda name: models.of(name).recalibration
 
 
 def make_models(models: ModelsSettings, panes: ClosedPanes) -> Callable[[], Collection[str]]:
@@ -240,14 +237,3 @@ def make_finding(
 def longest_window(windows: Sequence[Window]) -> Window:
     """Return the window whose verdict may trigger a refit: the longest; of equal ones, one by time and mature."""
     return max(windows, key=lambda window: (window.last is None, window.mature, window.length_ms))
-
-
-def _plan(refits: RefitSettings) -> RefitPlan:
-    return RefitPlan(
-        method=refits.method,
-        options=refits.options,
-        window_ms=None if refits.window is None else to_ms(refits.window),
-        schedule=refits.cron,
-        on_verdict=refits.on_verdict,
-        automatic=refits.promotion == "automatic",
-    )

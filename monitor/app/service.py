@@ -46,7 +46,6 @@ from monitor.app.parts import (
 )
 from monitor.app.recalibration import RecalibrationThreads, make_known, make_plan
 from monitor.app.settings import Settings
-from monitor.app.settings.values import hide_password
 from monitor.app.telemetry import make_telemetry
 from monitor.app.upkeep import BACKLOG_SECONDS, CAPS_SECONDS, CLEANUP_SECONDS, Backlog, CapWatch, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
@@ -67,6 +66,7 @@ from monitor.metrics.series import Level
 from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
+from monitor.section import hide_password
 from monitor.sources.base import Topics
 from monitor.store.alerts import AlertStore
 from monitor.store.evaluations import EvaluationStore

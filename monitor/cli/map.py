@@ -12,7 +12,7 @@ from rich.console import Console
 
 from monitor.app.logs import configure_logs
 from monitor.app.mapping_proposal import detect_format, propose_topic, topic_of_schema
-from monitor.app.parts import make_connection, make_registry
+from monitor.app.parts import make_connection
 from monitor.app.settings import Settings
 from monitor.cli.check import finding_line
 from monitor.cli.options import ConfigOption, read_settings
@@ -65,7 +65,7 @@ def map_(
     with ExitStack() as stack:
         registry: SchemaRegistry | None = None
         if schema_file is None and settings.source.registry.url is not None:
-            registry = stack.enter_context(closing(make_registry(settings.source.registry, clock)))
+            registry = stack.enter_context(closing(SchemaRegistry(settings.source.registry, clock=clock)))
         if schema_file is None:
             read = detect_format(settings, name, records, registry)
         else:

@@ -3,7 +3,6 @@
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import msgspec
@@ -13,24 +12,26 @@ from numpy.typing import NDArray
 from monitor.events.fields import Rejected, read_model, read_segments, read_version
 from monitor.events.model import OTHER, Kind, ModelPolicy, Reason, SeriesKey, Stratum
 from monitor.events.wire import Event, seed_of
+from monitor.section import Positive, Section
 
 REFUSED: Final = -1
 """The id of a model that is not declared, or beyond the cap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caps:
-    """How many names may live in one partition at a time, so that a bad producer cannot fill the memory.
+class Caps(Section):
+    """How many names may live in a partition at a time, so that a bad producer cannot fill memory or Prometheus.
 
-    Beyond ``models`` that are not declared, the events of another one are refused and counted; beyond ``versions`` (of
-    a model) and ``segment_values`` (of a segment key of a model), the name becomes ``other``; beyond ``strata`` (of a
-    model), all segment values of the new combination do.
+    A name gives its place back once no window reaches its newest prediction.
     """
 
-    models: int = 200
-    versions: int = 20
-    segment_values: int = 50
-    strata: int = 20_000
+    models: Positive = 200
+    """Models that are not declared; events of further ones are refused and counted. Declared ones take no place."""
+    versions: Positive = 20
+    """Versions of a model; further ones are counted as the version `other`."""
+    segment_values: Positive = 50
+    """Values of a segment key of a model; further ones are counted as `other`."""
+    strata: Positive = 20_000
+    """Combinations of version and segment values of a model; the segments of further ones are counted as `other`."""
 
 
 class Cap(NamedTuple):

@@ -328,7 +328,7 @@ class RefitSettingsBody(Body):
             plan,
             options=dict(request.options),
             window=_window(request),
-            promotion="automatic" if plan.automatic else "manual",
+            schedule=plan.cron,
             next=_time(recalibrations.next_scheduled_ms(model)),
         )
 

@@ -1,43 +1,22 @@
 """What the settings say about a model's refits: the plan, its schedule, and whether a method fits the model."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, Field, model_validator
 
+from monitor.durations import to_ms
 from monitor.errors import InputError, SettingsError
-from monitor.maps import METHODS
+from monitor.maps import METHODS, check_options, choose_method
 from monitor.maps.identity import Identity
+from monitor.section import Section, Span, reported
 
 _FIELDS: Final = 5
 
-
-@dataclass(frozen=True, slots=True)
-class RefitPlan:
-    """How a model is refitted unless a request says otherwise.
-
-    Attributes
-    ----------
-    method, options
-        See :data:`monitor.maps.METHODS`.
-    window_ms
-        How far back events are used; None: since the last change of calibration, or all events.
-    schedule
-        Cron expression of five fields, UTC; None: no schedule.
-    on_verdict
-        Whether a verdict of shape miscalibration triggers a refit.
-    automatic
-        Whether a map that passes the guard is promoted at once.
-    """
-
-    method: str = "beta"
-    options: Mapping[str, Any] = field(default_factory=dict)
-    window_ms: int | None = None
-    schedule: str | None = None
-    on_verdict: bool = False
-    automatic: bool = False
+NEVER: Final = "never"
+"""As a schedule: there is none, whatever the defaults say."""
 
 
 def check_schedule(expression: str) -> None:
@@ -72,6 +51,62 @@ def _utc(milliseconds: int) -> datetime:
 
 def _ms(at: datetime) -> int:
     return round(at.timestamp() * 1000)
+
+
+def _check_method(name: str) -> str:
+    with reported("must name a recalibration method (", ")"):
+        return choose_method(name).name
+
+
+def _check_schedule(expression: str) -> str:
+    if expression != NEVER:
+        try:
+            check_schedule(expression)
+        except SettingsError as error:
+            # The value is appended to every message.
+            raise ValueError(str(error).removesuffix(f", got {expression!r}")) from None
+    return expression
+
+
+class RefitPlan(Section):
+    """How the recalibration maps of a model are made; a request may ask for something else."""
+
+    method: Annotated[str, AfterValidator(_check_method)] = "beta"
+    """Method by which maps are fitted. `GET /v1/recalibration-methods` lists them."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Options of the method, such as {gamma: 0.4}; those left out are at their defaults."""
+    window: Span | None = None
+    """How far back labelled events are taken; null: since the last change of calibration, or all that are kept."""
+    schedule: Annotated[str, AfterValidator(_check_schedule)] | None = None
+    """When to refit, as a cron expression in UTC, such as '0 3 * * *'; null, or never: at no time by itself."""
+    on_verdict: bool = False
+    """Whether to refit on the events since the change when evidence raises an alarm about the shape of what is served;
+    where there is no evidence on it, when the longest window finds it miscalibrated."""
+    promotion: Literal["manual", "automatic"] = "manual"
+    """Whether a map that proved better on later events serves at once, or waits for somebody's word. After a
+    rollback, maps of schedules and verdicts wait, too, until somebody promotes. Where it is automatic, a map that does
+    harm is rolled back by itself, too."""
+
+    @model_validator(mode="after")
+    def _options_fit(self) -> "RefitPlan":
+        with reported("options: "):
+            check_options(choose_method(self.method), self.options)
+        return self
+
+    @property
+    def window_ms(self) -> int | None:
+        """How far back events are taken."""
+        return None if self.window is None else to_ms(self.window)
+
+    @property
+    def automatic(self) -> bool:
+        """Whether a map that passes the guard is promoted at once."""
+        return self.promotion == "automatic"
+
+    @property
+    def cron(self) -> str | None:
+        """The schedule, or None if there is none."""
+        return None if self.schedule == NEVER else self.schedule
 
 
 def check_suits(method: str, options: Mapping[str, Any], *, classes: int, segments: Collection[str]) -> None:

@@ -95,8 +95,8 @@ class Scheduler:
         """Request all refits that are due now."""
         for model in sorted(self._models()):
             plan = self._service.plan(model)
-            if plan.schedule is not None:
-                self._guarded(model, SCHEDULE, partial(self._by_schedule, model, plan.schedule))
+            if plan.cron is not None:
+                self._guarded(model, SCHEDULE, partial(self._by_schedule, model, plan.cron))
             if plan.on_verdict:
                 self._guarded(model, VERDICT, partial(self._by_verdict, model))
 

@@ -154,7 +154,7 @@ class Recalibrations:
 
     def next_scheduled_ms(self, model: str) -> int | None:
         """Return when the model's schedule starts the next refit, milliseconds since the epoch; None: there is none."""
-        schedule = self.plan(model).schedule
+        schedule = self.plan(model).cron
         return None if schedule is None else next_slot_ms(schedule, self._clock.now_ms())
 
     def _queue(self, request: RefitRequest, actor: str, key: str | None, fingerprint: str) -> tuple[Job, bool]:

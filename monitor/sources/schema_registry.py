@@ -19,20 +19,23 @@ import hashlib
 import os
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import quote
 from uuid import UUID
 
 import httpx
 import msgspec
 import structlog
+from pydantic import AfterValidator, SecretStr, model_validator
 
 from monitor.clock import Clock
 from monitor.errors import SchemaUnavailable, SettingsError
 from monitor.events.schemas import Reference, Schema, SchemaId
 from monitor.outage_log import Outage, Retry
+from monitor.section import FilePath, Section, Span, Text, check_http_url
 
 _NO_SCHEMA: Final = 40403
 _FIRST_PAUSE_SECONDS: Final = 1.0
@@ -43,50 +46,55 @@ _MAX_UNKNOWN: Final = 10_000
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryConnection:
-    """How a registry is reached.
+def _check_registry(text: str) -> str:
+    if check_http_url(text, "http://registry:8081").userinfo:
+        raise ValueError("must have no user in it: set username and password instead")
+    return text
 
-    Attributes
-    ----------
-    url
-        Its address, with the path of the interface: Apicurio's ends in ``/apis/ccompat/v7``.
-    username, password
-        Basic authentication.
-    token
-        Bearer authentication.
-    ssl_cafile, ssl_certfile, ssl_keyfile, ssl_password
-        The authorities to trust (the system's by default), and a certificate of our own for mutual TLS.
-    timeout_seconds
-        How long to wait for an answer.
 
-    Raises
-    ------
-    SettingsError
-        A file does not exist or holds no certificate.
-    """
+class RegistrySettings(Section):
+    """The schema registry: Confluent's, or one with the same REST interface."""
 
-    url: str
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    ssl_cafile: str | None = None
-    ssl_certfile: str | None = None
-    ssl_keyfile: str | None = None
-    ssl_password: str | None = field(default=None, repr=False)
-    timeout_seconds: float = 5.0
+    url: Annotated[str, AfterValidator(_check_registry)] | None = None
+    """Its address; Apicurio's ends in /apis/ccompat/v7."""
+    username: Text | None = None
+    """User of basic authentication; of Confluent Cloud, the API key."""
+    password: SecretStr | None = None
+    """Password of basic authentication; of Confluent Cloud, the API secret."""
+    token: SecretStr | None = None
+    """Token of bearer authentication."""
+    ssl_cafile: FilePath | None = None
+    """File with the certificates to trust, PEM; null trusts those of the system."""
+    ssl_certfile: FilePath | None = None
+    """File with this client's certificate, PEM."""
+    ssl_keyfile: FilePath | None = None
+    """File with this client's key, PEM."""
+    ssl_password: SecretStr | None = None
+    """Password of the key file."""
+    timeout: Span = timedelta(seconds=5)
+    """How long to wait for an answer. Partitions that need the schema wait, and others are read meanwhile."""
+    cache: FilePath | None = "monitor-data/schemas"
+    """Folder that keeps the schemas that were read, for starts while the registry is away. Null keeps none."""
+
+    @model_validator(mode="after")
+    def _one_log_in(self) -> "RegistrySettings":
+        if self.token is not None and self.username is not None:
+            raise ValueError("must have a token, or a username and password, and not both")
+        if (self.username is None) != (self.password is None):
+            raise ValueError("username and password must be set together")
+        return self
 
     def client(self) -> httpx.Client:
         """An HTTP client of this registry."""
         headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if self.token is not None:
-            headers["authorization"] = f"Bearer {self.token}"
+            headers["authorization"] = f"Bearer {self.token.get_secret_value()}"
         return httpx.Client(
-            base_url=self.url.rstrip("/") + "/",
-            auth=None if self.username is None else (self.username, self.password or ""),
+            base_url=(self.url or "").rstrip("/") + "/",
+            auth=None if self.username is None else (self.username, _revealed(self.password)),
             headers=headers,
             verify=self._tls(),
-            timeout=self.timeout_seconds,
+            timeout=self.timeout.total_seconds(),
             follow_redirects=True,
         )
 
@@ -95,13 +103,17 @@ class RegistryConnection:
             context = ssl.create_default_context(cafile=self.ssl_cafile)
             if self.ssl_certfile is not None:
                 # An empty password instead of none, for which OpenSSL would ask at the terminal.
-                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, self.ssl_password or "")
+                context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, _revealed(self.ssl_password))
         except OSError as error:
             raise SettingsError(
                 f"source.registry: ssl_cafile {self.ssl_cafile}, ssl_certfile {self.ssl_certfile} and ssl_keyfile "
                 f"{self.ssl_keyfile} must be readable PEM that fits together: {error}"
             ) from error
         return context
+
+
+def _revealed(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()
 
 
 @dataclass(slots=True)
@@ -138,10 +150,8 @@ class SchemaRegistry:
 
     Parameters
     ----------
-    connection
-        How the registry is reached.
-    folder
-        Where schemas are kept for starts without the registry; None keeps none.
+    settings
+        How the registry is reached, and where schemas are kept for starts without it.
     unknown_seconds
         How long an id must be unknown to the registry before that counts.
     clock
@@ -150,16 +160,16 @@ class SchemaRegistry:
 
     def __init__(
         self,
-        connection: RegistryConnection,
+        settings: RegistrySettings,
         *,
-        folder: Path | None = None,
         unknown_seconds: float = 10.0,
         clock: Clock,
     ) -> None:
-        self._url = connection.url
-        self._http = connection.client()
+        self._url = settings.url or ""
+        self._http = settings.client()
         # The ids of another registry name other schemas.
-        self._folder = None if folder is None else folder / hashlib.sha256(connection.url.encode()).hexdigest()[:16]
+        digest = hashlib.sha256(self._url.encode()).hexdigest()[:16]
+        self._folder = None if settings.cache is None else Path(settings.cache) / digest
         self._unknown_seconds = unknown_seconds
         self._clock = clock
         self._retry = Retry(

@@ -277,7 +277,7 @@ class EvaluationStore:
         history.append(connection, {series: new for one in evaluations for series, new in one.points.items()})
         evidence.save(connection, self._database, [state for one in evaluations for state in one.evidence])
         of_evidence = {(one.model, version): new for one in evaluations for version, new in one.evidence_points.items()}
-        evidence_history.append(connection, self._database, of_evidence)
+        evidence_history.append(connection, of_evidence)
         for at_ms in sorted(set(same.values())):
             for part in chunks(sorted(model for model in same if same[model] == at_ms and model in held)):
                 connection.execute(sa.update(EVALUATIONS).where(of.model.in_(part)).values(evaluated_ms=at_ms))

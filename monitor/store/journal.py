@@ -105,7 +105,7 @@ def compact(connection: sa.Connection, partition: int, buckets: Iterable[Bucket]
             break
 
 
-def merge_from(sizes: Sequence[int]) -> int:
+def merge_from(sizes: Sequence[int], most: int = MAX_BATCHES) -> int:
     """Place of the first batch of a bucket that is merged with the ones after it.
 
     Only batches after the last full one are merged, and an older batch only with newer ones that together are at least
@@ -116,6 +116,8 @@ def merge_from(sizes: Sequence[int]) -> int:
     ----------
     sizes
         Bytes of the bucket's batches, oldest first.
+    most
+        Small batches that are left.
 
     Returns
     -------
@@ -125,7 +127,7 @@ def merge_from(sizes: Sequence[int]) -> int:
     start = len(sizes)
     while start and sizes[start - 1] < FULL_BYTES:
         start -= 1
-    if len(sizes) - start <= MAX_BATCHES:
+    if len(sizes) - start <= most:
         return len(sizes)
     newer = sum(sizes[start:])
     while True:

@@ -62,6 +62,29 @@ def numbered() -> Column[int]:
     return Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
 
 
+def series_table(name: str, *key: str, peaks: bool = False) -> Table:
+    """A table of :class:`monitor.store.series.SeriesStore`: parts of the points of one series and day.
+
+    ``step_ms`` is how far apart the points are at least; 0 as they were saved.
+    """
+    beside = [*columns(LargeBinary, "peaks"), Index(f"{name}_by_day", "day_ms")] if peaks else []
+    return Table(
+        name,
+        METADATA,
+        numbered(),
+        *columns(Name, *key),
+        *columns(BigInteger, "day_ms", "step_ms"),
+        *columns(Integer, "size"),
+        *columns(LargeBinary, "points"),
+        # Covers the query of the housekeeping, so that it reads no points if there is nothing to do.
+        Index(f"{name}_by_series", *key, "day_ms", "step_ms"),
+        # A request about the fleet reads the peaks of the newest days of all versions.
+        *beside,
+        # A number is never reused, so the order of numbers is that of evaluations.
+        sqlite_autoincrement=True,
+    )
+
+
 META: Final = Table(
     "meta",
     METADATA,
@@ -146,21 +169,8 @@ UNSETTLED: Final = Table(
     *columns(LargeBinary, "sketches", nullable=True),
 )
 
-HISTORY: Final = Table(
-    "history",
-    METADATA,
-    numbered(),
-    *columns(Name, "model", "version", "segment"),
-    *columns(BigInteger, "day_ms", "step_ms"),
-    *columns(Integer, "size"),
-    *columns(LargeBinary, "points"),
-    # Covers the query of the housekeeping, so that it reads no points if there is nothing to do.
-    Index("history_by_series", "model", "version", "segment", "day_ms", "step_ms"),
-    # A number is never reused, so the order of numbers is that of evaluations.
-    sqlite_autoincrement=True,
-)
-"""Points of one series whose windows end within one day, as :class:`monitor.store.history.Points` writes them.
-``step_ms`` is how far apart the points are at least; 0 as they were evaluated."""
+HISTORY: Final = series_table("history", "model", "version", "segment")
+"""Points of one series whose windows end within one day: see :mod:`monitor.store.history`."""
 
 SAMPLE_CANDIDATES: Final = Table(
     "sample_candidates",
@@ -430,18 +440,8 @@ EVIDENCE: Final = Table(
 )
 """What the detectors of a version continue from."""
 
-EVIDENCE_HISTORY: Final = Table(
-    "evidence_history",
-    METADATA,
-    *keys(Name, "model", "version"),
-    *keys(BigInteger, "day_ms"),
-    *columns(BigInteger, "step_ms"),
-    *columns(LargeBinary, "peaks", "points"),
-    # A request about the fleet reads the peaks of the newest days of all versions.
-    Index("evidence_history_by_day", "day_ms"),
-)
-"""Points of one version within one day: see :mod:`monitor.store.evidence_history`. ``step_ms`` is how far apart they
-are at least; 0 as they were saved."""
+EVIDENCE_HISTORY: Final = series_table("evidence_history", "model", "version", peaks=True)
+"""Points of one version within one day: see :mod:`monitor.store.evidence_history`."""
 
 _NEVER_CHANGED: Final = {"audit": ("UPDATE", "DELETE"), "recalibration_maps": ("UPDATE",)}
 """Table -> statements that the database itself refuses."""

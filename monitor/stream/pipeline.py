@@ -5,12 +5,15 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import replace
+from datetime import timedelta
+from typing import Annotated, Final
 
 import structlog
+from pydantic import Field
 
 from monitor.clock import Clock
+from monitor.durations import to_ms
 from monitor.errors import (
     FencedOut,
     MonitorError,
@@ -24,6 +27,7 @@ from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
 from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
+from monitor.section import Duration, NonNegative, Positive, Section, Span, Topic
 from monitor.sources.base import Source, TopicPartition
 from monitor.store.base import Checkpoint
 from monitor.store.caps import join_cap_uses
@@ -55,51 +59,48 @@ models, most of the time is spent reading it."""
 _LONGEST_SECONDS: Final = 30.0
 """Longest of these pauses."""
 
+_SUMMARY_SECONDS: Final = 10.0
+"""How often what is not settled is summed up, at a checkpoint."""
+
 _NOTICE_MS: Final = 86_400_000
 """A model that has stopped is removed so much later: by then its evaluation and its alerts have ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterCeiling:
-    """Share of bad messages that stops consumption: a bad deploy must not drain the topic into the dead letters.
+class DeadLetterSettings(Section):
+    """What happens to messages that are no valid events, beyond being counted."""
 
-    Attributes
-    ----------
-    ratio
-        Share of bad messages above which consumption stops.
-    messages
-        The share is taken over blocks of at least this many messages.
-    """
+    max_ratio: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5
+    """Share of dead letters in a block of messages above which consumption stops, before a bad deploy drains the topic;
+    1 never stops."""
+    block: Positive = 1000
+    """Messages in such a block, at least."""
+    keep: NonNegative = 100_000
+    """Dead letters that are kept in the store, newest first."""
+    retention: Span | None = timedelta(days=30)
+    """Age beyond which they go; null keeps them until there are too many."""
+    topic: Topic | None = None
+    """Topic to which they are written as well, with reason, topic, partition and offset as headers; null: none."""
 
-    ratio: float = 0.5
-    messages: int = 1000
 
+class PipelineSettings(Section):
+    """How the log is read, joined and made durable."""
 
-@dataclass(frozen=True, slots=True)
-class PipelineSettings:
-    """Settings of the pipeline.
-
-    Attributes
-    ----------
-    kinds
-        Topic -> type of its events that name none, or None.
-    poll_seconds, max_poll_records
-        How long a poll waits for the first record, and how many records it returns at most.
-    checkpoint_seconds
-        How often the state is saved while events come.
-    summary_seconds
-        How often what is not settled is summed up, at a checkpoint.
-    alignment_seconds
-        How far one topic of a partition may be ahead of another, by the times at which records were written.
-    """
-
-    kinds: Mapping[str, Kind | None]
-    poll_seconds: float = 0.2
-    max_poll_records: int = 20_000
-    checkpoint_seconds: float = 2.0
-    summary_seconds: float = 10.0
-    alignment_seconds: float = 60.0
-    dead_letter_ceiling: DeadLetterCeiling = DeadLetterCeiling()
+    checkpoint_interval: Annotated[Duration, Field(ge=timedelta(milliseconds=10))] = timedelta(seconds=2)
+    """Time between two checkpoints: what a crash makes the service read again. It is longer, up to 30s, while saving
+    would take more than a fifth of the time."""
+    max_poll_records: Positive = 20_000
+    """Messages taken from the log at once."""
+    max_pending: Positive = 5_000_000
+    """Predictions that the join of one partition holds, at some 70 bytes each, and outcomes that wait for theirs;
+    beyond it the oldest are evicted and counted. A prediction over K classes counts as 1 + K / 4."""
+    max_message_bytes: Positive = 1024 * 1024
+    """Size of the largest message that is decoded; larger ones are dead letters."""
+    max_ahead: Span = timedelta(days=1)
+    """How far an event's time may lie ahead of when its message was written, and of now; later ones are dead
+    letters."""
+    topic_alignment: Span = timedelta(minutes=1)
+    """By how much one topic may be read ahead of another, in the time at which messages were written: while a backlog
+    is read, outcomes so do not run ahead of their predictions."""
 
 
 class Pipeline:
@@ -113,8 +114,12 @@ class Pipeline:
         Decodes messages to columns.
     partitions
         Settings of all partitions.
-    settings
-        Settings of the pipeline.
+    settings, dead_letters
+        Settings of the pipeline and of dead letters.
+    kinds
+        Topic -> type of its events that name none, or None.
+    poll_seconds
+        How long a poll waits for the first record.
     clock
         For intervals and backoff only: results depend on the times of events.
     send_dead_letters
@@ -131,6 +136,9 @@ class Pipeline:
         *,
         partitions: PartitionSettings,
         settings: PipelineSettings,
+        dead_letters: DeadLetterSettings,
+        kinds: Mapping[str, Kind | None],
+        poll_seconds: float = 0.2,
         clock: Clock,
         send_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
     ) -> None:
@@ -138,6 +146,10 @@ class Pipeline:
         self._store = store
         self._decoder = decoder
         self._settings = settings
+        self._checkpoint_seconds = settings.checkpoint_interval.total_seconds()
+        self._dead_letters = dead_letters
+        self._kinds = kinds
+        self._poll_seconds = poll_seconds
         self._clock = clock
         self._send_dead_letters = send_dead_letters
         self._partitions: dict[int, Partition] = {}
@@ -148,10 +160,10 @@ class Pipeline:
         self._unsaved: list[Checkpoint] = []
         self._unsent: dict[int, list[DeadLetter]] = {}
         """Partition -> dead letters of its unsaved checkpoints that are not sent yet."""
-        self._alignment = Alignment(sorted(settings.kinds), round(settings.alignment_seconds * 1000))
-        self._outcome_topics = {topic for topic, kind in settings.kinds.items() if kind is not Kind.PREDICTION}
+        self._alignment = Alignment(sorted(kinds), to_ms(settings.topic_alignment))
+        self._outcome_topics = {topic for topic, kind in kinds.items() if kind is not Kind.PREDICTION}
         # A single topic holds outcomes and predictions in the order in which they came.
-        self._partition_settings = replace(partitions, outcomes_apart=len(settings.kinds) > 1)
+        self._partition_settings = replace(partitions, outcomes_apart=len(kinds) > 1)
         self._paused: frozenset[TopicPartition] = frozenset()
         self._held: dict[TopicPartition, RecordBatch] = {}
         """Batches that cannot be decoded before a schema can be had. Nothing is read behind them."""
@@ -206,7 +218,7 @@ class Pipeline:
         At most one partition is restored between two polls, and it does not wait for an unavailable store: the group
         expels members that do not poll.
         """
-        poll_seconds = 0.0 if self._may_claim else self._settings.poll_seconds
+        poll_seconds = 0.0 if self._may_claim else self._poll_seconds
         try:
             polled = self._source.poll(poll_seconds, self._settings.max_poll_records)
         except _SOURCE_FAILURES as error:
@@ -241,7 +253,7 @@ class Pipeline:
             return  # another process claimed it and reads these records
         where = TopicPartition(batch.topic, batch.partition)
         try:
-            applied = partition.apply(batch, self._decoder, self._settings.kinds.get(batch.topic))
+            applied = partition.apply(batch, self._decoder, self._kinds.get(batch.topic))
         except SchemaUnavailable as error:
             self._held[where], self._held_detail = batch, f"{batch.topic} partition {batch.partition} waits: {error}"
             return
@@ -251,17 +263,17 @@ class Pipeline:
             self._alignment.note(where, batch.records[-1].timestamp, self._clock.monotonic())
         self.status = replace(self.status, records_read=self.status.records_read + len(batch.records))
         self._block.update(messages=len(batch.records), dead=applied.dead)
-        ceiling = self._settings.dead_letter_ceiling
-        if self._block["messages"] >= ceiling.messages:
+        ceiling = self._dead_letters.max_ratio
+        if self._block["messages"] >= self._dead_letters.block:
             ratio = self._block["dead"] / self._block["messages"]
-            if ratio > ceiling.ratio:
+            if ratio > ceiling:
                 reasons = ", ".join(
                     f"{reason} {count}" for reason, count in Counter(partition.dead_letter_reasons).most_common(3)
                 )
                 self._save_all()
                 raise TooManyDeadLetters(
                     f"{ratio:.0%} of the last {self._block['messages']} messages were no valid events, more than the "
-                    f"ceiling of {ceiling.ratio:.0%} (most in partition {batch.partition}: {reasons}); look at them "
+                    f"ceiling of {ceiling:.0%} (most in partition {batch.partition}: {reasons}); look at them "
                     "with `monitor dead-letters list`, correct the producer, and start the service again; with "
                     "dead_letters.max_ratio: 1 it steps over them"
                 )
@@ -332,7 +344,7 @@ class Pipeline:
             return
         waited = self._clock.monotonic() - self._last_checkpoint
         rows = sum(partition.unsaved_rows for partition in self._partitions.values())
-        if waited >= max(self._settings.checkpoint_seconds, self._pause_seconds) or rows >= _ROWS_BETWEEN_CHECKPOINTS:
+        if waited >= max(self._checkpoint_seconds, self._pause_seconds) or rows >= _ROWS_BETWEEN_CHECKPOINTS:
             began = self._clock.monotonic()
             with span("checkpoint", rows=rows):
                 self._begin_checkpoint()
@@ -342,7 +354,7 @@ class Pipeline:
 
     def _begin_checkpoint(self, *, summarise: bool = False) -> None:
         now = self._clock.monotonic()
-        end_names = now - self._last_summary >= self._settings.summary_seconds
+        end_names = now - self._last_summary >= _SUMMARY_SECONDS
         summarise |= end_names
         stopped: Collection[str] | None = None
         with suppress(StoreUnavailable):  # the save says so
@@ -387,7 +399,7 @@ class Pipeline:
             if paused:
                 partition.note_pause()
             # The end of a paused log is not updated.
-            places = {topic: TopicPartition(topic, number) for topic in self._settings.kinds}
+            places = {topic: TopicPartition(topic, number) for topic in self._kinds}
             at_end = {topic for topic, at in places.items() if lag.get(at) == 0 and at not in self._paused}
             partition.note_ends(now, outcomes=at_end >= self._outcome_topics, everything=at_end >= places.keys())
 
@@ -485,7 +497,7 @@ class Pipeline:
         }
 
     def _topic_partitions(self, numbers: Iterable[int]) -> frozenset[TopicPartition]:
-        return frozenset(TopicPartition(topic, number) for topic in self._settings.kinds for number in numbers)
+        return frozenset(TopicPartition(topic, number) for topic in self._kinds for number in numbers)
 
     def _phase(self) -> tuple[Phase, str]:
         """The phase after a poll that succeeded, and its detail."""

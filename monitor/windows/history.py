@@ -23,7 +23,8 @@ from monitor.reports.evaluation.report import (
 )
 from monitor.store import history
 from monitor.store.database import Database
-from monitor.store.history import FIELDS, MINUTE_MS, Points
+from monitor.store.history import FIELDS, Points
+from monitor.store.series import MINUTE_MS
 
 CANONICAL: Final = ("skce",)
 """Measures of whole probability vectors that windows may have."""

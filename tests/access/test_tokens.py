@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import math
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -203,7 +204,7 @@ def test_claims_that_must_be_there(name: str) -> None:
 
 
 def test_an_expired_token_to_the_second() -> None:
-    access = Access(leeway_seconds=30)
+    access = Access(leeway=timedelta(seconds=30))
     token = RSA.sign(claims(exp=NOW + 10))
     access.clock.advance(39.999)
     assert access(token).name == "oidc:ada"
@@ -214,7 +215,7 @@ def test_an_expired_token_to_the_second() -> None:
 
 @pytest.mark.parametrize("name", ["nbf", "iat"])
 def test_a_token_that_does_not_hold_yet(name: str) -> None:
-    access = Access(leeway_seconds=30)
+    access = Access(leeway=timedelta(seconds=30))
     token = RSA.sign(claims(**{name: NOW + 40}))
     access.refuses(token, rf"is not valid yet \({name} is in the future\)")
     access.clock.advance(10)

@@ -18,7 +18,8 @@ from monitor.access.provider import (
     ProviderKeys,
     parse_keys,
 )
-from monitor.access.tokens import REMEMBERED_SECONDS, TokenAuthenticator, TokenRules
+from monitor.access.settings import OidcSettings
+from monitor.access.tokens import REMEMBERED_SECONDS, TokenAuthenticator
 from monitor.clock import ManualClock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError, Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, Running, ec_pair, ed_pair, rsa_pair, running
@@ -43,7 +44,7 @@ class Access:
         self.provider = provider
         self.clock = ManualClock(NOW_MS)
         self.keys = ProviderKeys(Provider(provider.issuer, **where).read, REFRESH, self.clock)
-        self.tokens = TokenAuthenticator(TokenRules(provider.issuer, AUDIENCE), self.keys, self.clock)
+        self.tokens = TokenAuthenticator(OidcSettings(issuer=provider.issuer, audience=AUDIENCE), self.keys, self.clock)
 
     def token(self, pair: Pair, **header: Any) -> str:
         claims = {"iss": self.provider.issuer, "aud": AUDIENCE, "sub": "ada", "iat": NOW, "exp": NOW + 10**6}

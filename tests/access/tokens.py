@@ -6,7 +6,8 @@ import pytest
 
 from monitor.access.model import Principal
 from monitor.access.provider import KeySet, ProviderKeys, parse_keys
-from monitor.access.tokens import TokenAuthenticator, TokenRules
+from monitor.access.settings import OidcSettings
+from monitor.access.tokens import TokenAuthenticator
 from monitor.clock import ManualClock
 from monitor.errors import Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, ec_pair, ed_pair, rsa_pair
@@ -28,7 +29,7 @@ class Access:
         self.clock = clock or ManualClock(NOW_MS)
         self.reads = 0
         self.keys = ProviderKeys(self.read, 600, self.clock)
-        self.tokens = TokenAuthenticator(TokenRules(ISSUER, AUDIENCE, **rules), self.keys, self.clock)
+        self.tokens = TokenAuthenticator(OidcSettings(issuer=ISSUER, audience=AUDIENCE, **rules), self.keys, self.clock)
 
     def read(self) -> KeySet:
         self.reads += 1

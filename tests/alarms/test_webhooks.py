@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from monitor.alarms import webhooks as module
 from monitor.alarms.lifecycle import advance
-from monitor.alarms.webhooks import Target, Webhook
+from monitor.alarms.webhooks import Target, Webhook, WebhookSettings
 from monitor.clock import ManualClock
 from monitor.store.alert import Alert
 from monitor.store.alerts import AlertStore, save
@@ -60,9 +60,10 @@ class Fleet:
         sender.deliver_due()
         return sender
 
-    def target(self, to: Receiver, **changed: Any) -> Target:
-        given: dict[str, Any] = {"name": "oncall", "url": to.url, "secret": SECRET, **changed}
-        return Target(**given)
+    def target(self, to: Receiver, name: str = "oncall", **changed: Any) -> Target:
+        external_url = changed.pop("external_url", "")
+        settings: dict[str, Any] = {"url": to.url, "secret": SECRET, **changed}
+        return Target(name, WebhookSettings(**settings), external_url)
 
     def step(self, before: Alert | None, evidence: float, **more: Any) -> Alert:
         """What becomes of an alert, saved."""

@@ -1,7 +1,6 @@
 """What docs/operations.md says of a full disk."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,7 +57,7 @@ def test_a_disk_that_is_full_is_waited_for_and_nothing_is_lost(chosen: Settings,
     disk = Disk(store)
     log = make_log(chosen, SystemClock())
     pipeline = make_pipeline(chosen, log, store, clock)
-    pipeline._settings = replace(pipeline._settings, poll_seconds=0.0)
+    pipeline._poll_seconds = 0.0
 
     def turn(times: int) -> None:
         for _ in range(times):

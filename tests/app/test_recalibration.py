@@ -4,7 +4,7 @@ import contextlib
 import json
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -316,10 +316,13 @@ def test_the_settings_of_a_model_become_its_plan(tmp_path: Path) -> None:
         }
     ).models
     plan = make_plan(models)
-    usual = RefitPlan("beta", {}, 7 * 24 * HOUR_MS, "0 3 * * *")
+    usual = RefitPlan(window=timedelta(days=7), schedule="0 3 * * *")
     assert plan("another") == usual
-    assert plan("churn") == replace(usual, method="lore", options={"gamma": 0.2}, automatic=True)
-    assert plan("fraud") == replace(usual, schedule=None, on_verdict=True)
+    assert plan("churn") == usual.model_copy(
+        update={"method": "lore", "options": {"gamma": 0.2}, "promotion": "automatic"}
+    )
+    assert plan("fraud") == usual.model_copy(update={"schedule": "never", "on_verdict": True})
+    assert plan("fraud").cron is None
 
 
 def test_samples_reach_back_as_far_as_any_window_or_refit(tmp_path: Path) -> None:

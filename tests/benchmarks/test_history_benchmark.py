@@ -10,7 +10,8 @@ from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.measures import choose_measures
 from monitor.reports.evaluation.report import Report
 from monitor.store import history
-from monitor.store.history import DAY_MS, HOUR_MS, MINUTE_MS, Points
+from monitor.store.history import Points
+from monitor.store.series import DAY_MS, HOUR_MS, MINUTE_MS, encode
 from monitor.store.sql import SqlStore
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.history import points_of
@@ -68,7 +69,7 @@ def ends_of(step_ms: int | None, from_ms: int, to_ms: int) -> np.ndarray:
 def test_the_history_of_a_fleet(store_url: str) -> None:
     kind = store_url.partition(":")[0]
     shape, rng = measured(4), np.random.default_rng(1)
-    print(f"\n{shape.to_ms.size} real points: {len(shape.to_bytes()) / shape.to_ms.size:.0f} bytes each")
+    print(f"\n{shape.to_ms.size} real points: {len(encode(shape.columns)) / shape.to_ms.size:.0f} bytes each")
     end_ms = START_MS + DAYS * DAY_MS
     names = [SeriesKey(f"model-{number:03}", "7", ALL) for number in range(SERIES)]
     with SqlStore.open(store_url, clock=SystemClock()) as store:

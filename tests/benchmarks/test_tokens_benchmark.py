@@ -7,7 +7,8 @@ import pytest
 
 from monitor.access.keys import KeyAuthenticator
 from monitor.access.provider import KeySet, ProviderKeys, parse_keys
-from monitor.access.tokens import TokenAuthenticator, TokenRules
+from monitor.access.settings import OidcSettings
+from monitor.access.tokens import TokenAuthenticator
 from monitor.clock import SystemClock
 from monitor.errors import Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, ec_pair, rsa_pair
@@ -48,7 +49,8 @@ def test_a_token_that_is_remembered_costs_as_much_as_a_key() -> None:
         return parse_keys({"keys": [rsa.jwk(), ec.jwk()]})
 
     def fresh() -> TokenAuthenticator:
-        access = TokenAuthenticator(TokenRules(ISSUER, AUDIENCE), ProviderKeys(read, 600, SystemClock()), SystemClock())
+        settings = OidcSettings(issuer=ISSUER, audience=AUDIENCE)
+        access = TokenAuthenticator(settings, ProviderKeys(read, 600, SystemClock()), SystemClock())
         access.authenticate(rsa.sign({**CLAIMS, "iat": int(time.time()), "exp": int(time.time()) + 60}))
         return access
 

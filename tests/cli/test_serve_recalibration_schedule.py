@@ -4,6 +4,7 @@ The clock is turned by hand; the store, the runner and the workers are those of 
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -106,7 +107,7 @@ def night(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Night]:
 
 @pytest.mark.parametrize(
     "night",
-    [RefitPlan("temperature", window_ms=DAY_MS, schedule=NIGHTLY, automatic=True)],
+    [RefitPlan(method="temperature", window=timedelta(days=1), schedule=NIGHTLY, promotion="automatic")],
     indirect=True,
     ids=["by schedule"],
 )
@@ -135,7 +136,10 @@ def test_each_night_what_is_better_serves_by_itself_and_nothing_else(night: Nigh
 
 
 @pytest.mark.parametrize(
-    "night", [RefitPlan("temperature", window_ms=DAY_MS, on_verdict=True)], indirect=True, ids=["by verdict"]
+    "night",
+    [RefitPlan(method="temperature", window=timedelta(days=1), on_verdict=True)],
+    indirect=True,
+    ids=["by verdict"],
 )
 def test_a_verdict_makes_a_candidate_that_waits_for_a_person(night: Night) -> None:
     assert night.passes(1) == []

@@ -15,7 +15,7 @@ from deploy.chart.__main__ import generated
 from deploy.chart.comments import read_comments
 from deploy.chart.readme import rows
 from monitor.app.settings import fields, load_settings
-from monitor.app.settings.values import hide_password
+from monitor.section import hide_password
 from monitor.version import VERSION
 from tests.deploy.chart import (
     CHART,

@@ -52,7 +52,7 @@ class Refits(Recalibrations):
         super().__init__(
             self.kept,
             versions=version_of,
-            plan=lambda _: RefitPlan("beta", {}, schedule="0 3 * * *", on_verdict=True),
+            plan=lambda _: RefitPlan(schedule="0 3 * * *", on_verdict=True),
             # What was just changed is seen by the next request, however slow the machine is.
             serving=ServingMaps(self.kept, clock=self.clock),
             live=lambda *_: self.measured,

@@ -71,7 +71,7 @@ def history(count: int) -> Points:
 
 def append(store: SqlStore, points: dict[tuple[str, str], Points]) -> None:
     with store.database.writing() as connection:
-        stored.append(connection, store.database, points)
+        stored.append(connection, points)
 
 
 def get(service: Service, path: str, **query: Any) -> dict[str, Any]:

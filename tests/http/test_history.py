@@ -21,7 +21,7 @@ from monitor.store import history as stored
 from monitor.store.history import FIELDS, Points
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.windows.history import History, points_of
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Window
@@ -111,7 +111,10 @@ def test_every_point_is_what_loops_over_the_log_compute(store: SqlStore, tmp_pat
             store,
             Decoder(),
             partitions=PartitionSettings(policy=policy_of, kept_ms=kept_ms),
-            settings=PipelineSettings(kinds, poll_seconds=0),
+            settings=PipelineSettings(),
+            dead_letters=DeadLetterSettings(),
+            kinds=kinds,
+            poll_seconds=0,
             clock=clock,
         )
         at_the_end.callback(pipeline.run)

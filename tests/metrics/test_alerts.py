@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from monitor.alarms.webhooks import Target, Webhook
+from monitor.alarms.webhooks import Target, Webhook, WebhookSettings
 from monitor.clock import ManualClock, SystemClock
 from monitor.metrics.alerts import AlertFamilies
 from monitor.metrics.exposition import Exposition
@@ -35,7 +35,7 @@ ALERTS = {
 
 def test_the_state_of_each_alert_is_a_number_and_only_the_owner_exports_it(tmp_path: Path) -> None:
     with SqlStore.open(f"sqlite:///{tmp_path}/monitor.db", clock=SystemClock()) as store:
-        target = Target(name="oncall", url="http://127.0.0.1:1/")
+        target = Target("oncall", WebhookSettings(url="http://127.0.0.1:1/"))
         webhook = Webhook(target, WebhookStore(store.database), owner="a", clock=ManualClock())
     webhook.results["failed"] += 2
     webhook.waiting = 3

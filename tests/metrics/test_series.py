@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import catalogue, to_markdown
-from monitor.alarms.webhooks import Target, Webhook
+from monitor.alarms.webhooks import Target, Webhook, WebhookSettings
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.strata import Cap
 from monitor.http.request_log import RefusedRequests, RequestTraffic
@@ -66,7 +66,7 @@ def parts(evaluations: Evaluations, status: PipelineStatus) -> list[Families]:
     traffic = RequestTraffic()
     traffic.count("GET", "/metrics", 200, 0.25)
     webhook = Webhook(
-        Target(name="oncall", url="http://127.0.0.1:1/"),
+        Target("oncall", WebhookSettings(url="http://127.0.0.1:1/")),
         WebhookStore(nobodys().database.database),
         owner="a",
         clock=ManualClock(),

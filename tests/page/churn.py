@@ -82,7 +82,7 @@ def churn_site(folder: Path) -> Iterator[Churn]:
     alert = advance(None, finding, NOW_MS)
     assert alert is not None
     with store.writing() as connection:
-        evidence_history.append(connection, store, {("churn", "7"): levels})
+        evidence_history.append(connection, {("churn", "7"): levels})
         save(store, connection, [(None, alert)], NOW_MS)
     service = Service(
         evaluator=evaluator,  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ import threading
 import traceback
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,11 +41,11 @@ from monitor.sequential.calibration import TOLERANCE
 from monitor.sources.base import Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
-from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
+from monitor.sources.schema_registry import RegistrySettings, SchemaRegistry
 from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.leases import Leases
 from monitor.windows.panes import ClosedPanes, read_closings
@@ -95,7 +96,7 @@ def pipeline(
     formats: dict[str, Format] = {}
     if registry is not None:
         avro = load_schema_formats()["avro"](
-            Framed(SchemaRegistry(RegistryConnection(registry), clock=SystemClock())), None
+            Framed(SchemaRegistry(RegistrySettings(url=registry, cache=None), clock=SystemClock())), None
         )
         formats = dict.fromkeys(kinds, avro)
     source = KafkaSource(
@@ -110,7 +111,9 @@ def pipeline(
         store,
         Decoder(Rules(classes={OF_CLASSES: len(CLASSES)}), formats),
         partitions=partitions,
-        settings=PipelineSettings(kinds=kinds, checkpoint_seconds=checkpoint_seconds),
+        settings=PipelineSettings(checkpoint_interval=timedelta(seconds=checkpoint_seconds)),
+        dead_letters=DeadLetterSettings(),
+        kinds=kinds,
         clock=SystemClock(),
     )
 

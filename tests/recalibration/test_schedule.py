@@ -153,7 +153,7 @@ def test_a_slot_waits_for_the_first_event_of_its_model_and_for_the_store(
 def test_one_models_trouble_is_not_the_next_ones(refits: RecalibrationStore) -> None:
     replica = Replica(refits, schedule="0 15 * * *")
     replica.models = ["broken", "churn"]
-    plans = {"broken": RefitPlan(method="none such", schedule="0 15 * * *"), "churn": replica.plan}
+    plans = {"broken": RefitPlan.model_construct(method="none such", schedule="0 15 * * *"), "churn": replica.plan}
     replica.versions["broken"] = "1"
     replica.lifecycle.plan = plans.__getitem__
     replica.look()
@@ -263,7 +263,7 @@ def test_after_a_rollback_nothing_is_promoted_by_itself_until_somebody_does(
     refits: RecalibrationStore, how: str
 ) -> None:
     by_clock = {"schedule": "0 * * * *"} if how == "schedule" else {"on_verdict": True}
-    replica = Replica(refits, automatic=True, **by_clock)
+    replica = Replica(refits, promotion="automatic", **by_clock)
 
     def refit() -> Job:
         replica.clock.advance(COOL_DOWN_MS / 1000)

@@ -53,10 +53,10 @@ def test_it_is_what_the_api_asks_for(asked: Asked) -> None:
 
 
 def test_an_order_is_completed_by_the_settings(refits: RecalibrationStore) -> None:
-    plan = {"method": "lore", "options": {"gamma": 0.3, "shrinkage": 7.0}, "window_ms": 5, "automatic": True}
+    plan = {"method": "lore", "options": {"gamma": 0.3, "shrinkage": 7.0}, "window": 5, "promotion": "automatic"}
     lifecycle = Asked(refits, **plan).lifecycle
     order = lifecycle.make_request("churn")
-    assert (order.version, order.method, order.window_ms, order.promote) == ("8", "lore", 5, True)
+    assert (order.version, order.method, order.window_ms, order.promote) == ("8", "lore", 5_000, True)
     assert (order.options["gamma"], order.options["shrinkage"]) == (0.3, 7.0)
     # What is given stands before it, option by option.
     order = lifecycle.make_request("churn", "7", options={"gamma": 0.5}, window_ms=9, promote=False)
@@ -144,7 +144,7 @@ def test_promotion_and_rollback_are_seen_at_once_and_refusals_are_audited(
 
 
 def test_schedules_tell_when_the_next_refit_is_due(refits: RecalibrationStore) -> None:
-    asked = Asked(refits, schedule="0 3 * * *", automatic=True)
+    asked = Asked(refits, schedule="0 3 * * *", promotion="automatic")
     next_ms = asked.lifecycle.next_scheduled_ms("churn")
     assert next_ms is not None
     assert next_ms % DAY_MS == 3 * 3_600_000

@@ -18,7 +18,7 @@ from monitor.clock import SystemClock
 from monitor.events.formats import avro, json_schema, protobuf
 from monitor.events.formats.base import Format
 from monitor.events.schemas import Framed
-from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
+from monitor.sources.schema_registry import RegistrySettings, SchemaRegistry
 from tests.events.messages import decode
 from tests.events.test_avro import assert_same, record
 from tests.events.test_schema_formats import EVENT, as_json, decoder_of, messages, parsed
@@ -63,7 +63,7 @@ def test_an_event_is_what_it_is_as_json(
     context = SerializationContext(f"topic-{uuid.uuid4()}", MessageField.VALUE)
     with schema_registry.client() as client:
         value = serialise(client, messages, context)
-    registry = SchemaRegistry(RegistryConnection(schema_registry.url), folder=tmp_path, clock=SystemClock())
+    registry = SchemaRegistry(RegistrySettings(url=schema_registry.url, cache=str(tmp_path)), clock=SystemClock())
     decoded = decode(value, decoder=decoder_of(make_format(Framed(registry))))
     assert [letter.detail for letter in decoded.dead_letters] == []
     assert_same(decoded, as_json(EVENT))

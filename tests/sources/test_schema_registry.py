@@ -4,6 +4,7 @@ import json
 import ssl
 import uuid
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import trustme
 from monitor.clock import ManualClock
 from monitor.errors import SchemaUnavailable, SettingsError
 from monitor.events.schemas import Schema
-from monitor.sources.schema_registry import RegistryConnection, SchemaRegistry
+from monitor.sources.schema_registry import RegistrySettings, SchemaRegistry
 from tests.real.registry import Demands, SchemaRegistryServer, proxy
 
 PLACE = {"type": "record", "name": "Place", "namespace": "shop", "fields": [{"name": "region", "type": "string"}]}
@@ -32,7 +33,8 @@ def clock() -> ManualClock:
 
 
 def registry(url: str, clock: ManualClock, folder: Path | None = None, **options: Any) -> SchemaRegistry:
-    return SchemaRegistry(RegistryConnection(url, **options), folder=folder, clock=clock)
+    cache = None if folder is None else str(folder)
+    return SchemaRegistry(RegistrySettings(url=url, cache=cache, **options), clock=clock)
 
 
 def test_a_schema_is_asked_for_once(schema_registry: SchemaRegistryServer, subject: str, clock: ManualClock) -> None:
@@ -151,7 +153,9 @@ def test_a_server_that_is_no_registry_makes_no_dead_letters(answer: tuple[int, b
 
 def test_a_registry_that_is_slow_is_not_waited_for(clock: ManualClock) -> None:
     with proxy("", Demands(delay_seconds=2.0)) as url:
-        client = registry(url, clock, timeout_seconds=0.1)
+        # Less than a setting may be: the test need not wait.
+        impatient = RegistrySettings(url=url, cache=None).model_copy(update={"timeout": timedelta(seconds=0.1)})
+        client = SchemaRegistry(impatient, clock=clock)
         with pytest.raises(SchemaUnavailable, match="did not answer in time"):
             client.schema(1)
         client.close()
@@ -222,7 +226,7 @@ def test_mutual_tls(
 
 def test_files_that_do_not_exist_are_named() -> None:
     with pytest.raises(SettingsError, match=r"source.registry: ssl_cafile /none.pem, .* must be readable PEM"):
-        RegistryConnection("http://registry:8081", ssl_cafile="/none.pem").client()
+        RegistrySettings(url="http://registry:8081", ssl_cafile="/none.pem").client()
 
 
 def test_guids_are_asked_for_by_their_own_path(clock: ManualClock) -> None:

@@ -37,7 +37,7 @@ def points(*times_ms: int, value: float = 0.0) -> Points:
 
 def append(store: SqlStore, of: Mapping[Version, Points]) -> None:
     with store.database.writing() as connection:
-        evidence_history.append(connection, store.database, of)
+        evidence_history.append(connection, of)
 
 
 def read(store: SqlStore, model: str = SEVEN[0], from_ms: int = 0, to_ms: int = 1 << 50) -> dict[str, list[int]]:
@@ -64,6 +64,18 @@ def test_points_are_kept_once_in_whatever_parts_they_are_saved(store: SqlStore, 
         left = left[count:]
     assert read(store) == {"7": sorted(set(times))}
     assert read(store, "fraud")["1"]
+    # Small parts of the newest day are merged without a trace.
+    span = {"from_ms": min(times), "to_ms": max(times)}
+    highest = peaks(store, **span)
+    newest = points(*range(max(times) + STEP_MS, max(times) + 30 * STEP_MS, STEP_MS))
+    for at in range(newest.size):
+        append(store, {("ch\0urn", "8"): newest[at : at + 1]})
+    assert compact(store.database, retention_ms=90 * DAY_MS) == 0
+    assert read(store)["8"] == newest["to_ms"].tolist()
+    assert peaks(store, **span)[SEVEN] == highest[SEVEN]
+    with store.database.reading() as connection:
+        parts = connection.execute(sa.select(sa.func.count()).select_from(EVIDENCE_HISTORY)).scalar_one()
+    assert parts < newest.size + 10
 
 
 def test_of_equal_times_the_last_is_kept(store: SqlStore) -> None:
@@ -145,6 +157,6 @@ def test_peaks_are_of_the_strongest_detector_and_at_least_0_while_an_alarm_fires
 def test_damaged_points_are_refused(store: SqlStore) -> None:
     append(store, {SEVEN: points(NOON_MS)})
     with store.database.writing() as connection:
-        connection.execute(EVIDENCE_HISTORY.update().values(points=b"123"))
-    with pytest.raises(DamagedStore, match="3 bytes"):
+        connection.execute(EVIDENCE_HISTORY.update().values(points=b"\x01nothing"))
+    with pytest.raises(DamagedStore, match="cannot be read"):
         read(store)

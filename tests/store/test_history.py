@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import DamagedStore, IncompatibleStore
 from monitor.events.model import SeriesKey
-from monitor.store import history
+from monitor.store import history, series
 from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.history import NO_POINTS, Points
 from monitor.store.schema import HISTORY, MODELS
+from monitor.store.series import decode, encode
 from monitor.store.sql import SqlStore
 from tests.evaluations import save
 from tests.patience import PATIENCE_SECONDS, joined
@@ -48,6 +49,10 @@ def read(store: SqlStore, series: SeriesKey = CHURN, from_ms: int | None = None,
         return history.read(connection, series, from_ms, to_ms)
 
 
+def together(parts: Sequence[Points]) -> Points:
+    return Points.of_columns(series.joined([part.columns for part in parts]))
+
+
 def parts(store: SqlStore) -> int:
     with store.database.reading() as connection:
         return int(connection.execute(sa.select(sa.func.count()).select_from(HISTORY)).scalar_one())
@@ -67,7 +72,7 @@ _rows = st.lists(
 @given(_rows)
 def test_what_is_written_is_read(rows: list[tuple[str, int, int, str]]) -> None:
     points = drawn(rows).points()
-    assert lines(Points.from_bytes(points.to_bytes())) == lines(points)
+    assert lines(Points.of_columns(decode(encode(points.columns)))) == lines(points)
 
 
 @given(_rows, st.data())
@@ -78,12 +83,12 @@ def test_of_equal_ends_the_last_stays_and_an_interval_that_was_renewed_is_not_lo
     kept = points.latest()
     assert lines(kept) == kept_naively([points])
     assert lines(kept.latest()) == lines(kept)
-    assert lines(Points.joined([points, points]).latest()) == lines(kept)
+    assert lines(together([points, points]).latest()) == lines(kept)
     # Merged in parts, with nothing between that has other counts: the same.
     at = data.draw(st.integers(0, len(rows)))
     if len({n for _, _, n, _ in rows}) < 2:
         halves = [points.take(slice(at)).latest(), points.take(slice(at, None))]
-        assert lines(Points.joined(halves).latest()) == lines(kept)
+        assert lines(together(halves).latest()) == lines(kept)
 
 
 @given(_rows, st.sampled_from([1, 7, 20, 60, 360]))
@@ -111,20 +116,20 @@ def test_a_step_keeps_its_last_point_with_intervals() -> None:
 def test_points_of_other_measures_are_joined() -> None:
     first = Points.of_rows(drawn([("1h", 1, 900, "both")]).rows, [{"tce": [1.0] * 6}])
     second = Points.of_rows(drawn([("1h", 2, 900, "both")]).rows, [{"kce": [2.0] * 6}])
-    both = Points.joined([first, second])
+    both = together([first, second])
     assert both.measures["tce"][:, 0].tolist()[0] == 1.0
     assert np.isnan(both.measures["tce"][1]).all()
     assert np.isnan(both.measures["kce"][0]).all()
-    assert Points.joined([]).to_ms.size == NO_POINTS.latest().to_ms.size == 0
+    assert NO_POINTS.latest().to_ms.size == 0
 
 
 def test_bytes_of_something_else_are_refused() -> None:
-    data = every(MINUTE_MS, 0, 5 * MINUTE_MS).to_bytes()
+    data = encode(every(MINUTE_MS, 0, 5 * MINUTE_MS).columns)
     for wrong in (b"", data[:-9], data[:1] + b"no blob", data[:40] + b"\0" + data[41:]):
         with pytest.raises(DamagedStore, match="restore a backup"):
-            Points.from_bytes(wrong)
+            decode(wrong)
     with pytest.raises(IncompatibleStore, match="format 77, this version of the service reads 1: run"):
-        Points.from_bytes(bytes([77]) + data[1:])
+        decode(bytes([77]) + data[1:])
 
 
 def test_saving_again_changes_nothing_and_the_last_wins(store: SqlStore) -> None:

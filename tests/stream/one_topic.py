@@ -1,6 +1,7 @@
 """A service that reads one partition of a topic of its own from a real broker, step by step."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
@@ -16,7 +17,7 @@ from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.kafka import KafkaBroker
 from tests.stream.support import tables_of
@@ -58,7 +59,9 @@ class OneTopic:
             self.store,
             self._decoder,
             partitions=PARTITIONS,
-            settings=PipelineSettings(kinds, checkpoint_seconds=0.1, max_poll_records=11),
+            settings=PipelineSettings(checkpoint_interval=timedelta(seconds=0.1), max_poll_records=11),
+            dead_letters=DeadLetterSettings(),
+            kinds=kinds,
             clock=SystemClock(),
         )
 

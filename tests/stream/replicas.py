@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Final
 
 import sqlalchemy as sa
@@ -27,7 +28,7 @@ from monitor.store.base import Checkpoint, PartitionState
 from monitor.store.database import Database
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from tests.patience import PATIENCE_SECONDS
 from tests.stream.published import Pane, PublishedPanes
 from tests.stream.support import START_MS, TOPIC, LogRecord
@@ -35,7 +36,7 @@ from tests.stream.support import START_MS, TOPIC, LogRecord
 POLICY: Final = ModelPolicy(horizon_ms=200, lateness_ms=100)
 PANE_MS: Final = 100
 PARTITIONS: Final = PartitionSettings(policy=lambda _: POLICY, kept_ms={PANE_MS: 3_600_000})
-SETTINGS: Final = PipelineSettings(kinds={TOPIC: None}, poll_seconds=0.2, max_poll_records=4, checkpoint_seconds=0.3)
+SETTINGS: Final = PipelineSettings(checkpoint_interval=timedelta(seconds=0.3), max_poll_records=4)
 MAX_POLL_SECONDS: Final = 5.0
 
 
@@ -264,6 +265,8 @@ class Replica(Steps):
             Decoder(),
             partitions=PARTITIONS,
             settings=SETTINGS,
+            dead_letters=DeadLetterSettings(),
+            kinds={TOPIC: None},
             clock=group.clock,
         )
 

@@ -1,6 +1,7 @@
 """Topics of a real Kafka that change: partitions are added, a topic is deleted and made anew."""
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.kafka import KafkaBroker
@@ -57,7 +58,9 @@ class Running:
             self.store,
             Decoder(),
             partitions=PartitionSettings(policy=lambda _: POLICY, kept_ms=KEPT_MS),
-            settings=PipelineSettings(self.kinds, checkpoint_seconds=0.1),
+            settings=PipelineSettings(checkpoint_interval=timedelta(seconds=0.1)),
+            dead_letters=DeadLetterSettings(),
+            kinds=self.kinds,
             clock=SystemClock(),
         )
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store import postgresql
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.stream.status import Phase
 from tests import patience
 from tests.long import short_of
@@ -298,8 +299,17 @@ def test_a_second_replica_joins_while_the_database_is_away(
                 clock=SystemClock(),
             )
             store = stack.enter_context(SqlStore.open(url, patience_seconds=2, clock=SystemClock()))
-            settings = PipelineSettings(kinds={topic: None}, max_poll_records=500, checkpoint_seconds=0.2)
-            return Pipeline(source, store, Decoder(), partitions=PARTITIONS, settings=settings, clock=SystemClock())
+            settings = PipelineSettings(checkpoint_interval=timedelta(seconds=0.2), max_poll_records=500)
+            return Pipeline(
+                source,
+                store,
+                Decoder(),
+                partitions=PARTITIONS,
+                settings=settings,
+                dead_letters=DeadLetterSettings(),
+                kinds={topic: None},
+                clock=SystemClock(),
+            )
 
         def run(pipeline: Pipeline) -> None:
             thread = threading.Thread(target=pipeline.run)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import CapUse, SavedStratum
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.reference.naive_join import NaiveEvent
@@ -214,7 +215,10 @@ class Embedded:
             self.store,
             Decoder(),
             partitions=SETTINGS,
-            settings=PipelineSettings(kinds={"events": None}, poll_seconds=0.0, checkpoint_seconds=1.0),
+            settings=PipelineSettings(checkpoint_interval=timedelta(seconds=1)),
+            dead_letters=DeadLetterSettings(),
+            kinds={"events": None},
+            poll_seconds=0.0,
             clock=self.clock,
         )
         self.written = 0

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -30,14 +30,21 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import Checkpoint
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.pipeline import DeadLetterCeiling, Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.stream.status import Phase
 from tests import patience
 from tests.patience import eventually
 
 POLICY = ModelPolicy(horizon_ms=60_000, lateness_ms=60_000)
 START_MS = 1_760_000_000_000
-SETTINGS = PipelineSettings(kinds={"events": None}, poll_seconds=0.02, checkpoint_seconds=0.05)
+
+
+def every(seconds: float) -> PipelineSettings:
+    return PipelineSettings(checkpoint_interval=timedelta(seconds=seconds))
+
+
+SETTINGS = every(0.05)
+LETTERS = DeadLetterSettings()
 
 
 class Bench:
@@ -58,13 +65,17 @@ class Bench:
         clock: Clock | None = None,
         *,
         caps: Caps | None = None,
+        letters: DeadLetterSettings = LETTERS,
     ) -> Pipeline:
         return Pipeline(
-            reads(self.log, Topics(settings.kinds)),
+            reads(self.log, Topics({"events": None})),
             store or self.store,
             Decoder(),
             partitions=PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000}, caps=caps or Caps()),
             settings=settings,
+            dead_letters=letters,
+            kinds={"events": None},
+            poll_seconds=0.02,
             clock=clock or SystemClock(),
             send_dead_letters=send,
         )
@@ -207,7 +218,8 @@ def test_after_a_long_checkpoint_a_backlog_is_read_first(bench: Bench, monkeypat
 
     monkeypatch.setattr(bench.store, "save", slow)
     bench.write(0, 60)
-    pipeline = bench.pipeline(replace(SETTINGS, poll_seconds=0.0, max_poll_records=10), clock=clock)
+    settings = PipelineSettings(checkpoint_interval=SETTINGS.checkpoint_interval, max_poll_records=10)
+    pipeline = bench.pipeline(settings, clock=clock)
 
     def saves_after(steps: int) -> int:
         for _ in range(steps):
@@ -222,10 +234,10 @@ def test_after_a_long_checkpoint_a_backlog_is_read_first(bench: Bench, monkeypat
 
 
 def test_too_many_dead_letters_stop_consumption_before_the_topic_is_drained(bench: Bench) -> None:
-    ceiling = replace(SETTINGS, max_poll_records=100, dead_letter_ceiling=DeadLetterCeiling(ratio=0.5, messages=200))
+    settings = PipelineSettings(checkpoint_interval=SETTINGS.checkpoint_interval, max_poll_records=100)
     bench.write(0, 500)
     bench.write_garbage(10_000)
-    pipeline = bench.pipeline(ceiling)
+    pipeline = bench.pipeline(settings, letters=DeadLetterSettings(max_ratio=0.5, block=200))
     pipeline.run()
     assert pipeline.status.phase is Phase.FAILED
     assert isinstance(pipeline.failure, TooManyDeadLetters)
@@ -237,11 +249,11 @@ def test_too_many_dead_letters_stop_consumption_before_the_topic_is_drained(benc
 
 
 def test_a_few_dead_letters_do_not(bench: Bench) -> None:
-    ceiling = replace(SETTINGS, dead_letter_ceiling=DeadLetterCeiling(ratio=0.5, messages=50))
+    letters = DeadLetterSettings(max_ratio=0.5, block=50)
     for number in range(0, 500, 10):
         bench.write(number, 10)
         bench.write_garbage(5)
-    with running(bench.pipeline(ceiling)) as pipeline:
+    with running(bench.pipeline(letters=letters)) as pipeline:
         eventually(lambda: joined(pipeline) == 500)
         assert pipeline.status.dead_letters == {Reason.NOT_JSON: 250}
 
@@ -355,7 +367,7 @@ def test_where_saving_takes_long_at_least_four_fifths_of_the_time_are_for_readin
     bench: Bench, watched: Watched, seconds: float, apart: float
 ) -> None:
     watched.seconds = seconds
-    pipeline = bench.pipeline(replace(SETTINGS, checkpoint_seconds=0.5), store=watched, clock=watched.clock)
+    pipeline = bench.pipeline(every(0.5), store=watched, clock=watched.clock)
     for number in range(1_000):
         bench.write(number, 1)
         pipeline.step()
@@ -376,7 +388,7 @@ def test_partitions_of_many_rows_are_saved_one_after_the_other_and_a_failure_los
 ) -> None:
     pairs = 120_000
     bench.write(0, pairs)
-    pipeline = bench.pipeline(replace(SETTINGS, checkpoint_seconds=3_600.0), store=watched, clock=watched.clock)
+    pipeline = bench.pipeline(every(3_600.0), store=watched, clock=watched.clock)
     while pipeline.status.records_read < 2 * pairs:
         pipeline.step()
     assert watched.saves == []

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.stream.status import Phase
 from tests import patience
 from tests.events.test_avro import encode, framed, record
@@ -59,7 +60,10 @@ class Bench:
             self.store,
             Decoder(formats={"scores": make_format(Framed(registry))}),
             partitions=PartitionSettings(policy=lambda _: POLICY, kept_ms={1_000: 3_600_000}),
-            settings=PipelineSettings(kinds=KINDS, poll_seconds=0.02, checkpoint_seconds=0.05),
+            settings=PipelineSettings(checkpoint_interval=timedelta(seconds=0.05)),
+            dead_letters=DeadLetterSettings(),
+            kinds=KINDS,
+            poll_seconds=0.02,
             clock=SystemClock(),
         )
 

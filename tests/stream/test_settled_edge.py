@@ -19,7 +19,7 @@ from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.settled import Elsewhere, Hold, Reason
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
-from monitor.stream.pipeline import Pipeline, PipelineSettings
+from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.long import short_of
 from tests.stream.support import START_MS, LogRecord
@@ -70,7 +70,10 @@ class Bench:
             self.store,
             Decoder(Rules(max_ahead_ms=400 * DAY_MS, clock=self.clock)),
             partitions=PartitionSettings(policy=lambda _: policy, kept_ms=KEPT_MS, caps=Caps(models=10_000)),
-            settings=PipelineSettings(kinds, poll_seconds=0),
+            settings=PipelineSettings(),
+            dead_letters=DeadLetterSettings(),
+            kinds=kinds,
+            poll_seconds=0,
             clock=self.clock,
         )
         self.panes = ClosedPanes(KEPT_MS, lambda _: policy)

@@ -7,7 +7,7 @@ from pathlib import Path
 from monitor.app.checks.base import CheckResult, Surroundings, ok, warn
 from monitor.app.settings import Settings
 from monitor.app.settings.load import PREFIX
-from monitor.app.settings.values import hide_password
+from monitor.section import hide_password
 from monitor.store.address import sqlite_path
 
 

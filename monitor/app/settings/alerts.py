@@ -1,49 +1,15 @@
 """Settings of alerts: who is told of them."""
 
-import base64
-from typing import Annotated, Final
+from typing import Annotated
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from monitor.app.settings.values import Address, Section, Text, check_http_url
-
-_MIN_SECRET_BYTES: Final = 24
-
-
-def _check_url(text: str) -> str:
-    check_http_url(text, "https://alerts.example.com/calibration")
-    return text
+from monitor.alarms.webhooks import WebhookSettings, check_webhook_url
+from monitor.section import Section, Text
 
 
 def _base_url(text: str) -> str:
-    return _check_url(text).rstrip("/") if text else ""
-
-
-def _check_secret(secret: SecretStr) -> SecretStr:
-    try:
-        size = len(base64.b64decode(secret.get_secret_value(), validate=True))
-    except ValueError:
-        size = 0
-    if size < _MIN_SECRET_BYTES:
-        raise ValueError(
-            f"must be base64 of {_MIN_SECRET_BYTES} bytes or more, such as `openssl rand -base64 32` prints"
-        )
-    return secret
-
-
-Url = Annotated[Address, AfterValidator(_check_url)]
-Secret = Annotated[SecretStr, AfterValidator(_check_secret)]
-
-
-class WebhookSettings(Section):
-    """A receiver of alerts, in the format of Alertmanager's webhooks."""
-
-    url: Annotated[Url, Field(repr=False)]
-    """Where each change of an alert is sent, by POST. A password in it is hidden wherever settings are shown."""
-    secret: Secret | None = None
-    """Key of the signature of requests, base64 of 24 bytes or more; null does not sign them."""
-    send_resolved: bool = True
-    """Whether the end of an alert is sent, too."""
+    return check_webhook_url(text).rstrip("/") if text else ""
 
 
 Weight = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]

@@ -12,8 +12,8 @@ from pydantic.fields import FieldInfo
 
 from monitor.app.settings import fields
 from monitor.app.settings.model import Settings
-from monitor.app.settings.values import Section
 from monitor.durations import format_duration
+from monitor.section import Section
 
 _WIDTH: Final = 110
 
@@ -48,7 +48,7 @@ def reference() -> str:
     lines = [
         "# Settings",
         "",
-        "<!-- Written by `monitor config --reference`; a test compares. Edit monitor/app/settings instead. -->",
+        "<!-- Written by `monitor config --reference`; a test compares. Edit the sections in the code instead. -->",
         "",
         "`monitor serve --config monitor.yaml` reads them; without `--config` it reads `monitor.yaml` in the working",
         "directory if there is one. `monitor config` prints the settings in force, with secrets hidden, and",

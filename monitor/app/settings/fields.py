@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from monitor.app.settings.model import Settings
-from monitor.app.settings.values import Address, Anchor, Section
+from monitor.section import Address, Anchor, Section
 
 Path = tuple[str | int, ...]
 

@@ -18,10 +18,10 @@ from pydantic_core import ErrorDetails
 
 from monitor.app.settings import fields
 from monitor.app.settings.model import Settings
-from monitor.app.settings.values import Section, hide_password
 from monitor.bounded_file import read_bounded
 from monitor.durations import format_duration
 from monitor.errors import SettingsError
+from monitor.section import Section, hide_password
 from monitor.yaml_nodes import compose
 
 PREFIX: Final = "MONITOR__"

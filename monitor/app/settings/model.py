@@ -1,7 +1,7 @@
 """Every setting with its default, its unit and what it means. monitor.yaml and docs/settings.md are made from this."""
 
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -16,14 +16,18 @@ from pydantic import (
 )
 
 from monitor.access.oidc import is_loopback
-from monitor.app.settings.access import AccessSettings
+from monitor.access.settings import AccessSettings
 from monitor.app.settings.alerts import AlertsSettings
 from monitor.app.settings.mappings import load_presets
 from monitor.app.settings.models import ModelsSettings, RecalibrationSettings
-from monitor.app.settings.values import (
+from monitor.durations import format_duration
+from monitor.events.mapping import compile_source
+from monitor.events.strata import Caps
+from monitor.measures import choose_measures
+from monitor.section import (
+    TOPIC,
     Duration,
     FilePath,
-    MeasureNames,
     Names,
     NonNegative,
     Positive,
@@ -31,11 +35,12 @@ from monitor.app.settings.values import (
     Span,
     StoreAddress,
     Text,
-    check_http_url,
+    Topic,
+    reported,
     split_names,
 )
-from monitor.durations import format_duration
-from monitor.events.mapping import compile_source
+from monitor.sources.schema_registry import RegistrySettings
+from monitor.stream.pipeline import DeadLetterSettings, PipelineSettings
 
 
 class ExpositionSettings(Section):
@@ -99,8 +104,6 @@ def _check_source(text: str) -> str:
     return text
 
 
-_TOPIC: Final = r"^[a-zA-Z0-9._-]{1,249}$"
-Topic = Annotated[str, StringConstraints(pattern=_TOPIC)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
 
 
@@ -164,7 +167,7 @@ class MappingSettings(Section):
 class ReadTopic(Section):
     """A topic and how its messages are written, for each key of source.topics. A name alone is a topic of JSON."""
 
-    model_config = ConfigDict(json_schema_extra={"type": ["object", "string"], "pattern": _TOPIC})
+    model_config = ConfigDict(json_schema_extra={"type": ["object", "string"], "pattern": TOPIC})
 
     name: Topic
     """The topic's name."""
@@ -244,45 +247,6 @@ class TopicSettings(Section):
         }
         named = {key: topic for key, topic in topics.items() if topic is not None}
         return named or {"events": ReadTopic(name="calibration-events")}
-
-
-def _check_registry(text: str) -> str:
-    if check_http_url(text, "http://registry:8081").userinfo:
-        raise ValueError("must have no user in it: set username and password instead")
-    return text
-
-
-class RegistrySettings(Section):
-    """The schema registry: Confluent's, or one with the same REST interface."""
-
-    url: Annotated[str, AfterValidator(_check_registry)] | None = None
-    """Its address; Apicurio's ends in /apis/ccompat/v7."""
-    username: Text | None = None
-    """User of basic authentication; of Confluent Cloud, the API key."""
-    password: SecretStr | None = None
-    """Password of basic authentication; of Confluent Cloud, the API secret."""
-    token: SecretStr | None = None
-    """Token of bearer authentication."""
-    ssl_cafile: FilePath | None = None
-    """File with the certificates to trust, PEM; null trusts those of the system."""
-    ssl_certfile: FilePath | None = None
-    """File with this client's certificate, PEM."""
-    ssl_keyfile: FilePath | None = None
-    """File with this client's key, PEM."""
-    ssl_password: SecretStr | None = None
-    """Password of the key file."""
-    timeout: Span = timedelta(seconds=5)
-    """How long to wait for an answer. Partitions that need the schema wait, and others are read meanwhile."""
-    cache: FilePath | None = "monitor-data/schemas"
-    """Folder that keeps the schemas that were read, for starts while the registry is away. Null keeps none."""
-
-    @model_validator(mode="after")
-    def _one_log_in(self) -> "RegistrySettings":
-        if self.token is not None and self.username is not None:
-            raise ValueError("must have a token, or a username and password, and not both")
-        if (self.username is None) != (self.password is None):
-            raise ValueError("username and password must be set together")
-        return self
 
 
 class EmbeddedSettings(Section):
@@ -392,22 +356,6 @@ class StoreSettings(Section):
     """SQLAlchemy URL of the database: SQLite, or PostgreSQL where several replicas share the work."""
 
 
-class CapSettings(Section):
-    """How many names may live in a partition at a time, so that a bad producer cannot fill memory or Prometheus.
-
-    A name gives its place back once no window reaches its newest prediction.
-    """
-
-    models: Positive = 200
-    """Models that are not declared; events of further ones are refused and counted. Declared ones take no place."""
-    versions: Positive = 20
-    """Versions of a model; further ones are counted as the version `other`."""
-    segment_values: Positive = 50
-    """Values of a segment key of a model; further ones are counted as `other`."""
-    strata: Positive = 20_000
-    """Combinations of version and segment values of a model; the segments of further ones are counted as `other`."""
-
-
 class WindowSettings(Section):
     """A sliding window, keyed by the time of the prediction."""
 
@@ -449,6 +397,15 @@ class WindowSettings(Section):
         return text if self.mature else f"{text}-immature"
 
 
+def _check_measures(names: tuple[str, ...]) -> tuple[str, ...]:
+    with reported("must name measures (", ")"):
+        return tuple(choose_measures(names))
+
+
+MeasureNames = Annotated[tuple[str, ...], BeforeValidator(split_names), AfterValidator(_check_measures)]
+"""Names of measures, as `Names`; in the order of a report, whatever the order they are given in."""
+
+
 class EvaluationSettings(Section):
     """How often the windows are measured, and when there is too little to measure."""
 
@@ -482,43 +439,6 @@ class HistorySettings(Section):
     are kept for as long after they were resolved."""
 
 
-class DeadLetterSettings(Section):
-    """What happens to messages that are no valid events, beyond being counted."""
-
-    max_ratio: Annotated[float, Field(gt=0.0, le=1.0)] = 0.5
-    """Share of dead letters in a block of messages above which consumption stops, before a bad deploy drains the topic;
-    1 never stops."""
-    block: Positive = 1000
-    """Messages in such a block, at least."""
-    keep: NonNegative = 100_000
-    """Dead letters that are kept in the store, newest first."""
-    retention: Span | None = timedelta(days=30)
-    """Age beyond which they go; null keeps them until there are too many."""
-    topic: Topic | None = None
-    """Topic to which they are written as well, with reason, topic, partition and offset as headers; null: none."""
-
-
-class PipelineSettings(Section):
-    """How the log is read, joined and made durable."""
-
-    checkpoint_interval: Annotated[Duration, Field(ge=timedelta(milliseconds=10))] = timedelta(seconds=2)
-    """Time between two checkpoints: what a crash makes the service read again. It is longer, up to 30s, while saving
-    would take more than a fifth of the time."""
-    max_poll_records: Positive = 20_000
-    """Messages taken from the log at once."""
-    max_pending: Positive = 5_000_000
-    """Predictions that the join of one partition holds, at some 70 bytes each, and outcomes that wait for theirs;
-    beyond it the oldest are evicted and counted. A prediction over K classes counts as 1 + K / 4."""
-    max_message_bytes: Positive = 1024 * 1024
-    """Size of the largest message that is decoded; larger ones are dead letters."""
-    max_ahead: Span = timedelta(days=1)
-    """How far an event's time may lie ahead of when its message was written, and of now; later ones are dead
-    letters."""
-    topic_alignment: Span = timedelta(minutes=1)
-    """By how much one topic may be read ahead of another, in the time at which messages were written: while a backlog
-    is read, outcomes so do not run ahead of their predictions."""
-
-
 class LogSettings(Section):
     """What the service writes to standard error about itself."""
 
@@ -542,7 +462,7 @@ class Settings(Section):
     source: SourceSettings = SourceSettings()
     store: StoreSettings = StoreSettings()
     models: ModelsSettings = ModelsSettings()
-    caps: CapSettings = CapSettings()
+    caps: Caps = Caps()
     windows: tuple[WindowSettings, ...] = (
         WindowSettings(length=timedelta(hours=1)),
         WindowSettings(length=timedelta(hours=24)),

@@ -1,35 +1,16 @@
 """The settings of models and of their recalibration."""
 
 from datetime import timedelta
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, create_model, model_validator
 
-from monitor.app.settings.values import Classes, Duration, Names, NonNegative, Positive, Section, Span, Text, reported
-from monitor.errors import SettingsError
-from monitor.events.fields import wrong_model
+from monitor.events.fields import MAX_CLASSES, wrong_model, wrong_name
 from monitor.events.model import CLASS
 from monitor.inference.prevalence import TOLERANCE
 from monitor.maps import check_options, choose_method
-from monitor.recalibration.plan import check_schedule, check_suits
-
-NEVER: Final = "never"
-"""As a schedule: there is none, whatever the defaults say."""
-
-
-def _check_method(name: str) -> str:
-    with reported("must name a recalibration method (", ")"):
-        return choose_method(name).name
-
-
-def _check_schedule(expression: str) -> str:
-    if expression != NEVER:
-        try:
-            check_schedule(expression)
-        except SettingsError as error:
-            # The value is appended to every message.
-            raise ValueError(str(error).removesuffix(f", got {expression!r}")) from None
-    return expression
+from monitor.recalibration.plan import RefitPlan, check_suits
+from monitor.section import Duration, Names, NonNegative, Positive, Section, Span, Text, reported, split_names
 
 
 def _check_name(name: str) -> str:
@@ -40,53 +21,46 @@ def _check_name(name: str) -> str:
 
 
 ModelName = Annotated[str, AfterValidator(_check_name)]
-Method = Annotated[str, AfterValidator(_check_method)]
-Schedule = Annotated[str, AfterValidator(_check_schedule)]
-Options = dict[str, Any]
 
 
-class RefitSettings(Section):
-    """How the recalibration maps of a model are made; a request may ask for something else."""
-
-    method: Method = "beta"
-    """Method by which maps are fitted. `GET /v1/recalibration-methods` lists them."""
-    options: Options = Field(default_factory=dict)
-    """Options of the method, such as {gamma: 0.4}; those left out are at their defaults."""
-    window: Span | None = None
-    """How far back labelled events are taken; null: since the last change of calibration, or all that are kept."""
-    schedule: Schedule | None = None
-    """When to refit, as a cron expression in UTC, such as '0 3 * * *'; null, or never: at no time by itself."""
-    on_verdict: bool = False
-    """Whether to refit on the events since the change when evidence raises an alarm about the shape of what is served;
-    where there is no evidence on it, when the longest window finds it miscalibrated."""
-    promotion: Literal["manual", "automatic"] = "manual"
-    """Whether a map that proved better on later events serves at once, or waits for somebody's word. After a
-    rollback, maps of schedules and verdicts wait, too, until somebody promotes. Where it is automatic, a map that does
-    harm is rolled back by itself, too."""
-
-    @model_validator(mode="after")
-    def _options_fit(self) -> "RefitSettings":
-        with reported("options: "):
-            check_options(choose_method(self.method), self.options)
-        return self
-
-    @property
-    def cron(self) -> str | None:
-        """The schedule, or None if there is none."""
-        return None if self.schedule == NEVER else self.schedule
+def _name_classes(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool):
+        # A large number is refused later; it need not make as many names.
+        value = range(min(value, MAX_CLASSES + 1))
+    return list(map(str, split_names(value))) if isinstance(value, range | str | list | tuple) else value
 
 
-class DeclaredRefitSettings(Section):
+def _check_classes(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not 2 <= len(names) <= MAX_CLASSES:
+        raise ValueError(f"must be 2 to {MAX_CLASSES} classes, as their names or their number")
+    for name in names:
+        wrong = wrong_name(name) if name else "must not be empty"
+        if wrong:
+            raise ValueError(f"the name of a class {wrong}: {name!r}")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"must be different classes, got {twice[0]!r} twice")
+    return names
+
+
+Classes = Annotated[tuple[str, ...], BeforeValidator(_name_classes), AfterValidator(_check_classes)]
+"""Names of classes, by class, or how many there are: then their names are 0, 1, 2 and so on."""
+
+
+def _optional(section: type[Section]) -> Any:
+    """A section of the same keys, each of which may be null, and is by default; without the sections in it."""
+    keys = {
+        name: (field.rebuild_annotation() | None, None)
+        for name, field in section.model_fields.items()
+        if not (isinstance(field.annotation, type) and issubclass(field.annotation, Section))
+    }
+    return create_model(section.__name__, __base__=Section, **keys)  # type: ignore[call-overload]
+
+
+class DeclaredRefits(_optional(RefitPlan)):  # type: ignore[misc]
     """How the recalibration maps of one model are made; a key that is left out is as in `models.defaults`."""
 
-    method: Method | None = None
-    options: Options | None = None
-    window: Span | None = None
-    schedule: Schedule | None = None
-    on_verdict: bool | None = None
-    promotion: Literal["manual", "automatic"] | None = None
-
-    def over(self, defaults: RefitSettings) -> RefitSettings:
+    def over(self, defaults: RefitPlan) -> RefitPlan:
         """Complete these settings by the defaults, whose options are used for the same method only."""
         declared: dict[str, Any] = {key: value for key, value in self if value is not None}
         if self.method not in {None, defaults.method}:
@@ -114,19 +88,12 @@ class ModelDefaults(Section):
     dependence: Literal["independent", "within_horizon"] = "independent"
     """Whether outcomes of one horizon may share a shock that no prediction could know, such as a fraud ring or a storm.
     within_horizon keeps the budget of false alarms also then, and takes many horizons to see anything."""
-    recalibration: RefitSettings = RefitSettings()
+    recalibration: RefitPlan = RefitPlan()
 
 
-class DeclaredModel(Section):
+class DeclaredModel(_optional(ModelDefaults)):  # type: ignore[misc]
     """What holds for one model; a key that is left out is as in `defaults`."""
 
-    horizon: Span | None = None
-    allowed_lateness: Duration | None = None
-    implied_negative: bool | None = None
-    segments: Names | None = None
-    tolerance: Annotated[float, Field(ge=0.0, allow_inf_nan=False)] | None = None
-    alert_weight: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
-    dependence: Literal["independent", "within_horizon"] | None = None
     classes: Classes | None = None
     """Names of the classes that the model tells apart, by class, or their number; null is a model of one probability.
     Names may be added behind the last; in another order they would be other classes."""
@@ -135,7 +102,7 @@ class DeclaredModel(Section):
     are good. A pane then takes 8 (features + 64) bytes more for each class; null leaves it out."""
     labels: dict[Text, Text] | None = None
     """What pages show and filter models by, such as {team: payments, tier: gold}."""
-    recalibration: DeclaredRefitSettings | None = None
+    recalibration: DeclaredRefits | None = None
     """How its recalibration maps are made, with the keys of `defaults.recalibration`."""
 
 
@@ -172,7 +139,7 @@ class ModelsSettings(Section):
         for name, declared in self.declared.items():
             model = self.of(name)
             refits = model.recalibration
-            _check_classes(f"declared.{name}", declared, model)
+            _check_declared_classes(f"declared.{name}", declared, model)
             with reported(f"declared.{name}.recalibration.options: "):
                 check_options(choose_method(refits.method), refits.options)
             is_named = declared.recalibration is not None and declared.recalibration.method is not None
@@ -185,7 +152,7 @@ class ModelsSettings(Section):
         return self
 
 
-def _check_classes(path: str, declared: DeclaredModel, model: ModelDefaults) -> None:
+def _check_declared_classes(path: str, declared: DeclaredModel, model: ModelDefaults) -> None:
     if declared.classes is None:
         if declared.sketch_features is not None:
             raise ValueError(f"{path} has sketch_features, which are of classes: name its classes")

@@ -20,8 +20,8 @@ from monitor.http.request_parsing import Parameters, parse_step, parse_time
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.services import Services, ServicesOf
 from monitor.store.evidence_history import DETECTORS, NO_POINTS, PEAK_MS, STEP_MS, thinned
-from monitor.store.history import DAY_MS
 from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Shock, VersionEvidence
+from monitor.store.series import DAY_MS
 from monitor.windows.evidence_history import fitting_step
 from monitor.windows.lookup import check_model, listed
 

@@ -22,7 +22,8 @@ from monitor.http.schemas import HistoryBody
 from monitor.http.services import Services, ServicesOf
 from monitor.reports.diagrams.document import short
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.store.history import FIELDS, MINUTE_MS
+from monitor.store.history import FIELDS
+from monitor.store.series import MINUTE_MS
 from monitor.windows.history import CANONICAL, fitting_step, reports_of, unit_of
 from monitor.windows.lookup import check_series, listed, no_window
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from monitor.app.settings import Settings, load_settings
-from monitor.app.settings.models import RefitSettings
 from monitor.errors import SettingsError
+from monitor.recalibration.plan import RefitPlan
 
 
 def refused(tmp_path: Path, text: str) -> str:
@@ -87,7 +87,7 @@ def test_variables_override_them() -> None:
         },
     )
     assert settings.recalibration.sample == 5
-    assert settings.models.of("Churn").recalibration == RefitSettings(
+    assert settings.models.of("Churn").recalibration == RefitPlan(
         method="lore", options={"gamma": 0.2}, schedule="0 3 * * 1"
     )
 

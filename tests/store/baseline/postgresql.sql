@@ -212,14 +212,18 @@ CREATE TABLE evidence (
 );
 
 CREATE TABLE evidence_history (
+    number BIGSERIAL NOT NULL,
     model TEXT NOT NULL,
     version TEXT NOT NULL,
     day_ms BIGINT NOT NULL,
     step_ms BIGINT NOT NULL,
-    peaks BYTEA NOT NULL,
+    size INTEGER NOT NULL,
     points BYTEA NOT NULL,
-    PRIMARY KEY (model, version, day_ms)
+    peaks BYTEA NOT NULL,
+    PRIMARY KEY (number)
 );
+
+CREATE INDEX evidence_history_by_series ON evidence_history (model, version, day_ms, step_ms);
 
 CREATE INDEX evidence_history_by_day ON evidence_history (day_ms);
 

@@ -207,14 +207,17 @@ CREATE TABLE evidence (
 );
 
 CREATE TABLE evidence_history (
+    number INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
     model TEXT NOT NULL,
     version TEXT NOT NULL,
     day_ms BIGINT NOT NULL,
     step_ms BIGINT NOT NULL,
-    peaks BLOB NOT NULL,
+    size INTEGER NOT NULL,
     points BLOB NOT NULL,
-    PRIMARY KEY (model, version, day_ms)
+    peaks BLOB NOT NULL
 );
+
+CREATE INDEX evidence_history_by_series ON evidence_history (model, version, day_ms, step_ms);
 
 CREATE INDEX evidence_history_by_day ON evidence_history (day_ms);
 

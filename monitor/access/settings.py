@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from monitor.access.model import parse_grants
 from monitor.access.oidc import ALGORITHMS, check_url
-from monitor.app.settings.values import Address, Duration, FilePath, Names, Positive, Section, Span, Text, reported
+from monitor.section import Address, Duration, FilePath, Names, Positive, Section, Span, Text, reported
 
 
 def _off_of_yaml(value: Any) -> Any:

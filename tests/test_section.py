@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from monitor.app.settings.values import Classes, hide_password
+from monitor.app.settings.models import Classes
 from monitor.durations import format_duration, parse_duration
+from monitor.section import hide_password
 
 
 @pytest.mark.parametrize(

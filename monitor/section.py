@@ -1,4 +1,7 @@
-"""Types of settings that YAML lacks: durations, comma-separated lists, paths, addresses with a password."""
+"""Base of a section of the settings, and types of settings that YAML lacks: durations, lists, paths, addresses.
+
+A room declares the section that it uses; :mod:`monitor.app.settings` puts the sections together and reads them.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,17 +13,19 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote, unquote_plus
 
 import httpx
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from monitor.durations import format_duration, parse_duration
 from monitor.errors import InputError, SettingsError
-from monitor.events.fields import MAX_CLASSES, wrong_name
-from monitor.measures import choose_measures
 from monitor.urls import wrong_address
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Positive = Annotated[int, Field(ge=1)]
 NonNegative = Annotated[int, Field(ge=0)]
+
+
+TOPIC: Final = r"^[a-zA-Z0-9._-]{1,249}$"
+Topic = Annotated[str, StringConstraints(pattern=TOPIC)]
 
 
 class Section(BaseModel):
@@ -57,11 +62,6 @@ def reported(before: str = "", after: str = "") -> Iterator[None]:
         raise ValueError(f"{before}{error}{after}") from None
 
 
-def _check_measures(names: tuple[str, ...]) -> tuple[str, ...]:
-    with reported("must name measures (", ")"):
-        return tuple(choose_measures(names))
-
-
 Duration = Annotated[timedelta, BeforeValidator(parse_duration), PlainSerializer(format_duration)]
 """A length of time, at a resolution of milliseconds."""
 
@@ -69,34 +69,8 @@ Span = Annotated[Duration, Field(ge=timedelta(seconds=1))]
 """A `Duration` of at least a second."""
 
 
-def _name_classes(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        # A large number is refused later; it need not make as many names.
-        value = range(min(value, MAX_CLASSES + 1))
-    return list(map(str, split_names(value))) if isinstance(value, range | str | list | tuple) else value
-
-
-def _check_classes(names: tuple[str, ...]) -> tuple[str, ...]:
-    if not 2 <= len(names) <= MAX_CLASSES:
-        raise ValueError(f"must be 2 to {MAX_CLASSES} classes, as their names or their number")
-    for name in names:
-        wrong = wrong_name(name) if name else "must not be empty"
-        if wrong:
-            raise ValueError(f"the name of a class {wrong}: {name!r}")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"must be different classes, got {twice[0]!r} twice")
-    return names
-
-
 Names = Annotated[tuple[str, ...], BeforeValidator(split_names)]
 """A list of names, or one line of text with commas between them."""
-
-Classes = Annotated[tuple[str, ...], BeforeValidator(_name_classes), AfterValidator(_check_classes)]
-"""Names of classes, by class, or how many there are: then their names are 0, 1, 2 and so on."""
-
-MeasureNames = Annotated[tuple[str, ...], BeforeValidator(split_names), AfterValidator(_check_measures)]
-"""Names of measures, as `Names`; in the order of a report, whatever the order they are given in."""
 
 Address = Annotated[str, PlainSerializer(hide_password)]
 """A URL that may hold a password, which is hidden wherever it is shown."""
