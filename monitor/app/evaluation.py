@@ -109,7 +109,9 @@ class Evaluation:
 
     def read_closings(self) -> None:
         """Bring the panes up to what the store holds. Raises StoreUnavailable."""
-        self._snapshots.remove(read_closings(self._store, self._panes))
+        # Before the clocks are read: they have all models that were evaluated by then, but those that have stopped.
+        shown = self._snapshots.latest.models.keys()
+        self._snapshots.remove(shown - read_closings(self._store, self._panes))
 
     def _save_and_publish(self, snapshot: Snapshot, findings: Findings) -> None:
         epochs = {model: part.epoch for model, part in snapshot.models.items()}

@@ -5,6 +5,7 @@ import threading
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -174,10 +175,13 @@ class ClosedPanes:
             self._advance(known, moved, closings)
 
     def keep(self, models: Mapping[str, Mapping[int, ModelClock]]) -> dict[str, Mapping[int, ModelClock]]:
-        """Forget the models that have stopped; returns the others, given how far each is by partition."""
+        """Forget the models that have stopped; returns the others, given how far each is by partition.
+
+        The clocks of one that stopped a day ago are removed, which this process may not have noticed before.
+        """
         kept = running(models, self._policy, max(self._kept_ms.values()))
         with self._lock:
-            for model in self._models.keys() & (models.keys() - kept.keys()):
+            for model in self._models.keys() - kept.keys():
                 del self._models[model]
         return kept
 
@@ -529,8 +533,8 @@ def steps_of(
     return result
 
 
-def read_closings(store: SqlStore, panes: ClosedPanes) -> Collection[str]:
-    """Bring the panes up to what the store holds; returns the models that have stopped, which have no panes any more.
+def read_closings(store: SqlStore, panes: ClosedPanes) -> AbstractSet[str]:
+    """Bring the panes up to what the store holds; returns the models that have not stopped: others have no panes.
 
     Raises
     ------
@@ -539,8 +543,8 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> Collection[str]:
     """
     now_ms = store.database.clock.now_ms()
     panes.show_partitions(store.partition_clocks())
-    known = store.clocks()
-    models = dict(panes.keep(known))
+    kept = panes.keep(store.clocks())
+    models = dict(kept)
     for model in [model for model, clocks in models.items() if panes.is_backfilled(model, clocks)]:
         clocks = models.pop(model)
         panes.restart(model, clocks, store.read_closings(model, dict.fromkeys(clocks, -1)), now_ms)
@@ -560,4 +564,4 @@ def read_closings(store: SqlStore, panes: ClosedPanes) -> Collection[str]:
         panes.settle(model, now_ms)
     for partition, unsettled in store.read_unsettled().items():
         panes.show_unsettled(partition, unsettled)
-    return known.keys() - models.keys()
+    return kept.keys()

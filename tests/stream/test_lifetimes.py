@@ -22,6 +22,8 @@ from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.stream.sampling import SampleSettings
 from monitor.windows.panes import ClosedPanes, read_closings
+from monitor.windows.windows import Window
+from tests.evaluations import Sharing
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, LogRecord, Published, batch_of, closings_in, records_of
 
@@ -256,10 +258,17 @@ def test_models_that_stop_give_their_places_to_others_and_nothing_is_read_twice(
         embedded.write(model)
     assert embedded.refused() == 10, "the fourth model is beyond the cap"
     assert sorted(embedded.store.clocks()) == ["a", "b", "c"]
+    panes = ClosedPanes(SETTINGS.kept_ms, SETTINGS.policy)
+    replica = Sharing(embedded.store, panes, [Window("1h", HOUR_MS)], clock=embedded.clock, of_closings=True)
+    assert sorted(replica.evaluate().models) == ["a", "b", "c"]
     for _ in range(4 * 24):
         embedded.clock.advance(3_600)
         embedded.write("c")
     assert sorted(embedded.store.clocks()) == ["c"]
+    # Nothing was evaluated meanwhile.
+    assert sorted(replica.evaluate().models) == ["c"]
+    replica.snapshots.read()
+    assert [*replica.latest.models] == [*replica.snapshots.latest.models] == ["c"]
     for model in ("d", "e"):
         embedded.write(model)
     assert embedded.refused() == 10
