@@ -41,7 +41,7 @@ _PRUNE_AT: Final = 1.5
 """A cell is pruned when it holds this many times its capacity, and before it is saved."""
 
 _NEVER_WHOLE: Final = -(1 << 30)
-"""Added to a number of batches: they are never replaced."""
+"""In place of a number of batches: they are never replaced, which would remove or repeat candidates of others."""
 
 _STALE_SHARE: Final = 8
 """The index of full cells is rebuilt once more than one in this many has new thresholds."""
@@ -402,11 +402,12 @@ class Sampler:
                         "store, or remove it to read the log again from its beginning"
                     )
                 if (model := model_ids.get(bucket.model)) is not None and self._capacity[model]:
-                    # Where the width of buckets was changed, others may need what is in this one's batches.
-                    is_own = (
-                        part.rows["time_ms"] // self._widths_ms[model] == bucket.start_ms // self._widths_ms[model]
-                    ).all()
-                    self._bucket(model, bucket.start_ms).batches += 1 if is_own else _NEVER_WHOLE
+                    self._bucket(model, bucket.start_ms).batches += 1
+                    width_ms = int(self._widths_ms[model])
+                    starts_ms = set((part.rows["time_ms"] // width_ms * width_ms).tolist())
+                    if starts_ms != {bucket.start_ms}:  # the width was changed: the batches hold candidates of others
+                        for start_ms in {bucket.start_ms} | starts_ms:
+                            self._bucket(model, start_ms).batches = _NEVER_WHOLE
             for _, cell, part in self._by_cell(Candidates.joined(parts)):
                 cell.add(part)
                 cell.saved = cell.count

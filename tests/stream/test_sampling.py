@@ -213,6 +213,25 @@ def test_many_small_batches_of_a_bucket_become_one(tmp_path: Path, monkeypatch: 
         assert partition.sampler.candidates == WAITING * len(of_bucket)
 
 
+def test_where_the_width_of_buckets_changes_no_candidate_is_lost_or_held_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "MAX_BATCHES", 2)
+    records = records_of(predictions(120, every_ms=50), garbage_every=0)
+    with SqlStore.open(f"sqlite:///{tmp_path}/state.db", clock=SystemClock()) as store:
+        held = []
+        for horizon_ms in (44_000, 68_000, 44_000):
+            policies = {"churn": replace(POLICY, horizon_ms=horizon_ms)}
+            settings = replace(SETTINGS, policy=policies.get, samples=replace(SAMPLES, size=lambda _: 30_000))
+            partition = Partition(0, store.claim(0), settings, store.load(0))
+            held.append(partition.sampler.candidates)
+            for _ in range(4):
+                batch, records = records[:10], records[10:]
+                partition.apply(batch_of(batch), Decoder(), None)
+                store.save([partition.checkpoint()])
+    assert held == [0, 40, 80]
+
+
 def test_spans_beyond_what_is_kept_expire() -> None:
     settings = replace(SETTINGS, samples=SampleSettings(size=lambda _: 50, span_ms=SPAN_MS, kept_ms=2 * SPAN_MS))
     partition = Partition(0, 0, settings)
