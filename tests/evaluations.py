@@ -104,8 +104,9 @@ class Sharing(Reports):
         self.watcher = Script()
         evaluator = Evaluator(panes, windows, clock=clock, **settings)
         self.evaluation = (Evaluation if of_closings else _OfPanes)(
-            store,
-            panes,
+            store=store,
+            panes=panes,
+            evaluations=evaluations,
             leases=self.leases,
             evaluator=evaluator,
             watcher=self.watcher,  # type: ignore[arg-type]

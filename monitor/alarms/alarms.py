@@ -1,6 +1,7 @@
 """Turns findings into alerts, in the transaction that saves the evaluation of their models."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
@@ -21,10 +22,11 @@ map was promoted or rolled back, the evidence begins anew, and a next alert need
 """
 
 
+@dataclass(frozen=True)
 class Alarms:
     """Keeps the alerts of the models that are evaluated here.
 
-    Parameters
+    Attributes
     ----------
     database
         Of the store.
@@ -32,9 +34,8 @@ class Alarms:
         Model -> whether a map of it that does harm is rolled back without a person.
     """
 
-    def __init__(self, database: Database, rolls_back: Callable[[str], bool]) -> None:
-        self._database = database
-        self._rolls_back = rolls_back
+    database: Database
+    rolls_back: Callable[[str], bool]
 
     def save(self, connection: sa.Connection, held: Collection[str], findings: Findings) -> dict[Key, Alert | None]:
         """Save what becomes of alerts, in the transaction that holds the leases of models.
@@ -50,7 +51,7 @@ class Alarms:
         -------
         (model, version, kind) -> its alert, None where there is none; of every finding.
         """
-        now_ms = self._database.clock.now_ms()
+        now_ms = self.database.clock.now_ms()
         found: dict[str, dict[Key, Finding]] = {
             model: {(model, finding.version, finding.kind): finding for finding in of_model}
             for model, of_model in findings.items()
@@ -75,9 +76,9 @@ class Alarms:
         taken = list(steps())
         if any(alerts.is_transition(*step) or self._is_to_roll_back(step[1]) for step in taken):
             # Somebody may have acknowledged or resolved one meanwhile: from now on nobody does.
-            audit.wait_for_turn(self._database, connection)
+            audit.wait_for_turn(self.database, connection)
             taken = list(steps())
-        alerts.save(self._database, connection, [step for step in taken if step[0] != step[1]], now_ms)
+        alerts.save(self.database, connection, [step for step in taken if step[0] != step[1]], now_ms)
         for _, alert in taken:
             if alert is not None and self._is_to_roll_back(alert):
                 self._roll_back(connection, alert, now_ms)
@@ -87,7 +88,7 @@ class Alarms:
     def _is_to_roll_back(self, alert: Alert | None) -> bool:
         if alert is None or alert.state not in OPEN:
             return False
-        return alert.finding.kind == "map" and self._rolls_back(alert.finding.model)
+        return alert.finding.kind == "map" and self.rolls_back(alert.finding.model)
 
     def _roll_back(self, connection: sa.Connection, alert: Alert, now_ms: int) -> None:
         """Roll back the map that an alert is about, if it still serves."""
@@ -99,7 +100,7 @@ class Alarms:
         note = f"automatic, alert {alert.id}: {alert.finding.summary} ({evidence})"
         servings.roll_back(connection, model, version, actor=SERVICE, now_ms=now_ms, note=note)
         alerts.resolve(
-            self._database,
+            self.database,
             connection,
             [model],
             Resolution.ROLLED_BACK,

@@ -133,8 +133,9 @@ class Service:
             plan = make_plan(settings.models)
             self.evaluator = make_evaluator(settings, panes, self._clock)
             self.evaluation = Evaluation(
-                self.store,
-                panes,
+                store=self.store,
+                panes=panes,
+                evaluations=evaluations,
                 leases=self.leases,
                 evaluator=self.evaluator,
                 watcher=make_watcher(settings, panes, self.store, self._clock),

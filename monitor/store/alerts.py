@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from monitor.errors import Conflict, UnknownAlert
 from monitor.store import audit
-from monitor.store.alert import OPEN, SERVICE, SHOWN, Alert, AlertChange, AlertState, Finding, Resolution
+from monitor.store.alert import OPEN, SERVICE, SHOWN, Alert, AlertChange, AlertState, Resolution
 from monitor.store.database import Database, chunks
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import ALERT_CHANGES as CHANGES
@@ -252,11 +252,10 @@ def _find(connection: sa.Connection, alert_id: str) -> "sa.Row[Any]":
 
 def _alert(row: "sa.Row[Any]") -> Alert:
     # In the order of `_select`.
-    of_alert: dict[str, Any] = dict(zip(_OF_ALERT, row, strict=False))
-    of_alert["state"] = AlertState(of_alert["state"])
-    of_alert["reason"] = None if of_alert["reason"] is None else Resolution(of_alert["reason"])
+    of_alert = dict(zip(_OF_ALERT, row, strict=False))
     key = dict(zip(_KEY, row[len(_OF_ALERT) :], strict=False))
-    return Alert(**of_alert, finding=Finding(**key, **_read_json(row.finding), document=_read_json(row.document)))
+    finding = {**key, **_read_json(row.finding), "document": _read_json(row.document)}
+    return msgspec.convert({**of_alert, "finding": finding}, Alert)
 
 
 def _change(row: "sa.Row[Any]", prefix: str = "") -> AlertChange:
