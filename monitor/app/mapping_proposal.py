@@ -14,10 +14,9 @@ import yaml
 
 from monitor.app.checks.base import CheckResult
 from monitor.app.checks.messages import describe_messages
-from monitor.app.parts import make_format, make_mapping, make_policy, make_rules, read_schema
+from monitor.app.parts import make_format, make_policy, make_rules, read_schema
 from monitor.app.settings import Settings
-from monitor.app.settings.mappings import load_presets
-from monitor.app.settings.model import MappingSettings, ReadTopic, TopicSettings
+from monitor.app.settings.model import ReadTopic, TopicSettings
 from monitor.clock import Clock
 from monitor.errors import InputError
 from monitor.events.codec import Decoder
@@ -28,6 +27,7 @@ from monitor.events.formats.base import Format
 from monitor.events.mapping import Document, FieldMapping, Values
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.observations import observe
+from monitor.events.presets import load_presets
 from monitor.events.proposal import Choice, Proposal, propose
 from monitor.events.schemas import Framed, Prefixed, Schema
 from monitor.events.strata import Strata
@@ -86,8 +86,7 @@ def propose_topic(
     topics = TopicSettings.model_validate(yaml.safe_load(text)["source"]["topics"])
     read = settings.model_copy(update={"source": settings.source.model_copy(update={"topics": topics})})
     (proposed,) = topics.read.values()
-    mapping = None if proposed.mapping is None else make_mapping(proposed.mapping)
-    formats = plain if mapping is None else {topic.name: make_format(proposed, mapping, registry)}
+    formats = plain if proposed.mapping is None else {topic.name: make_format(proposed, proposed.mapping, registry)}
     return ProposedTopic(text, tuple(describe_messages(read, topic.name, records, formats, clock)))
 
 
@@ -264,7 +263,7 @@ def _recognise(decoded: Sequence[tuple[Document, Record]]) -> tuple[str, int] | 
     """The ready-made mapping that fits nearly all messages, and how many of them hold predictions."""
     fits = []
     for name, keys in load_presets().items():
-        mapping = make_mapping(MappingSettings.model_validate(keys))
+        mapping = FieldMapping.model_validate(keys)
         counts = Counter(_fits(mapping, document, record) for document, record in decoded)
         if counts[True] and counts[True] + counts[None] >= _MOST * len(decoded):
             fits.append((len(mapping.where), counts[True], name))

@@ -16,7 +16,7 @@ from monitor.alarms.shocks import Shocks
 from monitor.alarms.watcher import Watcher, WatchPlan
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
-from monitor.app.settings.model import KafkaSettings, MappingSettings, ReadTopic
+from monitor.app.settings.model import KafkaSettings, ReadTopic
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
 from monitor.bounded_file import read_bounded
 from monitor.clock import Clock
@@ -101,8 +101,7 @@ def make_formats(settings: Settings, clock: Clock, *, in_background: bool = Fals
     registry: Registry | None = SchemaRegistry(settings.source.registry, clock=clock) if asks else None
     if in_background and registry is not None:
         registry = BackgroundRegistry(registry)
-    mappings = {topic.name: None if topic.mapping is None else make_mapping(topic.mapping) for topic in topics}
-    return {topic.name: make_format(topic, mappings[topic.name], registry) for topic in topics}
+    return {topic.name: make_format(topic, topic.mapping, registry) for topic in topics}
 
 
 def make_format(topic: ReadTopic, mapping: FieldMapping | None, registry: Registry | None) -> Format:
@@ -121,21 +120,6 @@ def make_format(topic: ReadTopic, mapping: FieldMapping | None, registry: Regist
     elif registry is not None:
         schemas = Framed(registry)
     return load_schema_formats()[topic.format](schemas, mapping)
-
-
-def make_mapping(mapping: MappingSettings) -> FieldMapping:
-    """Where the keys of events are, as the settings of a topic say."""
-    keys = {name: getattr(mapping, name) for name in ("model", "version", "id", "type", "ts", "y")}
-    return FieldMapping(
-        keys={name: source for name, source in keys.items() if source is not None},
-        p=mapping.p,
-        features=mapping.features,
-        segments=mapping.segments,
-        ts_unit=mapping.ts_unit,
-        positive=mapping.positive,
-        negative=mapping.negative,
-        where=mapping.where,
-    )
 
 
 def read_schema(topic: ReadTopic) -> Schema:

@@ -16,18 +16,21 @@ All messages of a batch are mapped together, one step of one path after the othe
 import csv
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, repeat
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from monitor.events.fields import MAX_ID_CHARACTERS, Rejected
 from monitor.events.model import Reason, Record
+from monitor.events.presets import load_presets
+from monitor.section import Names, Section, Text, split_names
 
 Document = Mapping[str, Any]
 """A decoded message, or an event in it: keys to plain values, lists and mappings, dates and decimals."""
@@ -44,7 +47,7 @@ UNITS: Final[dict[Unit, tuple[int, int]]] = {
 _STEP: Final = re.compile(r"(?:^|(?<=[^.])\.)([^.\[\]$=][^.\[\]]*)|\[([^\[\]]*)\]")
 _HEADER: Final = "$header."
 _TEXTS: Final = frozenset({str, type(None)})
-_SINGLE: Final = ("model", "id", "ts", "type", "y", "version")
+_SINGLE: Final = ("model", "version", "id", "type", "ts", "y")
 """Keys of an event that have one source."""
 
 Path = tuple[str | int, ...]
@@ -225,49 +228,82 @@ class Rows:
         return {key: column[row] for key, column in self.columns.items() if column[row] is not None}
 
 
-@dataclass(frozen=True)
-class FieldMapping:
-    """Where the keys of an event are. A key that is not named is where it is in an event of JSON.
+def _check_source(text: str) -> str:
+    compile_source(text)
+    return text
 
-    Attributes
-    ----------
-    keys
-        ``model``, ``id``, ``ts``, ``type``, ``y``, ``version`` -> source.
-    p, features
-        One source, of a number or a list; or one of each class, or of each feature.
-    segments
-        Name of a segment -> source.
-    ts_unit
-        What a number under ``ts`` counts.
-    positive, negative
-        Values of ``y`` that mean 1 and 0, by their text. With ``positive`` alone all others mean 0.
-    where
-        Source -> text that it must have; messages that have others hold no events.
 
-    Raises
-    ------
-    ValueError
-        A source is none.
+_Source = Annotated[Text, AfterValidator(_check_source)]
+_Sources = Annotated[tuple[_Source, ...], BeforeValidator(split_names)]
+
+
+class FieldMapping(Section):
+    """Where the keys of an event are in messages that have others. A key that is left out is where JSON has it.
+
+    Each is a path such as `scores.positive` or `outputs[0].data`, or `$key`, `$timestamp` or `$header.NAME` of the
+    message, or `=text`, which is the same in all. With `[]` in a path, such as `predictions[]`, a message is a batch.
+    A name alone is a ready-made mapping, such as `kserve_v1`.
     """
 
-    keys: Mapping[str, str] = field(default_factory=dict)
-    p: Sequence[str] = ()
-    features: Sequence[str] = ()
-    segments: Mapping[str, str] = field(default_factory=dict)
-    ts_unit: Unit = "milliseconds"
-    positive: Collection[str] = ()
-    negative: Collection[str] = ()
-    where: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, Source] = field(init=False, repr=False)
-    """Text of each source -> source. A key of an event that is not mapped is a source, too: a path of one step."""
-    _keys: Mapping[str, str] = field(init=False, repr=False)
+    model_config = ConfigDict(json_schema_extra={"type": ["object", "string"]})
 
-    def __post_init__(self) -> None:
-        keys = {key: key for key in _SINGLE} | dict(self.keys)
-        texts = [*keys.values(), *(self.p or ("p",)), *(self.features or ("features",)), *self.where]
+    preset: Text | None = None
+    """Name of a ready-made mapping. Keys beside it replace those of the same name in it."""
+
+    model: _Source | None = None
+    """Name of the model."""
+    version: _Source | None = None
+    """Version of the model."""
+    id: _Source | None = None
+    """What joins prediction and outcome."""
+    type: _Source | None = None
+    """The type of event, of a topic of several."""
+    ts: _Source | None = None
+    """The time of the event."""
+    ts_unit: Unit = "milliseconds"
+    """What a number under ts counts."""
+    p: _Sources = ()
+    """P(y = 1), or a list of all classes' probabilities; or a source of each class."""
+    y: _Source | None = None
+    """The outcome."""
+    positive: Names = ()
+    """Values under y that mean 1. All others mean 0, where negative is not set."""
+    negative: Names = ()
+    """Values under y that mean 0."""
+    segments: dict[Text, _Source] = Field(default_factory=dict)
+    """Segments by name, such as {region: customer.region}."""
+    features: _Sources = ()
+    """A list of numbers; or a source of each."""
+    where: dict[_Source, Text] = Field(default_factory=dict)
+    """Which messages hold events, such as {$header.ce_type: org.kubeflow.serving.inference.response}. Others are
+    skipped."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_preset(cls, value: Any) -> Any:
+        keys = {"preset": value} if isinstance(value, str) else value
+        if not isinstance(keys, dict) or not isinstance(keys.get("preset"), str):
+            return keys
+        presets = load_presets()
+        if keys["preset"] not in presets:
+            raise ValueError(f"preset must be one of {', '.join(presets)}, got {keys['preset']!r}")
+        return presets[keys["preset"]] | keys
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """Keys that have one source -> source, of those that are named."""
+        return {key: source for key in _SINGLE if (source := getattr(self, key)) is not None}
+
+    @cached_property
+    def _keys(self) -> Mapping[str, str]:
+        return {key: key for key in _SINGLE} | self.keys
+
+    @cached_property
+    def sources(self) -> Mapping[str, Source]:
+        """Text of each source -> source. A key of an event that is not mapped is a source, too: a path of one step."""
+        texts = [*self._keys.values(), *(self.p or ("p",)), *(self.features or ("features",)), *self.where]
         texts += self.segments.values() or ("segments",)
-        object.__setattr__(self, "_keys", keys)
-        object.__setattr__(self, "sources", {text: compile_source(text) for text in texts})
+        return {text: compile_source(text) for text in texts}
 
     def __str__(self) -> str:
         """The sources in one line, for a message."""

@@ -18,12 +18,11 @@ from monitor.events.encode import encode_prediction
 from monitor.events.formats import avro, json_schema, messagepack, protobuf
 from monitor.events.formats.base import Format
 from monitor.events.formats.json_schema import make_mapped_json
-from monitor.events.mapping import FieldMapping
 from monitor.events.model import Headers, Kind, RecordBatch
 from monitor.events.schemas import Schema, Unframed
 from monitor.events.strata import Strata
 from tests.benchmarks.test_codec_benchmark import BATCH, EVENTS, POLICY, best_seconds
-from tests.events.messages import NOW_MS, Message
+from tests.events.messages import NOW_MS, Message, mapping_of
 from tests.events.test_protobuf_messages import class_of
 
 PROTO = """
@@ -103,7 +102,7 @@ SCORED = {
         },
     ],
 }
-MAPPING = FieldMapping(
+MAPPING = mapping_of(
     keys={"model": "=churn", "version": "$header.model-version", "id": "request.id", "ts": "created_at"},
     p=["scores[1]"],
     features=["inputs.amount", "inputs.age"],
@@ -128,12 +127,12 @@ RICH = {
         {"name": "digest", "type": {"type": "fixed", "name": "Digest", "size": 16}},
     ],
 }
-ENVELOPED = FieldMapping(
+ENVELOPED = mapping_of(
     keys={"type": "data.type", "model": "data.model", "id": "data.id", "ts": "time", "version": "data.version"},
     p=["data.p"],
     segments={"region": "data.segments.region", "plan": "data.segments.plan"},
 )
-BATCHED = FieldMapping(
+BATCHED = mapping_of(
     keys={"model": "=churn", "id": "instances[].id", "ts": "ts"},
     p=["instances[].p"],
     segments={"region": "instances[].region"},

@@ -1,11 +1,12 @@
 """Messages and batches of them, for the tests of the events room."""
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from monitor.clock import ManualClock
 from monitor.events.codec import Decoded, Decoder
 from monitor.events.formats.base import Rules
+from monitor.events.mapping import FieldMapping
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Strata
 
@@ -53,3 +54,8 @@ def decode(
     """Decode messages as one batch."""
     decoder = decoder or Decoder(Rules(clock=ManualClock(NOW_MS), classes=CLASSES))
     return decoder.decode(batch_of(messages), strata or new_strata(), default_kind)
+
+
+def mapping_of(keys: Mapping[str, str] | None = None, **others: Any) -> FieldMapping:
+    """A mapping, of the sources of single keys and the other settings."""
+    return FieldMapping.model_validate({**(keys or {}), **others})

@@ -16,12 +16,12 @@ from monitor.events.formats.json_schema import make_mapped_json
 from monitor.events.mapping import FieldMapping
 from monitor.events.model import Kind, Reason
 from monitor.stream.partition import Partition, PartitionSettings
-from tests.events.messages import NOW_MS, POLICY, Message, batch_of, decode
+from tests.events.messages import NOW_MS, POLICY, Message, batch_of, decode, mapping_of
 from tests.events.test_avro import assert_same
 from tests.events.test_mapping import JSON
 from tests.events.test_schema_formats import decoder_of
 
-MAPPING = FieldMapping(
+MAPPING = mapping_of(
     keys={"model": "=churn", "id": "request", "ts": "$timestamp"},
     p=["scores[].positive"],
     features=["inputs[]"],
@@ -63,7 +63,7 @@ def test_messages_that_are_not_meant_and_empty_batches_hold_no_events() -> None:
 
 
 def test_rows_with_ids_of_their_own_keep_them() -> None:
-    mapping = FieldMapping(keys={"model": "=churn", "id": "rows[].id", "ts": "rows[].at"}, p=["rows[].p"])
+    mapping = mapping_of(keys={"model": "=churn", "id": "rows[].id", "ts": "rows[].at"}, p=["rows[].p"])
     rows: list[dict[str, Any]] = [{"id": "a", "at": NOW_MS, "p": 0.5}, {"id": 7, "at": NOW_MS + 1, "p": 0.25}]
     expected = [{"model": "churn", "id": row["id"], "ts": row["at"], "p": row["p"]} for row in rows]
     assert_same(mapped(message({"rows": rows}), mapping=mapping), events(*expected))
@@ -81,7 +81,7 @@ def test_rows_with_ids_of_their_own_keep_them() -> None:
     ],
 )
 def test_tensors_of_the_open_inference_protocol_are_cut_into_rows(shape: Any, data: Any) -> None:
-    mapping = FieldMapping(keys={"model": "=churn", "ts": "$timestamp"}, p=["outputs[0].data[]"])
+    mapping = mapping_of(keys={"model": "=churn", "ts": "$timestamp"}, p=["outputs[0].data[]"])
     document = {"id": "t", "outputs": [{"name": "predict_proba", "shape": shape, "datatype": "FP64", "data": data}]}
     expected = [{"model": "churn", "id": f"t-{row}", "ts": NOW_MS, "p": p} for row, p in enumerate((0.25, 0.5))]
     assert_same(mapped(message(document), mapping=mapping), events(*expected))

@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from monitor.events.formats import avro, json_schema, messagepack, protobuf
 from monitor.events.formats.base import Format
 from monitor.events.formats.json_schema import make_mapped_json
-from monitor.events.mapping import FieldMapping
 from monitor.events.model import Kind
 from monitor.events.schemas import Framed, Schema, SchemaId, Unframed
-from tests.events.messages import decode
+from tests.events.messages import decode, mapping_of
 from tests.events.test_avro import EVENT as FULL
 from tests.events.test_avro import record
 from tests.events.test_schema_formats import decoder_of
@@ -40,7 +39,7 @@ message Event {
 """
 AVRO: Final = Schema("AVRO", json.dumps(record()))
 PROTOBUF: Final = Schema("PROTOBUF", PROTO)
-MAPPING: Final = FieldMapping(
+MAPPING: Final = mapping_of(
     keys={"model": "=churn", "id": "id", "y": "y"},
     p=["p"],
     features=["features[0]", "features[1]"],

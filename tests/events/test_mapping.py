@@ -18,7 +18,7 @@ from monitor.events.formats.json_schema import make_mapped_json
 from monitor.events.mapping import FieldMapping, Values, compile_source
 from monitor.events.model import Kind, Reason
 from monitor.events.schemas import Framed
-from tests.events.messages import NOW_MS, Message, decode
+from tests.events.messages import NOW_MS, Message, decode, mapping_of
 from tests.events.test_avro import Schemas, assert_same, encode, framed
 from tests.events.test_schema_formats import decoder_of
 
@@ -30,7 +30,7 @@ MESSAGE: dict[str, Any] = {
     "label": "fraud",
     "model.name": "ignored",
 }
-MAPPING = FieldMapping(
+MAPPING = mapping_of(
     keys={"model": "=churn", "version": "$header.version", "id": "request.id", "ts": "created_at", "y": "label"},
     p=["scores[1]"],
     features=["inputs.amount", "inputs.age"],
@@ -93,23 +93,23 @@ def test_values_are_checked_as_those_of_json(changed: dict[str, Any], event: dic
     ],
 )
 def test_units_of_time(unit: Any, written: int) -> None:
-    mapping = FieldMapping(ts_unit=unit)
+    mapping = mapping_of(ts_unit=unit)
     assert mapped(EVENT | {"ts": written}, mapping).columns.time_ms.tolist() == [NOW_MS]
 
 
 def test_what_is_not_mapped_is_where_json_has_it() -> None:
-    assert_same(mapped(EVENT, FieldMapping()), expected(EVENT))
+    assert_same(mapped(EVENT, mapping_of()), expected(EVENT))
 
 
 def test_the_key_and_the_time_of_a_message() -> None:
-    mapping = FieldMapping(keys={"id": "$key", "ts": "$timestamp"}, ts_unit="seconds")
+    mapping = mapping_of(keys={"id": "$key", "ts": "$timestamp"}, ts_unit="seconds")
     event = {key: value for key, value in EVENT.items() if key not in {"id", "ts"}}
     decoded = mapped(event, mapping, key=b"abc", timestamp=NOW_MS)
     assert_same(decoded, expected(EVENT | {"id": "abc", "ts": NOW_MS}))
 
 
 def test_a_source_for_each_class() -> None:
-    mapping = FieldMapping(keys={"model": "=digits", "y": "class"}, p=["a", "b", "c"])
+    mapping = mapping_of(keys={"model": "=digits", "y": "class"}, p=["a", "b", "c"])
     message = {"id": "1", "ts": NOW_MS, "a": 0.5, "b": 0.25, "c": 0.25, "class": 2}
     assert_same(mapped(message, mapping), expected({**message, "model": "digits", "p": [0.5, 0.25, 0.25], "y": 2}))
 
@@ -169,7 +169,7 @@ def test_the_other_formats_are_mapped_likewise() -> None:
 )
 def test_sources(source: str, value: Any) -> None:
     document = {"a": {"b": [0, {"c": 7}]}, "odd.name": 8, "numbers": {"0": 9}}
-    mapping = FieldMapping(keys={"version": source})
+    mapping = mapping_of(keys={"version": source})
     rows = mapping.read(Values([document]), [Message(b"", [("h", b"x")])])
     assert rows.event(0).get("version") == value
 

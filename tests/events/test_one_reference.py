@@ -19,7 +19,7 @@ from monitor.events.mapping import FieldMapping
 from monitor.events.model import Kind
 from monitor.events.schema_format import Codec, DocumentCodec
 from monitor.events.schemas import Schema, Unframed
-from tests.events.messages import NOW_MS, Message, decode
+from tests.events.messages import NOW_MS, Message, decode, mapping_of
 from tests.events.naive_mapping import read_events
 from tests.events.test_avro import assert_same
 from tests.events.test_mapping import JSON
@@ -77,7 +77,7 @@ MESSAGES: Final = st.fixed_dictionaries(
 )
 COMMON: Final[dict[str, str]] = {"model": "=churn", "id": "id", "ts": "created"}
 MAPPINGS: Final = {
-    "of the documentation": FieldMapping(
+    "of the documentation": mapping_of(
         keys=COMMON | {"version": "$header.version", "y": "label"},
         p=["scores[1]"],
         features=["amount", "age"],
@@ -86,22 +86,22 @@ MAPPINGS: Final = {
         positive=["fraud"],
         negative=["genuine"],
     ),
-    "lists and maps": FieldMapping(
+    "lists and maps": mapping_of(
         keys={"model": "$key", "id": "customer.region", "ts": "micros", "y": "hit"},
         p=["by_name.bad", "by_name.good"],
         features=["scores"],
         ts_unit="microseconds",
         positive=["true"],
     ),
-    "what is not there": FieldMapping(
+    "what is not there": mapping_of(
         keys=COMMON | {"ts": "$timestamp", "version": "id.deeper", "y": "scores.name"},
         p=["scores"],
         features=["nowhere[0].at.all"],
         segments={"plan": "customer.plan", "region": "label[0]"},
         positive=["x"],
     ),
-    "a moment": FieldMapping(keys=COMMON | {"ts": "moment"}, p=["by_name.good"], segments={"region": "by_name"}),
-    "a moment with a unit": FieldMapping(keys=COMMON | {"ts": "moment"}, p=["by_name.good"], ts_unit="seconds"),
+    "a moment": mapping_of(keys=COMMON | {"ts": "moment"}, p=["by_name.good"], segments={"region": "by_name"}),
+    "a moment with a unit": mapping_of(keys=COMMON | {"ts": "moment"}, p=["by_name.good"], ts_unit="seconds"),
 }
 AVRO: Final = Schema("AVRO", json.dumps(SCHEMA))
 PARSED: Final = fastavro.parse_schema(SCHEMA)
@@ -155,15 +155,15 @@ def test_avro(name: str, messages: list[Any], cut: bool) -> None:
 
 
 BATCHES: Final = {
-    "rows": FieldMapping(
+    "rows": mapping_of(
         keys={"model": "=churn", "id": "label", "ts": "created"},
         p=["scores[]"],
         segments={"region": "customer[].region"},
     ),
-    "tensors": FieldMapping(
+    "tensors": mapping_of(
         keys={"id": "customer[].id"}, p=["scores.data[]"], features=["inputs[][0]"], where={"hit": "true"}
     ),
-    "a condition": FieldMapping(keys={"id": "customer.region"}, where={"label": "fraud", "$header.version": "7"}),
+    "a condition": mapping_of(keys={"id": "customer.region"}, where={"label": "fraud", "$header.version": "7"}),
 }
 ANY: Final = st.dictionaries(
     st.sampled_from(["id", "label", "scores", "customer", "created", "inputs", "hit", "p", "by_name", "segments"]),
@@ -219,7 +219,7 @@ def test_protobuf() -> None:
       google.protobuf.Timestamp at = 5; repeated Customer others = 6;
     }
     """
-    mapping = FieldMapping(
+    mapping = mapping_of(
         keys={"model": "=churn", "id": "id", "ts": "at"},
         p=["scores[1]"],
         features=["by_name.a", "by_name.b"],

@@ -8,13 +8,13 @@ from typing import Any, Final
 from monitor.app.checks.base import CheckResult, Surroundings, fail, ok, warn
 from monitor.app.parts import make_connection, make_formats, make_policy, make_rules, make_topics
 from monitor.app.settings import Settings
-from monitor.app.settings.model import MappingSettings
 from monitor.clock import Clock
 from monitor.events.codec import Decoder
 from monitor.events.features import read_features
 from monitor.events.fields import Rejected
 from monitor.events.formats import load_formats
 from monitor.events.formats.base import Format, Messages, Rules
+from monitor.events.mapping import FieldMapping
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
 from monitor.events.wire import ABSENT, KEYS, Event
@@ -96,7 +96,7 @@ def _events(form: Format, records: Sequence[Record], rules: Rules, kind: Kind | 
             continue  # counted as a dead letter
 
 
-def _source(mapping: MappingSettings | None, key: str) -> str:
+def _source(mapping: FieldMapping | None, key: str) -> str:
     source: Any = getattr(mapping, key, None)
     if isinstance(source, dict):
         return ", ".join(f"{name}: {path}" for name, path in source.items()) or key

@@ -18,10 +18,9 @@ from pydantic import (
 from monitor.access.oidc import is_loopback
 from monitor.access.settings import AccessSettings
 from monitor.app.settings.alerts import AlertsSettings
-from monitor.app.settings.mappings import load_presets
 from monitor.app.settings.models import ModelsSettings, RecalibrationSettings
 from monitor.durations import format_duration
-from monitor.events.mapping import compile_source
+from monitor.events.mapping import FieldMapping
 from monitor.events.strata import Caps
 from monitor.measures import choose_measures
 from monitor.section import (
@@ -99,69 +98,7 @@ class ApiSettings(Section):
         return self
 
 
-def _check_source(text: str) -> str:
-    compile_source(text)
-    return text
-
-
 Name = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9._-]{1,64}$")]
-
-
-Source = Annotated[Text, AfterValidator(_check_source)]
-Sources = Annotated[tuple[Source, ...], BeforeValidator(split_names)]
-
-
-class MappingSettings(Section):
-    """Where the keys of an event are in messages that have others. A key that is left out is where JSON has it.
-
-    Each is a path such as `scores.positive` or `outputs[0].data`, or `$key`, `$timestamp` or `$header.NAME` of the
-    message, or `=text`, which is the same in all. With `[]` in a path, such as `predictions[]`, a message is a batch.
-    A name alone is a ready-made mapping, such as `kserve_v1`.
-    """
-
-    model_config = ConfigDict(json_schema_extra={"type": ["object", "string"]})
-
-    preset: Text | None = None
-    """Name of a ready-made mapping. Keys beside it replace those of the same name in it."""
-
-    model: Source | None = None
-    """Name of the model."""
-    version: Source | None = None
-    """Version of the model."""
-    id: Source | None = None
-    """What joins prediction and outcome."""
-    type: Source | None = None
-    """The type of event, of a topic of several."""
-    ts: Source | None = None
-    """The time of the event."""
-    ts_unit: Literal["seconds", "milliseconds", "microseconds", "nanoseconds"] = "milliseconds"
-    """What a number under ts counts."""
-    p: Sources = ()
-    """P(y = 1), or a list of all classes' probabilities; or a source of each class."""
-    y: Source | None = None
-    """The outcome."""
-    positive: Names = ()
-    """Values under y that mean 1. All others mean 0, where negative is not set."""
-    negative: Names = ()
-    """Values under y that mean 0."""
-    segments: dict[Text, Source] = Field(default_factory=dict)
-    """Segments by name, such as {region: customer.region}."""
-    features: Sources = ()
-    """A list of numbers; or a source of each."""
-    where: dict[Source, Text] = Field(default_factory=dict)
-    """Which messages hold events, such as {$header.ce_type: org.kubeflow.serving.inference.response}. Others are
-    skipped."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_preset(cls, value: Any) -> Any:
-        keys = {"preset": value} if isinstance(value, str) else value
-        if not isinstance(keys, dict) or not isinstance(keys.get("preset"), str):
-            return keys
-        presets = load_presets()
-        if keys["preset"] not in presets:
-            raise ValueError(f"preset must be one of {', '.join(presets)}, got {keys['preset']!r}")
-        return presets[keys["preset"]] | keys
 
 
 class ReadTopic(Section):
@@ -179,7 +116,7 @@ class ReadTopic(Section):
     """File with the one schema of all messages, which then have no prefix: of avro an .avsc, of protobuf a .proto."""
     message: Text | None = None
     """Full name of the messages' type, where a schema_file of protobuf has several."""
-    mapping: MappingSettings | None = None
+    mapping: FieldMapping | None = None
     """Where the keys of events are, in messages that name them otherwise."""
     tombstones: Literal["dead_letter", "ignore"] = "dead_letter"
     """What becomes of messages without a value, as producers write them to compacted topics to delete a key:

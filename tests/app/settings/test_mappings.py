@@ -8,10 +8,10 @@ import pytest
 
 from monitor.app.parts import make_formats
 from monitor.app.settings.load import load_settings
-from monitor.app.settings.mappings import load_presets
 from monitor.clock import SystemClock
 from monitor.errors import SettingsError
 from monitor.events.model import Kind
+from monitor.events.presets import load_presets
 from tests.events.messages import CLASSES, NOW_MS, Message, decode
 from tests.events.test_avro import assert_same
 from tests.events.test_schema_formats import decoder_of
