@@ -115,7 +115,7 @@ class _Table:
         return column
 
 
-class Source(NamedTuple):
+class FieldSource(NamedTuple):
     """Where a value is found."""
 
     path: Path = ()
@@ -126,7 +126,7 @@ class Source(NamedTuple):
     """The value of a source that is no path."""
 
 
-def compile_source(text: str) -> Source:
+def compile_source(text: str) -> FieldSource:
     """Compile a source.
 
     Raises
@@ -135,13 +135,13 @@ def compile_source(text: str) -> Source:
         The text is no source. Says what it must be.
     """
     if text.startswith("="):
-        return Source(of_record=lambda _: text[1:])
+        return FieldSource(of_record=lambda _: text[1:])
     if text == "$key":
-        return Source(of_record=lambda record: _text(record.key))
+        return FieldSource(of_record=lambda record: _text(record.key))
     if text == "$timestamp":
-        return Source(of_record=lambda record: record.timestamp if record.timestamp >= 0 else None)
+        return FieldSource(of_record=lambda record: record.timestamp if record.timestamp >= 0 else None)
     if text.startswith(_HEADER) and text != _HEADER:
-        return Source(of_record=partial(_header, text.removeprefix(_HEADER)))
+        return FieldSource(of_record=partial(_header, text.removeprefix(_HEADER)))
     steps: list[str | int] = []
     at = 0
     while match := _STEP.match(text, at):
@@ -154,9 +154,9 @@ def compile_source(text: str) -> Source:
             f"$timestamp, $header.NAME, or =text; got {text!r}"
         )
     if "" not in steps:
-        return Source(tuple(steps))
+        return FieldSource(tuple(steps))
     batch = steps.index("")
-    return Source(tuple(steps[:batch]), tuple(steps[batch + 1 :]))
+    return FieldSource(tuple(steps[:batch]), tuple(steps[batch + 1 :]))
 
 
 def _header(name: str, record: Record) -> str | None:
@@ -258,7 +258,7 @@ class FieldMapping:
     positive: Collection[str] = ()
     negative: Collection[str] = ()
     where: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, Source] = field(init=False, repr=False)
+    sources: Mapping[str, FieldSource] = field(init=False, repr=False)
     """Text of each source -> source. A key of an event that is not mapped is a source, too: a path of one step."""
     _keys: Mapping[str, str] = field(init=False, repr=False)
 
