@@ -172,7 +172,7 @@ def evaluate(
         raise InputError(f"segment is what the report calls its data, got {segment!r}; segments= names columns")
     with in_python(), shown_progress(progress) as report_progress:
         opened = _open(p, where=where, query=query, skip_bad_rows=skip_bad_rows)
-        data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
+        data = _InputData(opened, y, prediction, outcome, time, weight, segments, features)
         if not data.is_table and time is None:
             data = data._replace(time=time_ms)
         options = ReportOptions(
@@ -257,7 +257,7 @@ def evaluate_by(
     """
     with in_python(), shown_progress(progress) as report_progress:
         opened = _open(table, where=where, query=query, skip_bad_rows=skip_bad_rows)
-        data = _Data(
+        data = _InputData(
             opened if isinstance(opened, TableFile) else MemoryTable(table), None, prediction, outcome, time, weight
         )
         options = ReportOptions(
@@ -422,12 +422,9 @@ def recalibrate(
     NotEnoughData
         There are too few rows, or too few of an outcome.
     """
-    if not 0.0 < held_out < 1.0:
-        raise InputError(f"held_out must be above 0 and below 1, got {held_out:g}; 0.3 holds out the latest 30%")
     with in_python(), shown_progress(progress) as report_progress:
-        Resampling(draws, seed).check()
         opened = _open(p, where=where, query=query, skip_bad_rows=skip_bad_rows)
-        data = _Data(opened, y, prediction, outcome, time, weight, segments, features)
+        data = _InputData(opened, y, prediction, outcome, time, weight, segments, features)
         columns = data.columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
         if data.is_table:
             table = read_columns(ReportOptions(), data.p, columns, as_numbers=True)
@@ -499,7 +496,7 @@ def apply(
     """
     chosen = artifact_of(recalibration)
     with in_python(), shown_progress(progress) as report_progress:
-        data = _Data(_open(p, where=where, query=query), None, prediction, segments=segments, features=features)
+        data = _InputData(_open(p, where=where, query=query), None, prediction, segments=segments, features=features)
         named = data.columns(logits=logits)
         if data.is_table:
             columns = columns_for(chosen, named)
@@ -528,7 +525,7 @@ def artifact_of(recalibration: Recalibration | Artifact | RecalibrationMap | str
     raise InputError(f"a map must be what recalibrate returned, a map or a file, got {type(recalibration).__name__}")
 
 
-class _Data(NamedTuple):
+class _InputData(NamedTuple):
     """Arguments that say what the data are: a table and the names of its columns, or arrays."""
 
     p: Any
@@ -557,13 +554,12 @@ class _Data(NamedTuple):
         InputError
             Columns are named where there is no table, or what should name one is something else.
         """
-        columns = Columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
         if not self.is_table:
             for name in ("prediction", "outcome", "time", "weight"):
                 value = getattr(self, name)
                 if isinstance(value, str) or (name == "prediction" and value is not None):
                     raise InputError(f"{name} names a column, and p is no table with named columns")
-            return columns
+            return Columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
         if self.y is not None:
             raise InputError("y must be left out where p is a table; name its column with outcome")
         several = {"prediction", "segments", "features"}
@@ -572,13 +568,9 @@ class _Data(NamedTuple):
             if not (value is None or isinstance(value, str) or (name in several and _are_names(value))):
                 what = "columns" if name in several else "a column"
                 raise InputError(f"{name} must name {what} of the table, got {type(value).__name__}")
-        return columns._replace(
-            prediction=_listed(self.prediction),
-            outcome=self.outcome,
-            time=self.time,
-            weight=self.weight,
-            segments=_listed(self.segments),
-            features=_listed(self.features),
+        names, segments, features = map(_listed, (self.prediction, self.segments, self.features))
+        return Columns(
+            names, self.outcome, self.time, self.weight, None, segments, features, positive, logits, skip_bad_rows
         )
 
 
@@ -598,7 +590,7 @@ def _read_either(options: ReportOptions, data: Any, columns: Columns) -> EventTa
     if isinstance(data, TableFile):
         return read_columns(options, data, columns)
     if isinstance(data, tuple) and len(data) == 2:
-        return _arrays(_Data(*data), options)[0]
+        return _arrays(_InputData(*data), options)[0]
     raise InputError(
         "what is compared must be a table, the path of one, or a pair (p, y) of predictions and outcomes, "
         f"got {type(data).__name__}"
@@ -630,7 +622,7 @@ def _measures(measures: Measures | None) -> Mapping[str, Measure] | tuple[str, .
     return measures_by_name(measures)
 
 
-def _arrays(data: _Data, options: ReportOptions) -> tuple[EventTable, Columns]:
+def _arrays(data: _InputData, options: ReportOptions) -> tuple[EventTable, Columns]:
     """Read predictions and outcomes that are arrays, and name segments and features."""
     _refuse_for_arrays(options)
     p, y, time, weight, segments, features = data.p, data.y, data.time, data.weight, data.segments, data.features
@@ -716,7 +708,7 @@ def _features(features: Any, n: int) -> tuple[tuple[str, ...], Floats | None]:
     return names, x
 
 
-def _model_of(data: _Data, table: EventTable | CountedRows) -> str:
+def _model_of(data: _InputData, table: EventTable | CountedRows) -> str:
     """The default name of a model: that of its file, or of the column of its predictions."""
     if data.is_stored or isinstance(table, CountedRows):
         return model_of(data.p.name)

@@ -21,7 +21,7 @@ from monitor.reports.evaluation.report import (
     Verdict,
 )
 from monitor.store.model_evidence import EvidenceLevel, ModelEvidence, Raised, Shock, VersionEvidence
-from monitor.store.settled import Hold, Reason
+from monitor.store.settled import Hold, HoldReason
 from monitor.stream.status import PipelineStatus
 from monitor.windows.maturity import COHORTS, AgeCohort
 from monitor.windows.snapshot import ModelSnapshot, Snapshot
@@ -165,7 +165,7 @@ def snapshot(
     number: int = 1,
     coverage: Mapping[tuple[str, str], Sequence[AgeCohort]] | None = None,
 ) -> Snapshot:
-    evaluated_ms, held = NOW_MS + number * 1000, Hold(3, Reason.OUTCOMES_SILENT, NOW_MS - 48 * HOUR_MS)
+    evaluated_ms, held = NOW_MS + number * 1000, Hold(3, HoldReason.OUTCOMES_SILENT, NOW_MS - 48 * HOUR_MS)
     models = {}
     for model, of_model in groupby(sorted(reports, key=lambda each: each.key), key=lambda each: each.model):
         by_key = {each.key: each for each in of_model}

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from docs.generators import counter_examples
 from docs.generators.counter_examples import simulated
+from docs.generators.gce_comparison import gce_figure
 from docs.generators.recalibration_example import example
 from monitor.classes import gce_family
-from monitor.reports.figures.gce_comparison import gce_figure
 from monitor.reports.figures.output import to_png, to_svg
 from monitor.reports.figures.reliability import reliability_diagram
 from monitor.reports.figures.tce_diagram import tce_diagram

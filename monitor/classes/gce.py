@@ -135,7 +135,7 @@ def gce(
     0.4
     """
     member = GceMember(bins, probabilities, class_conditional, threshold, norm)
-    return float(_Binned.of(table, member, n_bins).draws(table.outcome[None].astype(np.int32))[0])
+    return float(_GroupBins.of(table, member, n_bins).draws(table.outcome[None].astype(np.int32))[0])
 
 
 def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[GceMember, float]:
@@ -153,7 +153,7 @@ def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[Gc
     result = {}
     for member in FAMILY[::2]:
         try:
-            binned = _Binned.of(table, member, n_bins)
+            binned = _GroupBins.of(table, member, n_bins)
         except NotEnoughData:
             continue
         for variant in (binned, replace(binned, norm=2)):
@@ -162,7 +162,7 @@ def gce_family(table: ClassTable, *, n_bins: int = DEFAULT_N_BINS) -> Mapping[Gc
 
 
 @dataclass(frozen=True, slots=True)
-class _Binned(Prepared):
+class _GroupBins(Prepared):
     """The probabilities that count, in bins; ``sums`` has the shape (groups, n_bins), with a group per class or one.
 
     Attributes
@@ -177,7 +177,7 @@ class _Binned(Prepared):
     norm: GceNorm
 
     @classmethod
-    def of(cls, table: ClassTable, member: GceMember, n_bins: int) -> "_Binned":
+    def of(cls, table: ClassTable, member: GceMember, n_bins: int) -> "_GroupBins":
         _check(member, n_bins)
         require_rows(table, "GCE")
         p = table.prediction
@@ -268,7 +268,7 @@ def _measure(name: str, key: str, help_: str, rank: int) -> ClassMeasure:
         help=help_,
         unit="ratio",
         value=lambda table: gce(table, **options),
-        prepare=lambda table: _Binned.of(table, member, DEFAULT_N_BINS),
+        prepare=lambda table: _GroupBins.of(table, member, DEFAULT_N_BINS),
         rank=rank,
     )
 

@@ -13,7 +13,7 @@ from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
 from monitor.events.times import format_time
 from monitor.reports.formatting import size_text
-from monitor.store.backup import Contents, back_up
+from monitor.store.backup import BackupContents, back_up
 
 app = typer.Typer(add_completion=False)
 
@@ -64,7 +64,7 @@ def _backup_file(target: str, clock: Clock) -> Path:
     return path
 
 
-def describe_backup(contents: Contents) -> str:
+def describe_backup(contents: BackupContents) -> str:
     """Describe a backup in one line."""
     partitions = len({offset.partition for offset in contents.offsets})
     counted = {"dead_letters": "dead letters", "recalibration_maps": "maps", "audit": "audit entries"}

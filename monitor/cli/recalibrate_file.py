@@ -16,11 +16,9 @@ from monitor.recalibration.refit_page import before_and_after, refit_page
 from monitor.recalibration.refit_view import advice, print_trial, reasons_of
 from monitor.reports.apply_file import needed_columns
 from monitor.reports.evaluation.files import looks_like_event_log, model_of
-from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.figures.output import to_png
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.reports.view import report_console
-from monitor.scores.arguments import number_text
 from monitor.sources.tables import Columns, read_table
 
 NONE_BETTER: Final = 3
@@ -55,7 +53,7 @@ def recalibrate_file(
     typer.Exit
         No map is better than none: status 3.
     """
-    _check(file, held_out, draws, targets)
+    _check(file, targets)
     options = method_options(option)
     with rows_progress(f"reading {file.name}") as count:
         table = read_table(file, columns, progress=count)
@@ -84,7 +82,7 @@ def recalibrate_file(
         raise typer.Exit(NONE_BETTER)
 
 
-def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path | None]) -> None:
+def _check(file: Path, targets: Mapping[str, Path | None]) -> None:
     """Raise InputError for wrong arguments before any work is done."""
     if not file.exists():
         raise InputError(
@@ -98,11 +96,6 @@ def _check(file: Path, held_out: float, draws: int, targets: Mapping[str, Path |
             f"{file}: holds events of the service, and maps are fitted on tables of predictions and outcomes; "
             "for events, see `monitor recalibrate MODEL`, which fits one in a running service"
         )
-    if not 0.0 < held_out < 1.0:
-        raise InputError(
-            f"--held-out must be above 0 and below 1, got {number_text(held_out)}; 0.3 holds out the latest 30%"
-        )
-    Resampling(draws).check()
     for option, path in targets.items():
         if path is not None:
             check_target(option, path)

@@ -23,7 +23,6 @@ from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.events.model import Reason
 from monitor.inference.prevalence import TOLERANCE
-from monitor.measures import MEASURES
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.evaluation.inputs import Resampling
@@ -175,16 +174,7 @@ def report(
     file = _opened(files, where, query, skip_bad_rows=skip_bad_rows)
     other = None if compare is None else _opened([compare], where, None, skip_bad_rows=skip_bad_rows)
     columns = Columns(
-        prediction,
-        outcome,
-        time,
-        weight,
-        id,
-        segments=segment,
-        features=feature,
-        positive=positive,
-        logits=logits,
-        skip_bad_rows=skip_bad_rows,
+        prediction, outcome, time, weight, id, segment, feature, positive, logits=logits, skip_bad_rows=skip_bad_rows
     )
     options = ReportOptions(
         file,
@@ -203,7 +193,6 @@ def report(
     conditions = [FailCondition.parse(condition) for condition in fail_if]
     if conditions and compare is not None:
         raise InputError("--fail-if judges one report: leave --compare out, and report on the file that is to pass")
-    _require_weighable(weight, measure)
     if diagrams and not as_json:
         raise InputError("--diagrams adds numbers to --json: add --json; --html and --png draw them")
     paths = (("--html", html), ("--png", png), ("--output", output))
@@ -279,16 +268,6 @@ def _opened(names: list[str], where: str | None, query: str | None, *, skip_bad_
             raise InputError(f"{path}: no such file; name a CSV, Parquet or JSON lines file that is there")
         return path
     return open_tables(names, where=where, query=query, skip_bad_rows=skip_bad_rows)
-
-
-def _require_weighable(weight: str | None, names: list[str]) -> None:
-    """Raise InputError if none of the named measures takes weights."""
-    measures = [MEASURES[name] for name in names if name in MEASURES]
-    if weight is not None and measures and all(measure.needs_whole_counts for measure in measures):
-        raise InputError(
-            f"--measure {' and '.join(measure.name for measure in measures)} needs whole counts, which weights are "
-            "not: leave --weight out, or ask for another measure, such as --measure smce"
-        )
 
 
 def _write(findings: Findings, targets: Mapping[str, Path]) -> None:

@@ -13,7 +13,7 @@ from monitor.cli.backup import describe_backup
 from monitor.cli.options import ConfigOption, command_actor, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, SettingsError, SourceError
-from monitor.store.backup import Contents
+from monitor.store.backup import BackupContents
 from monitor.store.restore import Restored, check_backup, restore
 
 app = typer.Typer(add_completion=False)
@@ -76,7 +76,7 @@ def _check_stopped(settings: Settings) -> None:
         raise Conflict(f"a service runs: it reads the embedded log in {directory}; stop it first")
 
 
-def _next_steps(contents: Contents, settings: Settings, clock: Clock) -> list[str]:
+def _next_steps(contents: BackupContents, settings: Settings, clock: Clock) -> list[str]:
     """Describe what the service will read when it is started."""
     try:
         bounds = LogBounds(settings, clock).read()

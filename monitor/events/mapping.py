@@ -118,7 +118,7 @@ class _Table:
         return column
 
 
-class Source(NamedTuple):
+class FieldSource(NamedTuple):
     """Where a value is found."""
 
     path: Path = ()
@@ -129,7 +129,7 @@ class Source(NamedTuple):
     """The value of a source that is no path."""
 
 
-def compile_source(text: str) -> Source:
+def compile_source(text: str) -> FieldSource:
     """Compile a source.
 
     Raises
@@ -138,13 +138,13 @@ def compile_source(text: str) -> Source:
         The text is no source. Says what it must be.
     """
     if text.startswith("="):
-        return Source(of_record=lambda _: text[1:])
+        return FieldSource(of_record=lambda _: text[1:])
     if text == "$key":
-        return Source(of_record=lambda record: _text(record.key))
+        return FieldSource(of_record=lambda record: _text(record.key))
     if text == "$timestamp":
-        return Source(of_record=lambda record: record.timestamp if record.timestamp >= 0 else None)
+        return FieldSource(of_record=lambda record: record.timestamp if record.timestamp >= 0 else None)
     if text.startswith(_HEADER) and text != _HEADER:
-        return Source(of_record=partial(_header, text.removeprefix(_HEADER)))
+        return FieldSource(of_record=partial(_header, text.removeprefix(_HEADER)))
     steps: list[str | int] = []
     at = 0
     while match := _STEP.match(text, at):
@@ -157,9 +157,9 @@ def compile_source(text: str) -> Source:
             f"$timestamp, $header.NAME, or =text; got {text!r}"
         )
     if "" not in steps:
-        return Source(tuple(steps))
+        return FieldSource(tuple(steps))
     batch = steps.index("")
-    return Source(tuple(steps[:batch]), tuple(steps[batch + 1 :]))
+    return FieldSource(tuple(steps[:batch]), tuple(steps[batch + 1 :]))
 
 
 def _header(name: str, record: Record) -> str | None:
@@ -299,7 +299,7 @@ class FieldMapping(Section):
         return {key: key for key in _SINGLE} | self.keys
 
     @cached_property
-    def sources(self) -> Mapping[str, Source]:
+    def sources(self) -> Mapping[str, FieldSource]:
         """Text of each source -> source. A key of an event that is not mapped is a source, too: a path of one step."""
         texts = [*self._keys.values(), *(self.p or ("p",)), *(self.features or ("features",)), *self.where]
         texts += self.segments.values() or ("segments",)

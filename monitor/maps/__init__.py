@@ -8,14 +8,14 @@ import difflib
 from typing import Final
 
 from monitor.errors import InputError
-from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
+from monitor.maps.base import Method, MethodOption, OptionValue, RecalibrationMap
 from monitor.maps.fitting import apply_map, apply_serving_map, check_options, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts
 from monitor.scanning import scan_declared
 
 __all__ = ["METHODS"]
-__all__ += ["LabelledEvents", "MapParts", "Method", "Option", "OptionValue", "RecalibrationMap"]
+__all__ += ["LabelledEvents", "MapParts", "Method", "MethodOption", "OptionValue", "RecalibrationMap"]
 __all__ += ["apply_map", "apply_serving_map", "check_options", "choose_method", "fit_map"]
 
 METHODS: Final = scan_declared(__name__, "METHOD", Method)

@@ -81,7 +81,7 @@ class _Vector(NamedTuple):
     size: int
 
 
-class _Table(NamedTuple):
+class _FlatTable(NamedTuple):
     """A FlatBuffers table."""
 
     data: bytes
@@ -105,25 +105,25 @@ class _Table(NamedTuple):
         return _Vector(at + 4, _integer("<I", self.data, at))
 
 
-def _footer(data: bytes) -> _Table:
+def _footer(data: bytes) -> _FlatTable:
     """Return the file's last table; its length and the magic word follow it."""
     end = len(data) - len(_MAGIC) - 4
     start = end - _integer("<i", data, end)
-    return _Table(data, _target(data, start))
+    return _FlatTable(data, _target(data, start))
 
 
-def _batch(data: bytes, offset: int, length: int) -> _Table:
+def _batch(data: bytes, offset: int, length: int) -> _FlatTable:
     """Return the metadata of the batch in a message."""
     _check_bounds(data, offset, length)
     # Before Arrow 0.15 there was no continuation word before the length.
     start = offset + (8 if _integer("<I", data, offset) == _CONTINUATION else 4)
-    message = _Table(data, _target(data, start))
+    message = _FlatTable(data, _target(data, start))
     kind, header = message.field(_MESSAGE_KIND), message.field(_MESSAGE_HEADER)
     if kind is None or header is None or _integer("<B", data, kind) != _RECORD_BATCH:
         raise CorruptMap("this is no map, or a damaged one: its batch of records is none")
     if data.find(_OLD_COMPRESSION, offset, offset + length) >= 0:
         raise CorruptMap("the map's buffers are compressed, and those of a map never are: write it uncompressed")
-    return _Table(data, _target(data, header))
+    return _FlatTable(data, _target(data, header))
 
 
 def _target(data: bytes, at: int) -> int:

@@ -144,7 +144,7 @@ def apply_to_vectors(recalibrate: Callable[[Floats], Floats], prediction: Floats
 
 
 @dataclass(frozen=True)
-class Option:
+class MethodOption:
     """An option of a method.
 
     Attributes
@@ -199,7 +199,7 @@ class Method:
     rank: int
     fit: Callable[[LabelledEvents, Mapping[str, Any]], RecalibrationMap]
     load: Callable[[MapParts], RecalibrationMap]
-    options: Mapping[str, Option] = field(default_factory=dict)
+    options: Mapping[str, MethodOption] = field(default_factory=dict)
     binary: bool = True
     many_classes: bool = False
     needs_features: bool = False

@@ -10,7 +10,7 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.inference.cox import logits
 from monitor.inference.newton import fit_logistic, log_sigmoid
-from monitor.maps.base import BinaryMap, Method, Option
+from monitor.maps.base import BinaryMap, Method, MethodOption
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number
 from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, probabilities
@@ -91,7 +91,7 @@ METHOD: Final = Method(
     fit=_fit,
     load=Beta.from_parts,
     options={
-        "parameters": Option(
+        "parameters": MethodOption(
             "text",
             "abm",
             "Which are free: abm, all three; am, with a = b, which is Platt scaling; ab, with c such that 1/2 stays.",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import beta, histogram, isotonic, offset, platt, temperature, vector_scaling
-from monitor.maps.base import Groups, Method, Option, PredictionMap, RecalibrationMap, apply_to_vectors
+from monitor.maps.base import Groups, Method, MethodOption, PredictionMap, RecalibrationMap, apply_to_vectors
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices, rows_by_group
 from monitor.maps.parts import MapParts, setting, words
 from monitor.scores.probability_loops import normalise_rows
@@ -275,8 +275,10 @@ _GROUP_WISE: Final = tuple(
         fit=partial(_fit_group_wise, inner),
         load=partial(GroupWise.load, inner),
         options={
-            "segment": Option("text", None, "The segment key; null: the only one that there is."),
-            "least": Option("whole", 200, "A group of fewer labelled events is served by the map of all.", at_least=1),
+            "segment": MethodOption("text", None, "The segment key; null: the only one that there is."),
+            "least": MethodOption(
+                "whole", 200, "A group of fewer labelled events is served by the map of all.", at_least=1
+            ),
             **inner.options,
         },
         binary=inner.binary,

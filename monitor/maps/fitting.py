@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
 from monitor.local.features import feature_table
-from monitor.maps.base import Method, Option, OptionValue, RecalibrationMap
+from monitor.maps.base import Method, MethodOption, OptionValue, RecalibrationMap
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ClassTable
@@ -190,7 +190,7 @@ def _predictions(chosen: RecalibrationMap, prediction: ArrayLike) -> Floats:
     return ClassTable.from_events(p, np.zeros(p.shape[0])).prediction
 
 
-def _check_option(method: str, name: str, option: Option, value: Any) -> OptionValue:
+def _check_option(method: str, name: str, option: MethodOption, value: Any) -> OptionValue:
     if value is None:
         if option.default is not None:
             raise InputError(f"option {name} of {method} must not be null")
@@ -216,7 +216,7 @@ def _check_option(method: str, name: str, option: Option, value: Any) -> OptionV
     return number
 
 
-def _check_number(where: str, option: Option, value: Any) -> int | float:
+def _check_number(where: str, option: MethodOption, value: Any) -> int | float:
     """Return the value as a number of the option's kind: an integer of at most 64 bits, or a float that is not nan."""
     if option.kind == "whole":
         if isinstance(value, bool) or not isinstance(value, int | np.integer):

@@ -9,7 +9,7 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
-from monitor.maps.base import BinaryMap, Method, Option
+from monitor.maps.base import BinaryMap, Method, MethodOption
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.measures.binned_errors import first_rows
@@ -112,14 +112,14 @@ METHOD: Final = Method(
     fit=_fit,
     load=Histogram.from_parts,
     options={
-        "bins": Option("whole", 15, "How many bins.", at_least=1, at_most=1000),
-        "kind": Option(
+        "bins": MethodOption("whole", 15, "How many bins.", at_least=1, at_most=1000),
+        "kind": MethodOption(
             "text",
             "equal_width",
             "equal_width, or quantile: as equally filled as equal predictions allow.",
             choices=("equal_width", "quantile"),
         ),
-        "shrinkage": Option(
+        "shrinkage": MethodOption(
             "number",
             1.0,
             "How many events that agree with the bin's mean prediction are added to it; 0 for plain binning, in which "

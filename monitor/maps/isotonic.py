@@ -10,7 +10,7 @@ import scipy
 
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
-from monitor.maps.base import BinaryMap, Method, Option
+from monitor.maps.base import BinaryMap, Method, MethodOption
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import choice, column
 from monitor.scores.table import effective_number
@@ -114,13 +114,13 @@ METHOD: Final = Method(
     fit=_fit,
     load=Isotonic.from_parts,
     options={
-        "shape": Option(
+        "shape": MethodOption(
             "text",
             "linear",
             "Between blocks: linear, a straight line; steps, each block's value half the way.",
             choices=_SHAPES,
         ),
-        "ends": Option(
+        "ends": MethodOption(
             "text",
             "smoothed",
             "Blocks at the ends in which all outcomes are equal: smoothed, half an event of the other kind is added, "

@@ -18,7 +18,7 @@ from monitor.local import Embedding, PrincipalComponents, Standardised
 from monitor.local.calibration import default_bins
 from monitor.local.features import DEFAULT_DIMENSIONS, TSNE_DIMENSIONS
 from monitor.local.neighbour_loops import laplace_sums
-from monitor.maps.base import FieldMap, Groups, Method, Option
+from monitor.maps.base import FieldMap, Groups, Method, MethodOption
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts, choice, column, flag, matrix, number, whole
 from monitor.scores.grid import LOGIT_BOUND
@@ -64,21 +64,21 @@ _DOMINANT_SHARE: Final = 1.0 - 1e-12
 """Share of a bin's squared weights above which the rest of the bin is rounding error."""
 
 BIN_OPTIONS: Final = {
-    "bins": Option(
+    "bins": MethodOption(
         "whole",
         None,
         "Number of bins of equal width of the confidence; null: 15, and 5 for fewer than 1,000 events.",
         at_least=1,
         at_most=1000,
     ),
-    "shrinkage": Option(
+    "shrinkage": MethodOption(
         "number",
         5.0,
         "How many events of the whole bin count beside the neighbours; 0: none, which is the paper's formula.",
         at_least=0.0,
         at_most=1e6,
     ),
-    "prior": Option(
+    "prior": MethodOption(
         "number",
         1.0,
         "How many events that agree with the bin's mean confidence are added to it, so that a bin of few events "
@@ -602,14 +602,14 @@ METHOD: Final = Method(
     fit=_fit,
     load=Lore.from_parts,
     options={
-        "space": Option(
+        "space": MethodOption(
             "text",
             "pca",
             "Where events are compared: principal components of the features, the features as they are but "
             "standardised, or a frozen t-SNE embedding, whose fit needs the extra tsne.",
             choices=SPACES,
         ),
-        "dimensions": Option(
+        "dimensions": MethodOption(
             "whole",
             None,
             "Of the space; null: 20 principal components, or as many as there are features; 2 of t-SNE, which may have "
@@ -617,7 +617,7 @@ METHOD: Final = Method(
             at_least=1,
             at_most=1000,
         ),
-        "gamma": Option(
+        "gamma": MethodOption(
             kind="number",
             default=None,
             at_least=_MIN_GAMMA,
@@ -626,7 +626,7 @@ METHOD: Final = Method(
             "event is left out. The paper takes .4 for principal components and .2 for t-SNE.",
         ),
         **BIN_OPTIONS,
-        "max_points": Option(
+        "max_points": MethodOption(
             kind="whole",
             default=50_000,
             at_least=100,

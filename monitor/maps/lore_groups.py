@@ -10,7 +10,7 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
 from monitor.local.calibration import default_bins
-from monitor.maps.base import FieldMap, Groups, Method, Option
+from monitor.maps.base import FieldMap, Groups, Method, MethodOption
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices
 from monitor.maps.lore import (
     BIN_OPTIONS,
@@ -136,7 +136,9 @@ METHOD: Final = Method(
     fit=_fit,
     load=GroupedLore.from_parts,
     options={
-        "segment": Option("text", None, "Segment key whose values are the groups; null: the only one that there is."),
+        "segment": MethodOption(
+            "text", None, "Segment key whose values are the groups; null: the only one that there is."
+        ),
         **BIN_OPTIONS,
     },
     many_classes=True,

@@ -10,7 +10,7 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.inference.cox import logits
 from monitor.inference.newton import fit_logistic
-from monitor.maps.base import BinaryMap, Method, Option
+from monitor.maps.base import BinaryMap, Method, MethodOption
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number
 from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, probabilities
@@ -79,7 +79,7 @@ METHOD: Final = Method(
     fit=_fit,
     load=Platt.from_parts,
     options={
-        "smoothing": Option(
+        "smoothing": MethodOption(
             "flag",
             False,
             "Fit to Platt's targets (positives + 1) / (positives + 2) and 1 / (negatives + 2) in place of 1 and 0: "

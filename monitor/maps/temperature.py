@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from monitor.arrays import Floats
 from monitor.inference.cox import logits
 from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
-from monitor.maps.base import Method, Option, PredictionMap
+from monitor.maps.base import Method, MethodOption, PredictionMap
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number, whole
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, probabilities, softmax
@@ -216,10 +216,10 @@ _BY_MMCE: Final = Method(
     fit=_fit_by_mmce,
     load=MmceTemperature.from_parts,
     options={
-        "width": Option(
+        "width": MethodOption(
             "number", MMCE_WIDTH, "Width of the Laplace kernel, in units of probability.", above=0.0, at_most=100.0
         ),
-        "keep": Option(
+        "keep": MethodOption(
             "number",
             0.9,
             "Which share of the log loss that the best temperature gains on a flat guess must be kept. At 0 a "

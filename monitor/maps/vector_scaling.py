@@ -10,7 +10,7 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.inference.newton import Curved, minimise
-from monitor.maps.base import Method, Option, PredictionMap, apply_to_vectors
+from monitor.maps.base import Method, MethodOption, PredictionMap, apply_to_vectors
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column, matrix
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
@@ -77,9 +77,9 @@ def default_ridge(events: LabelledEvents, deviation: float, numbers: int) -> flo
     return numbers / (2.0 * effective * deviation**2)
 
 
-def ridge_option(meaning: str) -> dict[str, Option]:
+def ridge_option(meaning: str) -> dict[str, MethodOption]:
     """Return the option ``ridge``."""
-    return {"ridge": Option("number", None, meaning, at_least=0.0, at_most=1e6)}
+    return {"ridge": MethodOption("number", None, meaning, at_least=0.0, at_most=1e6)}
 
 
 def one_hot(events: LabelledEvents) -> Floats:

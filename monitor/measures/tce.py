@@ -24,7 +24,7 @@ DEFAULT_BINS: Final[Bins] = "pava_bc"
 DEFAULT_TEST: Final[Test] = "binomial"
 
 NARROWER_FROM: Final = 8_000
-"""Number of events above which the isotonic bins hold a smaller share. See :meth:`Options.size_limits`."""
+"""Number of events above which the isotonic bins hold a smaller share. See :meth:`TceOptions.size_limits`."""
 
 
 class TceKeywords(TypedDict, total=False):
@@ -98,7 +98,7 @@ def tce(
 
     The paper's bins hold n/20 to n/5 events at every n. Then the level under calibration grows towards 100% and TCE
     no longer detects faults, so beyond 8,000 events the bins hold a smaller share
-    (:meth:`Options.size_limits`). ``min_size=n // 20, max_size=n // 5`` gives the
+    (:meth:`TceOptions.size_limits`). ``min_size=n // 20, max_size=n // 5`` gives the
     paper's.
 
     The t-test of Table 11 divides by the variance k/n (1 - k/n) where Student's divides by the standard deviation, so
@@ -110,7 +110,7 @@ def tce(
     >>> tce(ScoreTable.from_events([0.1] * 50 + [0.9] * 50, [0, 1] * 50), bins="equal_width")
     100.0
     """
-    options = Options(alpha, bins, n_bins, min_size, max_size, test)
+    options = TceOptions(alpha, bins, n_bins, min_size, max_size, test)
     data = Counts.of(table)
     drawn = data.positives[None].astype(np.float64)
     refuted = int(_refuted_events(data, drawn, options)[0])
@@ -186,10 +186,10 @@ class TceBins:
 
 def tce_bins(table: ScoreTable, **options: Unpack[TceKeywords]) -> TceBins:
     """The bins of :func:`tce` and the test's verdict in each. Parameters and errors are the same."""
-    checked = Options(**options)
+    checked = TceOptions(**options)
     alpha = checked.alpha
     data = Counts.of(table)
-    blocks = Blocks.build(data, checked)
+    blocks = TceBlocks.build(data, checked)
     refuted = TESTS[checked.test].rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, alpha)
     starts = blocks.starts[:-1]
     rate = np.repeat(blocks.positives / blocks.sizes, np.diff(blocks.starts))
@@ -223,7 +223,7 @@ def tce_draws(table: ScoreTable, positives: Floats, **options: Unpack[TceKeyword
     float64, shape (draws,)
         Percent.
     """
-    checked = Options(**options)
+    checked = TceOptions(**options)
     data = Counts.of(table)
     if data.counts.size < table.rows:
         positives = positives[:, table.counts > 0.0]
@@ -245,9 +245,9 @@ def tce_error_bound(table: ScoreTable, **options: Unpack[TceKeywords]) -> float:
 
     Parameters and errors are those of :func:`tce`.
     """
-    checked = Options(**options)
+    checked = TceOptions(**options)
     data = Counts.of(table)
-    blocks = Blocks.build(data, checked)
+    blocks = TceBlocks.build(data, checked)
     if table.exact:
         return 0.0
     unsure = blocks.split | TESTS[checked.test].straddling(
@@ -257,7 +257,7 @@ def tce_error_bound(table: ScoreTable, **options: Unpack[TceKeywords]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class TceOptions:
     """The checked options of TCE; see :func:`tce`.
 
     Raises
@@ -357,7 +357,7 @@ class Counts:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class TceBlocks:
     """Bins with events.
 
     ``starts`` is (bins + 1,): first row of each bin, then m. ``split``, bool (m,), marks cells that an edge may split.
@@ -371,7 +371,7 @@ class Blocks:
     split: Bools
 
     @classmethod
-    def build(cls, data: Counts, options: Options) -> "Blocks":
+    def build(cls, data: Counts, options: TceOptions) -> "TceBlocks":
         """Gather rows into bins by the options."""
         if options.bins == "quantile":
             starts, lower_edge, upper_edge, split = _gather(data, _quantiles(data, options.n_bins))
@@ -421,7 +421,7 @@ def _gather(data: Counts, edges: Floats) -> tuple[Ints, Floats, Floats, Bools]:
     return starts, edges[place[starts]], edges[place[starts] + 1], split
 
 
-def _refuted_events(data: Counts, positives: Floats, options: Options) -> Ints:
+def _refuted_events(data: Counts, positives: Floats, options: TceOptions) -> Ints:
     """Refuted events of each draw of positives (draws, m), shape (draws,)."""
     refuted = np.empty(positives.shape[0], np.int64)
     unsure = np.arange(refuted.size)
@@ -433,7 +433,7 @@ def _refuted_events(data: Counts, positives: Floats, options: Options) -> Ints:
     test = TESTS[options.test]
     for draw in unsure:
         drawn = replace(data, positives=positives[draw].astype(np.int64))
-        blocks = Blocks.build(drawn, options)
+        blocks = TceBlocks.build(drawn, options)
         verdict = test.rejected(data.score, blocks.starts, blocks.positives, blocks.sizes, options.alpha)
         refuted[draw] = data.counts[verdict].sum()
     return refuted

@@ -21,6 +21,8 @@ from monitor.recalibration.change import CalibrationChange, last_change
 from monitor.recalibration.compare import DRAWS, Candidate, FitOn, compare, map_details, on_earlier_events
 from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
 from monitor.recalibration.guard import events_until, log_loss_difference, log_losses, mean_difference
+from monitor.reports.evaluation.inputs import Resampling
+from monitor.scores.arguments import number_text
 from monitor.sources.tables import EventTable
 
 USUAL: Final = ("offset", "temperature", "beta", "isotonic")
@@ -32,7 +34,7 @@ _MAX_SEARCHED: Final = 100_000
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LabelledRows:
     """Rows of a file that maps can be fitted on.
 
     Attributes
@@ -157,7 +159,7 @@ class Trial:
         return difference is None or difference.upper < 0.0
 
 
-def labelled_rows(table: EventTable, segments: Sequence[str] | None = None) -> Rows:
+def labelled_rows(table: EventTable, segments: Sequence[str] | None = None) -> LabelledRows:
     """Return the rows of a table with an outcome and a weight above 0.
 
     If there are no times, or all are equal, the order of the file is used instead.
@@ -193,7 +195,7 @@ def labelled_rows(table: EventTable, segments: Sequence[str] | None = None) -> R
         segments={key: table.groups(key)[counted] for key in keys},
     )
     some = {reason: count for reason, count in left_out.items() if count}
-    return Rows(events, timed, some, tuple(notes), table.cautions, table.classes)
+    return LabelledRows(events, timed, some, tuple(notes), table.cautions, table.classes)
 
 
 def choose_methods(
@@ -254,7 +256,7 @@ def choose_methods(
 
 
 def refit_rows(
-    rows: Rows,
+    rows: LabelledRows,
     methods: Sequence[tuple[Method, Mapping[str, OptionValue]]],
     *,
     fit_on: FitOn = on_earlier_events,
@@ -292,6 +294,10 @@ def refit_rows(
     InputError
         A method lacks what it needs.
     """
+    if not 0.0 < held_out < 1.0:
+        share = number_text(held_out)
+        raise OptionError(Option.HELD_OUT, f" must be above 0 and below 1, got {share}; 0.3 holds out the latest 30%")
+    Resampling(draws, seed).check()
     progress("choosing the rows", 0.0)
     data = _split(rows.events, held_out=held_out, since_change=since_change, seed=seed)
     notes, cautions = _remarks(rows, data, since_change=since_change, seed=seed)
@@ -372,7 +378,7 @@ def _split(events: LabelledEvents, *, held_out: float, since_change: bool, seed:
         raise NotEnoughData(str(error).replace("of the window", of)) from error
 
 
-def _remarks(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> tuple[list[str], list[str]]:
+def _remarks(rows: LabelledRows, data: RefitData, *, since_change: bool, seed: int) -> tuple[list[str], list[str]]:
     """Return notes on what was chosen, and warnings."""
     notes, cautions = list(rows.notes), list(rows.cautions)
     for reason, count in rows.left_out.items():
@@ -393,7 +399,7 @@ def _remarks(rows: Rows, data: RefitData, *, since_change: bool, seed: int) -> t
     return notes, cautions
 
 
-def _since(change: CalibrationChange, rows: Rows) -> str:
+def _since(change: CalibrationChange, rows: LabelledRows) -> str:
     if rows.timed:
         where = f"on {format_time(change.time_ms)[:16].replace('T', ' ')} UTC"
     else:

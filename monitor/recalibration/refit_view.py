@@ -15,7 +15,19 @@ from monitor.recalibration.guard import MIN_E_VALUE
 from monitor.recalibration.refit_file import LossInterval, Trial
 from monitor.reports.evaluation.report import Verdict
 from monitor.reports.formatting import interval_text, p_text, plain, printable, time_text, value_text
-from monitor.reports.view import WIDE, Cell, Column, Lead, Section, Table, View, Word, print_view, rich_table, row
+from monitor.reports.view import (
+    WIDE,
+    Cell,
+    Column,
+    Lead,
+    Table,
+    View,
+    ViewSection,
+    Word,
+    print_view,
+    rich_table,
+    row,
+)
 
 _BEST: Final = Word("best", "bold green")
 _BETTER: Final = Word("better", "green")
@@ -52,12 +64,12 @@ _STATE_STYLES: Final = {
 def trial_view(trial: Trial, name: str) -> View:
     """Build the view of a trial of methods; ``name`` is what the predictions are called."""
     after = [*_legend(trial), *([_describe(trial.shown)] if trial.best is not None else []), *reasons_of(trial)]
-    sections = [Section("The methods", _head_lines(trial, name), _methods_table(trial), after, implied=True)]
+    sections = [ViewSection("The methods", _head_lines(trial, name), _methods_table(trial), after, implied=True)]
     shown = trial.shown
     segments = [] if shown.comparison is None else shown.comparison.segments
     if segments:
         table = segments_table(segments, {"none": "no map", "challenger": shown.method.name})
-        sections.append(Section("Segments, worst first", table=table))
+        sections.append(ViewSection("Segments, worst first", table=table))
     lead = Lead(advice(trial), "bold green" if trial.best else "bold yellow")
     return View(f"Recalibration of {plain(name)}", lead, sections, trial.notes, trial.cautions, _READING)
 

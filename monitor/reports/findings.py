@@ -27,7 +27,7 @@ from monitor.reports.evaluation.assess import FILE_MINIMUM, WINDOW_DRAWS, Minimu
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import ReportComparison, compare_tables
 from monitor.reports.evaluation.counting import CountedRows, GroupCounts, count_rows
-from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_classes
+from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_classes, require_weighable
 from monitor.reports.evaluation.files import FileReport, model_of, outcomes_or_nan, report_scores, report_table
 from monitor.reports.evaluation.groups import (
     PERIODS,
@@ -123,6 +123,8 @@ class ReportOptions(NamedTuple):
             for option in (option for option, value in comparing.items() if value is not None):
                 raise OptionError(option, f" is of use only where two files are compared; add {Option.COMPARE} OTHER")
         self.resampling.check()
+        if self.columns.weight is not None:
+            require_weighable(self.binary_measures)
         for option in (option for option, value in {**segmented, Option.COMPARE: self.compare}.items() if value):
             if self.by:
                 raise OptionError(

@@ -22,7 +22,7 @@ from monitor.reports.evaluation.spans import Spans
 from monitor.reports.findings import MAX_GROUPS, Findings, GroupFindings, Plane
 from monitor.reports.formatting import interval_text, plain, value_text
 from monitor.reports.report_view import groups_view, judge_difference, report_view
-from monitor.reports.view import Cell, Column, Section, Table, View, row
+from monitor.reports.view import Cell, Column, Table, View, ViewSection, row
 from monitor.scores import ClassTable, ScoreTable
 
 Figure = dict[str, Any]
@@ -77,7 +77,7 @@ def render_page(view: View, figures: Sequence[Figure], missing: Sequence[str] = 
     return single_file([*kinds, "report"], view.title, document).encode()
 
 
-def _section(section: Section) -> dict[str, Any]:
+def _section(section: ViewSection) -> dict[str, Any]:
     table = section.table
     return {
         "title": section.title,
@@ -275,7 +275,7 @@ def _measure_over_time(name: str, reports: Sequence[Report]) -> dict[str, Any]:
 _INTERVAL: Final = {"values": "value", "lower": "lower", "upper": "upper"}
 
 
-def _family(table: ClassTable) -> Section:
+def _family(table: ClassTable) -> ViewSection:
     """All general calibration errors: binning and labels down, threshold and norm across."""
     members = gce_family(table)
     lines = list(dict.fromkeys(member[:3] for member in FAMILY))
@@ -291,7 +291,7 @@ def _family(table: ClassTable) -> Section:
     ]
     headings = [Column("bins, labels, classes", words=True)]
     headings += [Column(GceMember(*lines[0], *column).weighing) for column in columns]
-    return Section("How much the choice of a measure decides", [_FAMILY], Table(headings, rows))
+    return ViewSection("How much the choice of a measure decides", [_FAMILY], Table(headings, rows))
 
 
 def _plane(plane: Plane, local: LocalReport, scores: ScoreTable) -> Figure:

@@ -20,9 +20,9 @@ from monitor.reports.view import (
     Cell,
     Column,
     Lead,
-    Section,
     Table,
     View,
+    ViewSection,
     Word,
     rich_table,
     row,
@@ -133,7 +133,7 @@ def report_view(findings: Findings) -> View:
         sections = _binary_sections(findings, result)
     if findings.local is not None:
         features = ", ".join(map(plain, findings.local.features))
-        sections.append(Section(f"Among events that are alike: {features}", [findings.local.sentence]))
+        sections.append(ViewSection(f"Among events that are alike: {features}", [findings.local.sentence]))
     return View(title, lead, sections, findings.notes, findings.cautions, _READING)
 
 
@@ -179,44 +179,46 @@ def _performance(scores: Performance) -> str:
     return ", ".join([f"accuracy {share_text(scores.accuracy)}", *others])
 
 
-def _binary_sections(findings: Findings, report: FileReport) -> list[Section]:
+def _binary_sections(findings: Findings, report: FileReport) -> list[ViewSection]:
     whole = report.whole
     after = [*_hidden(findings, whole.measures), *_omitted(findings, whole)]
-    sections = [Section("The measures", head_lines(whole), _measures(findings, whole), after, implied=True)]
+    sections = [ViewSection("The measures", head_lines(whole), _measures(findings, whole), after, implied=True)]
     if report.segments:
         lines = [segments_sentence(report.segments)]
-        sections.append(Section("Segments, worst first", lines, segments_table(report.segments)))
+        sections.append(ViewSection("Segments, worst first", lines, segments_table(report.segments)))
     if report.search is not None:
         groups = report.search.segments
         table = segments_table(groups) if groups else None
-        sections.append(Section("Segments that were found, worst first", search_sentences(report.search), table))
+        sections.append(ViewSection("Segments that were found, worst first", search_sentences(report.search), table))
     return sections
 
 
-def _class_sections(findings: Findings, report: ClassReport) -> list[Section]:
+def _class_sections(findings: Findings, report: ClassReport) -> list[ViewSection]:
     top = report.top_label
     means = findings.shown(report.classwise)
     results: dict[str, MeasureResult] = {CLASS_MEASURES[name].title: result for name, result in report.measures.items()}
     results |= {f"{MEASURES[name].title}, class-wise": result for name, result in means.items()}
     whole = "Whole vectors, and means over the classes"
     sections = [
-        Section(whole, class_head_lines(report), measures_table(results), _omitted(findings, report)),
-        Section("The most probable class", head_lines(top), _measures(findings, top), _hidden(findings, top.measures)),
+        ViewSection(whole, class_head_lines(report), measures_table(results), _omitted(findings, report)),
+        ViewSection(
+            "The most probable class", head_lines(top), _measures(findings, top), _hidden(findings, top.measures)
+        ),
     ]
     if report.each_class:
         sections.append(
-            Section("Each class against the rest", table=classes_table(findings.class_names, report.each_class))
+            ViewSection("Each class against the rest", table=classes_table(findings.class_names, report.each_class))
         )
     return sections
 
 
-def _comparison_sections(findings: Findings, comparison: ReportComparison) -> list[Section]:
+def _comparison_sections(findings: Findings, comparison: ReportComparison) -> list[ViewSection]:
     table = differences_table(comparison, findings.shown(comparison.differences)) if comparison.differences else None
     hidden = _hidden(findings, comparison.differences)
-    sections = [Section("The measures of both", (), table, hidden, implied=True)]
+    sections = [ViewSection("The measures of both", (), table, hidden, implied=True)]
     for report in (comparison.first, comparison.second):
         lead = _verdict_lead(report).sentence
-        sections.append(Section(plain(report.model), [*head_lines(report), *([lead] if lead else [])]))
+        sections.append(ViewSection(plain(report.model), [*head_lines(report), *([lead] if lead else [])]))
     return sections
 
 
@@ -283,7 +285,7 @@ def groups_view(findings: GroupFindings) -> View:
     caption = f"and {more:,} more, which --json, --html and --output list" if more else ""
     table = table._replace(caption=caption, max_rows=len(reports) - more)
     lead = Lead(segments_sentence(reports) if reports else "There are no rows.")
-    section = Section(f"Reports by {by}", table=table if reports else None)
+    section = ViewSection(f"Reports by {by}", table=table if reports else None)
     return View(
         f"Calibration of {plain(findings.name)} by {by}", lead, [section], findings.notes, findings.cautions, _READING
     )

@@ -67,7 +67,7 @@ class Table(NamedTuple):
     full_width: int = 1_000_000
 
 
-class Section(NamedTuple):
+class ViewSection(NamedTuple):
     """A heading, sentences and a table. A terminal leaves out a title that is ``implied`` by the lead."""
 
     title: str
@@ -95,7 +95,7 @@ class View(NamedTuple):
 
     title: str
     lead: Lead
-    sections: Sequence[Section]
+    sections: Sequence[ViewSection]
     notes: Sequence[str] = ()
     cautions: Sequence[str] = ()
     reading: str = ""

@@ -95,7 +95,7 @@ class Arrivals(NamedTuple):
     """Cells of the grid, where each prediction is the middle of its cell."""
 
 
-class Events(NamedTuple):
+class DrawnEvents(NamedTuple):
     """Predictions with their outcomes, in order of prediction time, one row each."""
 
     time_ms: Ints
@@ -109,11 +109,11 @@ class Events(NamedTuple):
     cell: Ints | None = None
     """Cells of the grid, where each prediction is the middle of its cell."""
 
-    def take(self, rows: Bools | slice) -> "Events":
+    def take(self, rows: Bools | slice) -> "DrawnEvents":
         """Some of the events."""
         cell = None if self.cell is None else self.cell[rows]
         time_ms, prediction, outcome, known_ms, changing, _ = self
-        return Events(time_ms[rows], prediction[rows], outcome[rows], known_ms[rows], changing[rows], cell)
+        return DrawnEvents(time_ms[rows], prediction[rows], outcome[rows], known_ms[rows], changing[rows], cell)
 
 
 class Generator:
@@ -138,7 +138,7 @@ class Generator:
         self._seed = seed
         self.rng = rng
 
-    def label(self, arrivals: Arrivals) -> Events:
+    def label(self, arrivals: Arrivals) -> DrawnEvents:
         """Draw the outcomes of predictions, and when they come.
 
         The mean of outcomes under offsets that are drawn (``jump``, ``shock``) is that of the predictions only in
@@ -167,7 +167,7 @@ class Generator:
             delay[lost & (since >= 0)] = self._horizon_ms + 1
         begin_ms = time_ms.astype(np.int64)
         known_ms = begin_ms + delay.astype(np.int64)
-        return Events(begin_ms, expit(logit), outcome.astype(np.int64), known_ms, changing, cell)
+        return DrawnEvents(begin_ms, expit(logit), outcome.astype(np.int64), known_ms, changing, cell)
 
     def _normals(self, deviation: float, kind: int, period: Floats) -> Floats | float:
         """Normal numbers, one for each whole number of periods; 0 where nothing is drawn."""

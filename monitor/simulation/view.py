@@ -4,7 +4,7 @@ from typing import Final
 
 from monitor.alarms.watch import WEIGHTS
 from monitor.reports.formatting import count
-from monitor.reports.view import Cell, Column, Lead, Section, Table, View, row
+from monitor.reports.view import Cell, Column, Lead, Table, View, ViewSection, row
 from monitor.simulation.alarms import Setting
 from monitor.simulation.scenarios import Scenario
 from monitor.simulation.simulate import Simulation
@@ -26,7 +26,7 @@ def simulation_view(simulation: Simulation) -> View:
         sections += [_delays(simulation, wrong), _by_detector(simulation, wrong)]
     if right:
         sections.append(_false_alarms(simulation, right))
-    sections.append(Section("The scenarios", [f"{one.title}: {one.text}." for one in simulation.plan.scenarios]))
+    sections.append(ViewSection("The scenarios", [f"{one.title}: {one.text}." for one in simulation.plan.scenarios]))
     lead = Lead(_lead(simulation, wrong, right))
     return View("Alarms, simulated", lead, sections, notes=_notes(simulation), reading=_READING)
 
@@ -74,7 +74,7 @@ def _notes(simulation: Simulation) -> list[str]:
     ]
 
 
-def _delays(simulation: Simulation, scenarios: list[Scenario]) -> Section:
+def _delays(simulation: Simulation, scenarios: list[Scenario]) -> ViewSection:
     columns = [Column("tolerance"), Column("budget"), *(Column(one.title, folds=True) for one in scenarios)]
     rows = [
         row(f"{setting.tolerance:g}", f"{setting.budget:g}", *(_delay(simulation, one, setting) for one in scenarios))
@@ -84,7 +84,7 @@ def _delays(simulation: Simulation, scenarios: list[Scenario]) -> Section:
         "From the change to an alarm of any detector, the median of the runs; below it what 90% of them have at most. "
         f"Until predictions are settled, {span_text(simulation.fleet.settled_hours)} are to be added."
     )
-    return Section("What each tolerance and budget costs", [before], Table(columns, rows, dense=True))
+    return ViewSection("What each tolerance and budget costs", [before], Table(columns, rows, dense=True))
 
 
 def _delay(simulation: Simulation, scenario: Scenario, setting: Setting) -> Cell:
@@ -98,7 +98,7 @@ def _delay(simulation: Simulation, scenario: Scenario, setting: Setting) -> Cell
     return Cell(span_text(detection.hours), below=below)
 
 
-def _by_detector(simulation: Simulation, scenarios: list[Scenario]) -> Section:
+def _by_detector(simulation: Simulation, scenarios: list[Scenario]) -> ViewSection:
     setting = simulation.plan.shown
     columns = [Column("scenario", words=True), *(Column(name) for name in WEIGHTS)]
     rows = [row(one.title, *(_events(simulation, one, setting, name) for name in WEIGHTS)) for one in scenarios]
@@ -107,7 +107,7 @@ def _by_detector(simulation: Simulation, scenarios: list[Scenario]) -> Section:
         "From the change to the alarm, in labelled predictions: the median of the runs; below it what 90% of them have "
         f"at most, and the share of them with an alarm within {amount_text(simulation.plan.days, 'day')}."
     )
-    return Section(title, [before], Table(columns, rows))
+    return ViewSection(title, [before], Table(columns, rows))
 
 
 def _events(simulation: Simulation, scenario: Scenario, setting: Setting, detector: str) -> Cell:
@@ -119,7 +119,7 @@ def _events(simulation: Simulation, scenario: Scenario, setting: Setting, detect
     return Cell(f"{detection.events:,.0f}", below=f"{most}, {share}")
 
 
-def _false_alarms(simulation: Simulation, scenarios: list[Scenario]) -> Section:
+def _false_alarms(simulation: Simulation, scenarios: list[Scenario]) -> ViewSection:
     columns = [Column("tolerance"), Column("budget"), *(Column(one.title, folds=True) for one in scenarios)]
     rows = [
         row(f"{setting.tolerance:g}", f"{setting.budget:g}", *(_rate(simulation, one, setting) for one in scenarios))
@@ -129,7 +129,7 @@ def _false_alarms(simulation: Simulation, scenarios: list[Scenario]) -> Section:
     after = [f"The budget bounds all of these but {', '.join(beyond)}: see docs/alarms.md."] if beyond else []
     title = f"False alarms a year of {_models(simulation.fleet.models)}"
     before = ["Below each number is what it is at most, with 95% confidence."]
-    return Section(title, before, Table(columns, rows, dense=True), after)
+    return ViewSection(title, before, Table(columns, rows, dense=True), after)
 
 
 def _rate(simulation: Simulation, scenario: Scenario, setting: Setting) -> Cell:

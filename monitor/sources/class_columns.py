@@ -21,8 +21,8 @@ from monitor.sources.columns import (
     OUTCOME_SPELLINGS,
     PREDICTION,
     UNLABELLED,
+    CheckedColumn,
     Codes,
-    Column,
     ColumnPlace,
     Faults,
     Numbers,
@@ -47,7 +47,7 @@ def holds_vectors(array: pa.Array) -> bool:
     return isinstance(first, str) and first.lstrip().startswith("[")
 
 
-class Vectors(Column):
+class VectorColumn(CheckedColumn):
     """Builds the predictions from one column of lists, all of one length."""
 
     def __init__(self, place: ColumnPlace, *, logits: bool = False) -> None:

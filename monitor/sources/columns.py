@@ -180,7 +180,7 @@ class Builder(ABC):
         """Add the next piece."""
 
 
-class Column(Builder):
+class CheckedColumn(Builder):
     """Builds one column whose values must meet a requirement; ``faults`` collects those that do not."""
 
     dtype: type[np.generic] = np.float64
@@ -253,7 +253,7 @@ WEIGHT: Final = NumberKind("weight must be a finite number of at least 0", 0.0, 
 FEATURE: Final = NumberKind("feature must be a finite number", -_LARGEST, _LARGEST)
 
 
-class Numbers(Column):
+class Numbers(CheckedColumn):
     """Builds a column of numbers."""
 
     def __init__(self, place: ColumnPlace, kind: NumberKind) -> None:
@@ -266,7 +266,7 @@ class Numbers(Column):
         return (values if kind.transform is None else kind.transform(values)), bad
 
 
-class Outcomes(Column):
+class Outcomes(CheckedColumn):
     """Builds the outcomes: 0 or 1, also spelled false or true, no or yes; empty where not known yet.
 
     Parameters
@@ -328,7 +328,7 @@ class Outcomes(Column):
             )
 
 
-class Times(Column):
+class Times(CheckedColumn):
     """Builds the times: timestamps, RFC 3339 (UTC if without a zone), or milliseconds or seconds since 1970."""
 
     def __init__(self, place: ColumnPlace) -> None:
@@ -366,7 +366,7 @@ class Times(Column):
         return np.floor(values).astype(np.int64)
 
 
-class Ids(Column):
+class Ids(CheckedColumn):
     """Builds the ids: any value, taken as text, different in every row."""
 
     def __init__(self, place: ColumnPlace) -> None:
@@ -435,7 +435,7 @@ class Segments(Codes):
         super().__init__(lambda value: EMPTY if is_missing(value) else text_of(value))
 
 
-class Values(Builder):
+class AnyValues(Builder):
     """Builds a column of any kind: numbers if all values are numbers, otherwise text; either may be missing."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from monitor.options import Option
 from monitor.sources.formats import Pieces, TableFile, open_table
 from monitor.sources.lake_tables import open_lake_table
 from monitor.sources.row_filter import RowFilter
-from monitor.sources.stored_files import Part, describe, is_one_path, parts_of
+from monitor.sources.stored_files import FilePart, describe, is_one_path, parts_of
 
 
 class DataSet(TableFile):
@@ -28,7 +28,7 @@ class DataSet(TableFile):
         Whether rows that cannot be read are left out.
     """
 
-    def __init__(self, name: str, parts: Sequence[Part], *, skip_bad_rows: bool = False) -> None:
+    def __init__(self, name: str, parts: Sequence[FilePart], *, skip_bad_rows: bool = False) -> None:
         self.name = name
         self._parts = parts
         self._skips = skip_bad_rows
@@ -64,7 +64,7 @@ class DataSet(TableFile):
         whys = (f"{why} (in {name})" for name, count, why in counts if count)
         return sum(count for _, count, _ in counts), next(whys, "")
 
-    def _pieces(self, parts: Sequence[Part], columns: Sequence[str], where: RowFilter | None) -> Pieces:
+    def _pieces(self, parts: Sequence[FilePart], columns: Sequence[str], where: RowFilter | None) -> Pieces:
         total = max(sum(part.size for part in parts), 1)
         rows, size_before = 0, 0
         self._starts.clear()
@@ -78,7 +78,7 @@ class DataSet(TableFile):
             size_before += part.size
             self.share = size_before / total
 
-    def _of_part(self, file: TableFile, part: Part, columns: Sequence[str], where: RowFilter | None) -> Pieces:
+    def _of_part(self, file: TableFile, part: FilePart, columns: Sequence[str], where: RowFilter | None) -> Pieces:
         needed = dict.fromkeys((*columns, *(() if where is None else where.columns)))
         folders = {name: part.partitions.get(name) for name in needed if name in self._partitions}
         own = [name for name in needed if name not in folders]
@@ -100,14 +100,14 @@ class DataSet(TableFile):
             for batch in table.combine_chunks().to_batches():
                 yield [batch.column(name) for name in columns]
 
-    def _matching(self, condition: RowFilter) -> list[Part]:
+    def _matching(self, condition: RowFilter) -> list[FilePart]:
         """The files whose folders meet a condition."""
         values = {name: [part.partitions.get(name) for part in self._parts] for name in self._partitions}
         table = pa.table({name: pa.array(texts, pa.string()) for name, texts in values.items()})
         kept = condition.keep(table.append_column("", pa.array(range(len(self._parts)))))
         return [self._parts[at] for at in kept[""].to_pylist()]
 
-    def _open(self, part: Part) -> TableFile:
+    def _open(self, part: FilePart) -> TableFile:
         return open_table(part.file, skip_bad_rows=self._skips)
 
 

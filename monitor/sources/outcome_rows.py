@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from monitor.errors import InputError
 from monitor.events.encode import encode_outcome
-from monitor.sources.columns import UNLABELLED, ColumnPlace, Outcomes, Times, Values, decoded, is_missing, text_of
+from monitor.sources.columns import UNLABELLED, AnyValues, ColumnPlace, Outcomes, Times, decoded, is_missing, text_of
 from monitor.sources.formats import Pieces
 from monitor.sources.tables import OUTCOME_NAMES, TIME_NAMES
 
@@ -235,7 +235,7 @@ def _times(array: pa.Array | None, length: int, now_ms: int) -> tuple[list[int],
 
 def _cursor_values(array: pa.Array) -> list[Any]:
     """Values that can be compared: numbers, or times in milliseconds; None where there is neither."""
-    column = Values()
+    column = AnyValues()
     column.add(array)
     numbers = column.finish()
     if isinstance(numbers, np.ndarray):

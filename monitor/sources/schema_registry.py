@@ -133,7 +133,7 @@ class _Named(msgspec.Struct):
     version: int
 
 
-class _Answer(msgspec.Struct):
+class _SchemaAnswer(msgspec.Struct):
     """What the registry answers about a schema."""
 
     schema: str
@@ -244,7 +244,7 @@ class SchemaRegistry:
             self._keep(identifier, schema)
         return schema
 
-    def _get(self, path: str, *, may_be_unknown: bool = False) -> _Answer | None:
+    def _get(self, path: str, *, may_be_unknown: bool = False) -> _SchemaAnswer | None:
         """The answer at a path; None if the registry has no schema of that id, where that may be."""
         where = f"the schema registry at {self._url}"
         try:
@@ -261,7 +261,7 @@ class SchemaRegistry:
             )
         if status == httpx.codes.OK:
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                return msgspec.json.decode(response.content, type=_Answer)
+                return msgspec.json.decode(response.content, type=_SchemaAnswer)
         elif may_be_unknown and status == httpx.codes.NOT_FOUND and _error_code(response) == _NO_SCHEMA:
             return None
         raise _Failure(
@@ -269,12 +269,12 @@ class SchemaRegistry:
             "Confluent-compatible interface, such as http://apicurio:8080/apis/ccompat/v7?"
         )
 
-    def _read(self, answer: _Answer) -> Schema:
+    def _read(self, answer: _SchemaAnswer) -> Schema:
         references: dict[str, Reference] = {}
         self._read_references(answer, references, set())
         return Schema(answer.schemaType, answer.schema, tuple(references.values()))
 
-    def _read_references(self, answer: _Answer, read: dict[str, Reference], asked: set[str]) -> None:
+    def _read_references(self, answer: _SchemaAnswer, read: dict[str, Reference], asked: set[str]) -> None:
         for reference in answer.references or ():
             if reference.name in asked:
                 continue

@@ -85,7 +85,7 @@ StoredFile = Path | RemoteFile
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """One file of a data set.
 
     Attributes
@@ -124,7 +124,7 @@ def is_one_path(name: str) -> bool:
     return path.is_file() or not (path.is_dir() or _WILDCARD.search(name))
 
 
-def list_parts(name: str) -> list[Part]:
+def list_parts(name: str) -> list[FilePart]:
     """List the files that a name stands for, sorted by path.
 
     Names that begin with ``_`` or ``.`` are left out, of files and of folders: so do Spark and Hive, which keep
@@ -152,7 +152,7 @@ def list_parts(name: str) -> list[Part]:
         )
     base = _base(path)
     return [
-        Part(_stored(name, filesystem, info.path), max(info.size or 0, 0), _partitions(info.path, base))
+        FilePart(_stored(name, filesystem, info.path), max(info.size or 0, 0), _partitions(info.path, base))
         for info in sorted(infos, key=lambda info: info.path)
     ]
 
@@ -237,7 +237,7 @@ def describe(names: Sequence[str]) -> str:
     return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
 
 
-def parts_of(names: Sequence[str]) -> Iterator[Part]:
+def parts_of(names: Sequence[str]) -> Iterator[FilePart]:
     """Yield the files of all names, each once."""
     known: set[str] = set()
     for name in names:

@@ -19,7 +19,7 @@ from monitor.scores.class_table import positive_class
 from monitor.sources.class_columns import (
     ClassColumns,
     ClassOutcomes,
-    Vectors,
+    VectorColumn,
     class_names,
     hint_of_classes,
     holds_vectors,
@@ -31,8 +31,9 @@ from monitor.sources.columns import (
     PREDICTION,
     UNLABELLED,
     WEIGHT,
+    AnyValues,
     Builder,
-    Column,
+    CheckedColumn,
     ColumnPlace,
     Faults,
     Ids,
@@ -40,7 +41,6 @@ from monitor.sources.columns import (
     Outcomes,
     Segments,
     Times,
-    Values,
 )
 from monitor.sources.formats import TableFile, first_repeated, open_table
 
@@ -183,14 +183,14 @@ class Columns(NamedTuple):
         Columns whose values divide the rows into segments; ``a*b`` reads a and b, unless a column has that name.
     features
         Columns with finite numbers.
-    values
-        Columns of any kind.
     positive
         The outcome that is 1; any other is 0 then.
     logits
         Whether the predictions are logits: log odds, or of many classes what softmax is applied to.
     skip_bad_rows
         Whether rows with a bad value are left out, with a caution for each kind of them.
+    values
+        Columns of any kind.
     """
 
     prediction: Sequence[str] = ()
@@ -200,10 +200,10 @@ class Columns(NamedTuple):
     id: str | None = None
     segments: Sequence[str] = ()
     features: Sequence[str] = ()
-    values: Sequence[str] = ()
     positive: str | None = None
     logits: bool = False
     skip_bad_rows: bool = False
+    values: Sequence[str] = ()
 
     def names(self) -> list[str]:
         """Every column once."""
@@ -274,7 +274,7 @@ def open_reading(
         table = file if isinstance(file, TableFile) else open_table(file, skip_bad_rows=columns.skip_bad_rows)
         names = table.names()
         segments = tuple(dict.fromkeys(part for name in columns.segments for part in crossed_columns(name, names)))
-        header = _Header(title, names, {*columns._replace(segments=segments).names()})
+        header = _ColumnNames(title, names, {*columns._replace(segments=segments).names()})
         for role, columns_of_role in (("segment", segments), ("feature", (*columns.features, *columns.values))):
             for name in columns_of_role:
                 header.require(role, name)
@@ -310,7 +310,7 @@ def crossed_columns(name: str, columns: Container[str]) -> tuple[str, ...]:
     return (name,) if name in columns else tuple(part.strip() for part in name.split("*"))
 
 
-class _Header:
+class _ColumnNames:
     """Finds the columns: the named ones, or those with the most specific usual names."""
 
     def __init__(self, path: str, names: Sequence[str], used: set[str]) -> None:
@@ -397,7 +397,7 @@ class TableReading:
         pieces = (dict(zip(names, arrays, strict=True)) for arrays in source.pieces(names))
         first = next(pieces, None)
         self._pieces = chain([] if first is None else [first], pieces)
-        self._scores: Numbers | Vectors | ClassColumns
+        self._scores: Numbers | VectorColumn | ClassColumns
         if len(columns.prediction) > 1:  # of many classes, one column each
             whole = place(None)._replace(column=f"{source.name}: columns {listed(columns.prediction)}")
             self._scores = ClassColumns(whole, [place(name) for name in columns.prediction], logits=columns.logits)
@@ -406,7 +406,7 @@ class TableReading:
             (name,) = columns.prediction
             lists = first is not None and holds_vectors(first[name])
             scores = (
-                Vectors(place(name), logits=columns.logits)
+                VectorColumn(place(name), logits=columns.logits)
                 if lists
                 else Numbers(place(name), LOGIT if columns.logits else PREDICTION)
             )
@@ -421,7 +421,7 @@ class TableReading:
         self._ids = self._add(columns.id, Ids(place(columns.id)))
         self._segments = {name: self._add(name, Segments()) for name in columns.segments}
         self._features = [self._add(name, Numbers(place(name), FEATURE)) for name in columns.features]
-        self._values = {name: self._add(name, Values()) for name in columns.values}
+        self._values = {name: self._add(name, AnyValues()) for name in columns.values}
 
     def _add(self, name: str | None, builder: _B) -> _B:
         """Let the builder read the column of this name, if there is one."""
@@ -478,7 +478,7 @@ class TableReading:
                 return
             yield from self._part()
             for builder in self._checked():
-                if isinstance(builder, Column):
+                if isinstance(builder, CheckedColumn):
                     builder.check()
 
     def max_rows(self, memory: float) -> int:
@@ -623,7 +623,7 @@ class TableReading:
             )
 
 
-def _value_column(builder: Values) -> NDArray[np.float64] | SegmentColumn:
+def _value_column(builder: AnyValues) -> NDArray[np.float64] | SegmentColumn:
     column = builder.finish()
     return SegmentColumn(*column) if isinstance(column, tuple) else column
 

@@ -15,7 +15,7 @@ from monitor.maps.labelled import LabelledEvents
 from monitor.options import in_python
 from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT, RefitData
-from monitor.recalibration.refit_file import Rows, choose_methods, refit_rows
+from monitor.recalibration.refit_file import LabelledRows, choose_methods, refit_rows
 from monitor.recalibration.runner import MAX_EVENTS
 from monitor.reports.evaluation.evaluate import UNNAMED
 from monitor.results import Recalibration
@@ -129,7 +129,7 @@ def refit(
             return tables[0]
 
         trial = refit_rows(
-            Rows(events, timed=True, left_out={**left_out, **sampled.left_out}, notes=notes),
+            LabelledRows(events, timed=True, left_out={**left_out, **sampled.left_out}, notes=notes),
             chosen,
             fit_on=fit_on,
             held_out=held_out,

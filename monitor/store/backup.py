@@ -25,7 +25,7 @@ from monitor.store.schema import METADATA, OFFSETS
 PATIENCE_SECONDS: Final = 10.0
 
 
-class Offset(msgspec.Struct, frozen=True):
+class SavedOffset(msgspec.Struct, frozen=True):
     """Next offset of one topic partition: the store contains every record before it and none after."""
 
     topic: str
@@ -33,7 +33,7 @@ class Offset(msgspec.Struct, frozen=True):
     offset: int
 
 
-class Contents(msgspec.Struct, frozen=True):
+class BackupContents(msgspec.Struct, frozen=True):
     """Contents of a backup.
 
     Attributes
@@ -51,7 +51,7 @@ class Contents(msgspec.Struct, frozen=True):
     schema_revision: str
     grid_version: str
     tables: dict[str, int]
-    offsets: list[Offset]
+    offsets: list[SavedOffset]
     size: int
     sha256: str
 
@@ -67,7 +67,7 @@ def sqlite_store(url: str, command: str) -> Path:
     return path
 
 
-def back_up(url: str, target: Path, clock: Clock) -> Contents:
+def back_up(url: str, target: Path, clock: Clock) -> BackupContents:
     """Write a backup of the store in SQLite at a URL to a new file, all of it or nothing.
 
     A store of an earlier version of the service is backed up as it is, so that a backup can be made before an upgrade.
@@ -115,7 +115,7 @@ def back_up(url: str, target: Path, clock: Clock) -> Contents:
     return contents
 
 
-def copy_backup(source: Path, path: Path, clock: Clock) -> Contents:
+def copy_backup(source: Path, path: Path, clock: Clock) -> BackupContents:
     """Copy a backup to a new file, and check it; raises InputError or IncompatibleStore if it cannot be restored."""
     try:
         path.touch(mode=0o600)
@@ -144,7 +144,7 @@ def check_pages(path: Path) -> None:
         raise sqlite3.DatabaseError("; ".join(problems))
 
 
-def read_contents(path: Path, shown: str, clock: Clock) -> Contents:
+def read_contents(path: Path, shown: str, clock: Clock) -> BackupContents:
     """Describe a backup; raises IncompatibleStore for that of a later version, of another grid, or a foreign file."""
     url = f"sqlite:///{path}"
     with closing(connect_existing(url, PATIENCE_SECONDS, clock)) as store, store.reading() as connection:
@@ -155,11 +155,11 @@ def read_contents(path: Path, shown: str, clock: Clock) -> Contents:
         grid_version = grid_version_of(connection)
         check_grid(shown, grid_version)
         columns = (OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset)
-        offsets = [Offset(*row) for row in connection.execute(sa.select(*columns).order_by(*columns))]
+        offsets = [SavedOffset(*row) for row in connection.execute(sa.select(*columns).order_by(*columns))]
         tables = count_rows(connection)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return Contents(revision, grid_version, tables, offsets, path.stat().st_size, digest)
+    return BackupContents(revision, grid_version, tables, offsets, path.stat().st_size, digest)
 
 
 def count_rows(connection: sa.Connection) -> dict[str, int]:

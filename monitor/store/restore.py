@@ -20,7 +20,7 @@ from monitor.errors import Conflict, DamagedStore, InputError, StoreError
 from monitor.events.times import format_time
 from monitor.store import audit
 from monitor.store.address import connect, connect_existing
-from monitor.store.backup import PATIENCE_SECONDS, Contents, copy_backup, count_rows, sqlite_store
+from monitor.store.backup import PATIENCE_SECONDS, BackupContents, copy_backup, count_rows, sqlite_store
 from monitor.store.migrate import check_no_foreign_tables, check_revision, migrate, newest_revision, revision_of
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.schema import API_KEYS, PARTITIONS
@@ -36,7 +36,7 @@ _NEVER_EMPTY: Final = frozenset({"meta", "replicas"})
 class Restored(NamedTuple):
     """Result of a restore."""
 
-    contents: Contents
+    contents: BackupContents
     schema_revision: str
     """Revision of the schema after the migration."""
     replaced: Mapping[str, int]
@@ -57,7 +57,7 @@ class _Replaced(NamedTuple):
     """Id -> time, of its revoked API keys: a leaked key must not become valid again."""
 
 
-def check_backup(source: Path, clock: Clock) -> Contents:
+def check_backup(source: Path, clock: Clock) -> BackupContents:
     """Check a whole backup without restoring it. Raises as :func:`restore` does."""
     with tempfile.TemporaryDirectory(prefix="monitor-restore-") as folder:
         return copy_backup(source, Path(folder) / "store.db", clock)
@@ -209,7 +209,9 @@ def _raise_epochs(connection: sa.Connection, replaced: int) -> None:
     connection.execute(sa.update(PARTITIONS).values(epoch=max([replaced, *epochs]) + 1))
 
 
-def _entry(contents: Contents, replaced: Mapping[str, int], revoked_again: int, now_ms: int, actor: str) -> AuditEntry:
+def _entry(
+    contents: BackupContents, replaced: Mapping[str, int], revoked_again: int, now_ms: int, actor: str
+) -> AuditEntry:
     detail = {
         "schema_revision": contents.schema_revision,
         "sha256": contents.sha256,

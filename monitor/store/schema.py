@@ -23,7 +23,7 @@ from sqlalchemy.types import TypeDecorator
 METADATA: Final = MetaData()
 
 
-class Name(TypeDecorator[str]):
+class NameText(TypeDecorator[str]):
     """Text chosen by a producer. Escapes U+0000, which PostgreSQL cannot store and which must not stop a partition."""
 
     impl = Text
@@ -72,7 +72,7 @@ def series_table(name: str, *key: str, peaks: bool = False) -> Table:
         name,
         METADATA,
         numbered(),
-        *columns(Name, *key),
+        *columns(NameText, *key),
         *columns(BigInteger, "day_ms", "step_ms"),
         *columns(Integer, "size"),
         *columns(LargeBinary, "points"),
@@ -119,7 +119,7 @@ MODELS: Final = Table(
     "models",
     METADATA,
     owner(),
-    *keys(Name, "name"),
+    *keys(NameText, "name"),
     *columns(BigInteger, "prediction_watermark_ms", "outcome_watermark_ms", "closed_to_ms"),
     *columns(Integer, "awaits_outcomes"),
     # Wall-clock time of the last save that changed it: says which models have stopped.
@@ -131,7 +131,7 @@ STRATA: Final = Table(
     METADATA,
     owner(),
     *keys(Integer, "stratum_id"),
-    *columns(Name, "model", "version"),
+    *columns(NameText, "model", "version"),
     *columns(Text, "segments"),  # JSON: [[key, value], ...]
     # About when it was last predicted: says when nothing holds it any more.
     *columns(BigInteger, "newest_ms"),
@@ -142,7 +142,7 @@ JOURNAL: Final = Table(
     METADATA,
     owner(),
     *keys(BigInteger, "sequence"),
-    *columns(Name, "model"),
+    *columns(NameText, "model"),
     *columns(BigInteger, "bucket_ms"),
     *columns(Integer, "size"),
     *columns(LargeBinary, "rows"),
@@ -154,7 +154,7 @@ CLOSINGS: Final = Table(
     "closings",
     METADATA,
     owner(),
-    *keys(Name, "model"),
+    *keys(NameText, "model"),
     *keys(BigInteger, "to_ms"),
     *columns(BigInteger, "from_ms", "pane_ms"),
     *columns(LargeBinary, "cells"),
@@ -177,7 +177,7 @@ SAMPLE_CANDIDATES: Final = Table(
     METADATA,
     owner(),
     *keys(BigInteger, "sequence"),
-    *columns(Name, "model"),
+    *columns(NameText, "model"),
     *columns(BigInteger, "bucket_ms"),
     *columns(LargeBinary, "rows"),
     Index("sample_candidates_by_bucket", "partition", "model", "bucket_ms"),
@@ -188,9 +188,9 @@ CLOSED_SAMPLES: Final = Table(
     METADATA,
     owner(),
     # In the order in which the index also finds expired spans.
-    *keys(Name, "model"),
+    *keys(NameText, "model"),
     *keys(BigInteger, "slide_ms", "start_ms"),
-    *keys(Name, "version", "segment"),
+    *keys(NameText, "version", "segment"),
     *keys(BigInteger, "sequence"),
     *columns(Integer, "size"),
     *columns(LargeBinary, "sample"),
@@ -213,7 +213,7 @@ CAPS: Final = Table(
     METADATA,
     owner(),
     *keys(Text, "setting"),
-    *keys(Name, "model", "segment_key"),
+    *keys(NameText, "model", "segment_key"),
     *columns(Integer, "used", "allowed"),
     *columns(BigInteger, "folded", "newest_ms"),
 )
@@ -228,7 +228,7 @@ DEAD_LETTERS: Final = Table(
     *columns(Integer, "partition"),
     *columns(BigInteger, "offset", "timestamp_ms"),
     *columns(Text, "reason"),
-    *columns(Name, "detail"),
+    *columns(NameText, "detail"),
     *columns(LargeBinary, "key", "value", nullable=True),
     *columns(LargeBinary, "headers"),  # MessagePack: [[name, bytes or nil], ...]
     UniqueConstraint("topic", "partition", "offset", name="dead_letters_by_offset"),
@@ -246,27 +246,27 @@ REFITS: Final = Table(
     METADATA,
     numbered(),
     Column("id", Text, nullable=False, unique=True),
-    *columns(Name, "model", "version"),
+    *columns(NameText, "model", "version"),
     *columns(Text, "method"),
     *columns(Text, "options"),  # JSON
     *columns(BigInteger, "window_ms", "since_ms", nullable=True),
     *columns(Integer, "promote"),
     *columns(Text, "triggered_by", "state"),
     *columns(BigInteger, "requested_ms"),
-    *columns(Name, "actor"),
+    *columns(NameText, "actor"),
     *columns(BigInteger, "started_ms", "finished_ms", nullable=True),
     *columns(Double, "progress"),
-    *columns(Name, "step"),
+    *columns(NameText, "step"),
     *columns(Integer, "attempts"),
-    *columns(Name, "reason", nullable=True),
+    *columns(NameText, "reason", nullable=True),
     *columns(Text, "comparison", nullable=True),  # JSON
     *columns(Text, "figures"),  # JSON: [name, ...]
     *columns(Text, "baseline", nullable=True),
     # The worker of it, or the last one: tells a repeated report of its end from one that comes too late.
     *columns(Text, "owner", nullable=True),
     *columns(BigInteger, "lease_until_ms", nullable=True),
-    Column("idempotency_key", Name, unique=True),
-    *columns(Name, "fingerprint"),
+    Column("idempotency_key", NameText, unique=True),
+    *columns(NameText, "fingerprint"),
     Index("refits_under_way", "model", unique=True, sqlite_where=_UNDER_WAY, postgresql_where=_UNDER_WAY),
     Index("refits_by_model", "model", "number"),
     sqlite_autoincrement=True,
@@ -291,7 +291,7 @@ REFIT_FIGURES: Final = Table(
 SERVINGS: Final = Table(
     "servings",
     METADATA,
-    *keys(Name, "model", "version"),
+    *keys(NameText, "model", "version"),
     *keys(BigInteger, "revision"),
     *columns(Text, "map_id", nullable=True),  # null: predictions as they are
     *columns(BigInteger, "since_ms"),
@@ -305,7 +305,7 @@ SERVINGS: Final = Table(
 REFIT_SCHEDULES: Final = Table(
     "refit_schedules",
     METADATA,
-    *keys(Name, "model"),
+    *keys(NameText, "model"),
     *columns(Text, "expression"),
     *columns(BigInteger, "handled_ms"),
 )
@@ -315,9 +315,9 @@ AUDIT: Final = Table(
     METADATA,
     numbered(),
     *columns(BigInteger, "at_ms"),
-    *columns(Name, "actor"),
+    *columns(NameText, "actor"),
     *columns(Text, "action"),
-    *columns(Name, "model", "version", "subject"),
+    *columns(NameText, "model", "version", "subject"),
     *columns(Text, "detail"),  # JSON
     Index("audit_by_model", "model", "number"),
     sqlite_autoincrement=True,
@@ -327,7 +327,7 @@ API_KEYS: Final = Table(
     "api_keys",
     METADATA,
     *keys(Text, "key_id"),
-    *columns(Name, "name"),
+    *columns(NameText, "name"),
     *columns(LargeBinary, "digest"),
     *columns(Text, "grants"),  # JSON: ["read", "promote:churn", ...]
     *columns(BigInteger, "created_ms"),
@@ -346,7 +346,7 @@ REPLICAS: Final = Table(
 EVALUATIONS: Final = Table(
     "evaluations",
     METADATA,
-    *keys(Name, "model"),
+    *keys(NameText, "model"),
     # The lease: who evaluates the model, until when, and how many leases there were.
     *columns(Text, "owner"),
     *columns(BigInteger, "epoch", "until_ms"),
@@ -355,13 +355,13 @@ EVALUATIONS: Final = Table(
     *columns(LargeBinary, "summary"),
     # Its moment, to find whether the next one is to be added to `evaluated_moments`, and when its watermark was new.
     *columns(BigInteger, "watermark_ms", "edge_ms", "since_ms"),
-    *columns(Name, "version"),
+    *columns(NameText, "version"),
 )
 
 EVALUATED_REPORTS: Final = Table(
     "evaluated_reports",
     METADATA,
-    *keys(Name, "model"),
+    *keys(NameText, "model"),
     *columns(BigInteger, "number"),  # of the evaluation that last changed them
     *columns(LargeBinary, "reports"),
 )
@@ -370,11 +370,11 @@ EVALUATED_REPORTS: Final = Table(
 EVALUATED_MOMENTS: Final = Table(
     "evaluated_moments",
     METADATA,
-    *keys(Name, "model"),
+    *keys(NameText, "model"),
     *keys(BigInteger, "watermark_ms"),
     # Up to this watermark the evaluation before was shown.
     *columns(BigInteger, "before_to_ms", "edge_ms"),
-    *columns(Name, "version"),
+    *columns(NameText, "version"),
 )
 """The watermarks at which evaluations of a model had another settled edge, or current version, than the ones before."""
 
@@ -385,13 +385,13 @@ ALERTS: Final = Table(
     METADATA,
     numbered(),
     Column("id", Text, nullable=False, unique=True),
-    *columns(Name, "model", "version"),
+    *columns(NameText, "model", "version"),
     *columns(Text, "kind", "state"),
     # Until its evidence has fallen below the line after it was resolved.
     *columns(Integer, "is_current"),
     *columns(BigInteger, "pending_ms"),
     *columns(BigInteger, "firing_ms", "resolved_ms", nullable=True),
-    *columns(Name, "acknowledged_by", nullable=True),
+    *columns(NameText, "acknowledged_by", nullable=True),
     *columns(Text, "reason", nullable=True),
     *columns(Text, "finding", "document"),  # JSON
     Index(
@@ -412,7 +412,7 @@ ALERT_CHANGES: Final = Table(
     Column("alert", Text, ForeignKey("alerts.id"), nullable=False),
     *columns(BigInteger, "at_ms"),
     *columns(Text, "state"),
-    *columns(Name, "actor", "note"),
+    *columns(NameText, "actor", "note"),
     Index("alert_changes_by_alert", "alert", "number"),
     sqlite_autoincrement=True,
 )
@@ -428,13 +428,13 @@ WEBHOOKS: Final = Table(
     # The attempts to deliver the next one, and when it is tried again.
     *columns(Integer, "attempts"),
     *columns(BigInteger, "due_ms"),
-    *columns(Name, "error", nullable=True),
+    *columns(NameText, "error", nullable=True),
 )
 
 EVIDENCE: Final = Table(
     "evidence",
     METADATA,
-    *keys(Name, "model", "version"),
+    *keys(NameText, "model", "version"),
     *columns(BigInteger, "to_ms"),  # predictions before this time are in it
     *columns(LargeBinary, "state"),
 )

@@ -23,7 +23,7 @@ _TOLERANCE_MS: Final = 60_000
 """Ends of logs and checkpoints are some seconds old."""
 
 
-class Reason(StrEnum):
+class HoldReason(StrEnum):
     """Why a partition holds a model back."""
 
     NOT_READ = "not_read"
@@ -40,7 +40,7 @@ class Hold(NamedTuple):
     """The partition that holds a model back."""
 
     partition: int
-    reason: Reason
+    reason: HoldReason
     since_ms: int
     """Event time, of ``not_read`` wall-clock time; -1 if there is none."""
 
@@ -51,11 +51,11 @@ class Hold(NamedTuple):
     def detail(self) -> str:
         """The reason in words."""
         since = format_time(self.since_ms) if self.since_ms >= 0 else None
-        if self.reason is Reason.NOT_READ:
+        if self.reason is HoldReason.NOT_READ:
             return f"not read since {since}: no replica holds it, or the log has it no longer"
-        if self.reason is Reason.BEHIND:
+        if self.reason is HoldReason.BEHIND:
             return f"read up to {since}, and records are left" if since else "nothing was read from it yet"
-        if self.reason is Reason.OUTCOMES_SILENT:
+        if self.reason is HoldReason.OUTCOMES_SILENT:
             return f"outcome log silent since {since}" if since else "no outcome came yet"
         return f"no event of the model since {since}, and its logs have not been read to their ends"
 
@@ -220,10 +220,10 @@ def _hold(
 ) -> Hold:
     """Find why; ``due_ms`` is the event time that a partition has passed if nothing is wrong."""
     if partition is not None and now_ms - partition.saved_ms > _SAVED_WITHIN_MS:
-        return Hold(number, Reason.NOT_READ, partition.saved_ms)
+        return Hold(number, HoldReason.NOT_READ, partition.saved_ms)
     read_to_ms = _NEVER if partition is None else partition.read_to_ms
     if clock is None or read_to_ms < due_ms:
-        return Hold(number, Reason.BEHIND, read_to_ms)
+        return Hold(number, HoldReason.BEHIND, read_to_ms)
     if clock.awaits_outcomes and clock.outcome_watermark_ms < min(due_ms, clock.prediction_watermark_ms):
-        return Hold(number, Reason.OUTCOMES_SILENT, clock.outcome_watermark_ms)
-    return Hold(number, Reason.IDLE, clock.prediction_watermark_ms)
+        return Hold(number, HoldReason.OUTCOMES_SILENT, clock.outcome_watermark_ms)
+    return Hold(number, HoldReason.IDLE, clock.prediction_watermark_ms)

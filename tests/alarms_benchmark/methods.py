@@ -11,7 +11,7 @@ from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Bets, Detector
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.steps import Steps
-from monitor.simulation.generator import HOUR_MS, Events
+from monitor.simulation.generator import HOUR_MS, DrawnEvents
 from tests.alarms_benchmark.streams import EVENTS_PER_HOUR
 
 RUN_LENGTH: Final = 1e5
@@ -49,7 +49,7 @@ class Method(Protocol):
     def variants(self) -> tuple[str, ...]:
         """Names, each of which raises alarms of its own."""
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Return the alarms of events that follow those of earlier calls.
 
         Parameters
@@ -68,7 +68,7 @@ class Clock:
         self._times: list[Ints] = []
         self._counts = [0]
 
-    def read(self, part: Events) -> None:
+    def read(self, part: DrawnEvents) -> None:
         """Add events."""
         self._times.append(part.time_ms)
         self._counts.append(self._counts[-1] + part.time_ms.size)
@@ -100,7 +100,7 @@ class Sequential:
         }
         self.variants = tuple(self._budgets)
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Bet on the steps."""
         self._clock.read(part)
         bets = self._detector.bet(steps)
@@ -149,7 +149,7 @@ class Together:
         self._methods = methods
         self.variants = methods[0].variants
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Let all read the events."""
         return sorted(
             (alarm for method in self._methods for alarm in method.read(part, steps)), key=lambda alarm: alarm.event
@@ -164,7 +164,7 @@ class Always:
     def __init__(self) -> None:
         self._clock = Clock()
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Raise an alarm at each step."""
         self._clock.read(part)
         return [Alarm("always", self._clock.events_before(end_ms)) for end_ms in steps.end_ms.tolist()]
@@ -175,7 +175,7 @@ class Never:
 
     variants = ("never",)
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Raise none."""
         return []
 

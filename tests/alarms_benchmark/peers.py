@@ -15,7 +15,7 @@ from monitor.arrays import Floats, Ints
 from monitor.measures import brier, ece, smce
 from monitor.scores import ScoreTable
 from monitor.sequential.steps import Steps
-from monitor.simulation.generator import Events
+from monitor.simulation.generator import DrawnEvents
 from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Method, Peer
 from tests.alarms_benchmark.peer_loops import CELLS, cusum, rank_transforms
 from tests.alarms_benchmark.streams import PREVALENCES
@@ -53,7 +53,7 @@ class Window:
         self._prediction: Floats = np.zeros(0)
         self._outcome: Ints = np.zeros(0, np.int64)
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Look at the windows that end in the part; after an alarm a window begins anew."""
         before = self._events - self._prediction.size
         self._prediction = np.concatenate([self._prediction, part.prediction])
@@ -97,7 +97,7 @@ class LinearLogOddsCusum:
         self._score = np.zeros(4)
         self._events = 0
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Add the events to the charts."""
         z = logit(part.prediction)
         about = z - self._centre
@@ -131,7 +131,7 @@ class PitMonitor:
         self._evidence = np.zeros(2)
         self._events = 0
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Add the transforms of the events to the martingale."""
         draw, share = self._rng.random((2, part.prediction.size))
         negative = 1.0 - part.prediction

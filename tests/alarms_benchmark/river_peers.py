@@ -11,7 +11,7 @@ from scipy import stats
 
 from monitor.arrays import Floats
 from monitor.sequential.steps import Steps
-from monitor.simulation.generator import Events
+from monitor.simulation.generator import DrawnEvents
 from tests.alarms_benchmark.methods import Alarm, Peer
 from tests.alarms_benchmark.peer_loops import kolmogorov_smirnov
 
@@ -34,7 +34,7 @@ class RiverDetector:
         self._signal = SIGNALS[signal]
         self._events = 0
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         """Update the detector with each event; it begins anew after an alarm by itself."""
         result, detector = [], self._detector
         for event, value in enumerate(self._signal(part).tolist(), self._events + 1):
@@ -45,12 +45,12 @@ class RiverDetector:
         return result
 
 
-def _log_loss(part: Events) -> Floats:
+def _log_loss(part: DrawnEvents) -> Floats:
     p = np.where(part.outcome == 1, part.prediction, 1.0 - part.prediction)
     return np.asarray(-np.log(np.maximum(p, 1e-12)))
 
 
-SIGNALS: Final[Mapping[str, Callable[[Events], Any]]] = MappingProxyType(
+SIGNALS: Final[Mapping[str, Callable[[DrawnEvents], Any]]] = MappingProxyType(
     {
         "y - p": lambda part: part.outcome - part.prediction,
         "log loss": _log_loss,

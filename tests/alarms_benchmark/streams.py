@@ -14,7 +14,17 @@ import numpy as np
 
 from monitor.arrays import Floats, Ints
 from monitor.sequential.steps import Steps
-from monitor.simulation.generator import HOUR_MS, NEGATIVE, POSITIVE, Arrivals, Events, Generator, Law, Shape, to_steps
+from monitor.simulation.generator import (
+    HOUR_MS,
+    NEGATIVE,
+    POSITIVE,
+    Arrivals,
+    DrawnEvents,
+    Generator,
+    Law,
+    Shape,
+    to_steps,
+)
 
 EVENTS: Final = 1_000_000
 CHANGE_AT: Final = 100_000
@@ -32,7 +42,7 @@ PREVALENCES: Final = MappingProxyType({"balanced": 0.0, "5%": -3.8446, "1%": -5.
 """Mean logit of the predictions, by the name of the prevalence that it makes."""
 
 
-def parts(law: Law, prevalence: str, seed: int, events: int = EVENTS) -> Iterator[Events]:
+def parts(law: Law, prevalence: str, seed: int, events: int = EVENTS) -> Iterator[DrawnEvents]:
     """Draw a stream part by part; changes go by the number of the prediction."""
     rng = np.random.default_rng([seed, *prevalence.encode()])
     # Published streams draw a number for the segment of each prediction, also where all change.
@@ -55,9 +65,9 @@ def _hours(volume: Floats, season: float) -> Floats:
     return np.interp(volume, hours + season * 12.0 / math.pi * (1.0 - np.cos(math.pi * hours / 12.0)), hours)
 
 
-def followed_by(part: Events, other: Events) -> Events:
+def followed_by(part: DrawnEvents, other: DrawnEvents) -> DrawnEvents:
     """Events and others behind them."""
-    return Events(
+    return DrawnEvents(
         np.concatenate([part.time_ms, other.time_ms]),
         np.concatenate([part.prediction, other.prediction]),
         np.concatenate([part.outcome, other.outcome]),
@@ -74,9 +84,9 @@ class Panes:
 
     def __init__(self, pane_ms: int = PANE_MS) -> None:
         self._pane_ms = pane_ms
-        self._rest: Events | None = None
+        self._rest: DrawnEvents | None = None
 
-    def steps(self, part: Events) -> Steps:
+    def steps(self, part: DrawnEvents) -> Steps:
         """Return the steps that this part finishes, those without events included."""
         if self._rest is not None:
             part = followed_by(self._rest, part)

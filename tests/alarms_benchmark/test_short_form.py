@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from monitor.sequential.steps import Steps
-from monitor.simulation.generator import HOUR_MS, Events, Law
+from monitor.simulation.generator import HOUR_MS, DrawnEvents, Law
 from tests.alarms_benchmark import ours, page, results
 from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Always, Change, Clock, Method, Never
 from tests.alarms_benchmark.peer_loops import CELLS, cusum, rank_transforms
@@ -23,7 +23,7 @@ from tests.alarms_benchmark.trial import Result, run
 from tests.alarms_benchmark.tune import calibrated, false_alarms, settings
 
 
-def whole(scenario: Law, prevalence: str = "balanced", seed: int = 0, events: int = 120_000) -> Events:
+def whole(scenario: Law, prevalence: str = "balanced", seed: int = 0, events: int = 120_000) -> DrawnEvents:
     stream = list(parts(scenario, prevalence, seed, events))
     result = stream[0]
     for part in stream[1:]:
@@ -142,7 +142,7 @@ class Scripted:
         ]
         self._read = 0
 
-    def read(self, part: Events, steps: Steps) -> list[Alarm]:
+    def read(self, part: DrawnEvents, steps: Steps) -> list[Alarm]:
         first, self._read = self._read, self._read + part.prediction.size
         return [alarm for alarm in self._alarms if first < alarm.event <= self._read]
 
@@ -160,7 +160,7 @@ def test_alarms_before_the_change_are_false_and_the_first_one_after_it_counts() 
 def test_a_clock_counts_the_events_before_a_time() -> None:
     clock, times = Clock(), [np.array([3, 5, 5]), np.array([5, 9])]
     for time_ms in times:
-        clock.read(Events(time_ms, time_ms / 10.0, time_ms, time_ms, time_ms > 0))
+        clock.read(DrawnEvents(time_ms, time_ms / 10.0, time_ms, time_ms, time_ms > 0))
     assert [clock.events_before(at) for at in (0, 3, 4, 5, 6, 9, 10)] == [0, 0, 1, 1, 4, 4, 5]
 
 

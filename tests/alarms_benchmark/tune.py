@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from monitor.sequential.steps import Steps
-from monitor.simulation.generator import Events, Law
+from monitor.simulation.generator import DrawnEvents, Law
 from tests.alarms_benchmark.methods import RUN_LENGTH, TUNED, Peer
 from tests.alarms_benchmark.streams import EVENTS, Panes, parts
 
@@ -19,7 +19,7 @@ FIRST_SEED: Final = 1_000_000
 
 HALVINGS: Final = 9
 
-Stream = list[tuple[Events, Steps]]
+Stream = list[tuple[DrawnEvents, Steps]]
 
 
 def settings() -> dict[str, dict[str, float]]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from monitor.events.fields import MAX_ID_CHARACTERS, Rejected
-from monitor.events.mapping import UNITS, FieldMapping, Source, read_text
+from monitor.events.mapping import UNITS, FieldMapping, FieldSource, read_text
 from monitor.events.model import Reason, Record
 from monitor.events.wire import KEYS
 
@@ -17,7 +17,7 @@ Document = Mapping[str, Any]
 WRAPPED: Final = {"Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes"}
 
 
-def read_source(source: Source, document: Document, record: Record) -> Any:
+def read_source(source: FieldSource, document: Document, record: Record) -> Any:
     """The value in a message, None where it has none; of a source with ``[]`` the list of the rows' items."""
     if source.of_record is not None:
         return source.of_record(record)

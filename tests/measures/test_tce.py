@@ -16,7 +16,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
 from monitor.measures.binomial_loops import log_factorials
-from monitor.measures.tce import Bins, Options, TceKeywords, tce, tce_bins, tce_draws, tce_error_bound, tce_t
+from monitor.measures.tce import Bins, TceKeywords, TceOptions, tce, tce_bins, tce_draws, tce_error_bound, tce_t
 from monitor.measures.tce_loops import refuted_events
 from monitor.measures.tce_tests import Test
 from monitor.scores import GridTable, ScoreTable
@@ -166,8 +166,8 @@ def many(events: int) -> ScoreTable:
     [(100, 5, 20), (8_000, 400, 1_600), (8_001, 400, 1_600), (64_000, 1_600, 6_400), (10**6, 10_000, 40_000)],
 )
 def test_bins_hold_a_share_of_few_events_and_a_smaller_one_of_many(events: int, least: int, most: int) -> None:
-    assert Options().size_limits(events) == (least, most)
-    assert Options(min_size=events // 20, max_size=events // 5).size_limits(events) == (events // 20, events // 5)
+    assert TceOptions().size_limits(events) == (least, most)
+    assert TceOptions(min_size=events // 20, max_size=events // 5).size_limits(events) == (events // 20, events // 5)
 
 
 @pytest.mark.parametrize("events", [2**18, 2**22])

@@ -36,7 +36,6 @@ from monitor.reports.figures.style import (
     name_panel,
     new_figure,
     panel,
-    points_tick,
 )
 from monitor.reports.formatting import points
 from tests.simulations.lore_data import SETTINGS
@@ -332,7 +331,7 @@ def gamma_figure(curves: Mapping[str, GammaCurve]) -> Figure:
         for place, (label, curve) in enumerate(curves.items()):
             y = curve.mlce if raw else curve.mlce - curve.null_mean
             handles += axes.plot(x, y, marker="o", ms=3.0, label=label, **_line(place, len(curves)))
-        axes.yaxis.set_major_formatter(points_tick)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100.0 * value:.3g}")
         axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.xaxis.set_minor_locator(NullLocator())

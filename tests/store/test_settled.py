@@ -4,7 +4,7 @@ import pytest
 
 from monitor.events.model import ModelPolicy
 from monitor.store.base import ModelClock, PartitionClock
-from monitor.store.settled import Hold, Reason, SettledEdge, settled_edge
+from monitor.store.settled import Hold, HoldReason, SettledEdge, settled_edge
 
 MINUTE_MS = 60_000
 NOW_MS = 1_800_000_000_000
@@ -34,8 +34,8 @@ def test_a_partition_that_has_not_met_the_model_counts_as_far_as_it_is_read() ->
     assert edge(None) == SettledEdge(IN_TIME.closed_to_ms)
     read_to_ms = LONG_AGO_MS + 999
     held = edge(None, PartitionClock(read_to_ms, NOW_MS))
-    assert held == SettledEdge(LONG_AGO_MS - POLICY.retention_ms, Hold(1, Reason.BEHIND, read_to_ms))
-    assert edge(None, PartitionClock(-1, NOW_MS)) == SettledEdge(-1, Hold(1, Reason.BEHIND, -1))
+    assert held == SettledEdge(LONG_AGO_MS - POLICY.retention_ms, Hold(1, HoldReason.BEHIND, read_to_ms))
+    assert edge(None, PartitionClock(-1, NOW_MS)) == SettledEdge(-1, Hold(1, HoldReason.BEHIND, -1))
 
 
 def test_where_all_events_are_labelled_only_the_lateness_counts() -> None:
@@ -49,16 +49,16 @@ def test_where_all_events_are_labelled_only_the_lateness_counts() -> None:
         (
             ModelClock(NOW_MS, NOW_MS, BEHIND_MS),
             PartitionClock(LONG_AGO_MS, NOW_MS - 61_000),
-            Hold(1, Reason.NOT_READ, NOW_MS - 61_000),
+            Hold(1, HoldReason.NOT_READ, NOW_MS - 61_000),
         ),
         (
             ModelClock(LONG_AGO_MS, LONG_AGO_MS, BEHIND_MS),
             PartitionClock(LONG_AGO_MS, NOW_MS - 5_000),
-            Hold(1, Reason.BEHIND, LONG_AGO_MS),
+            Hold(1, HoldReason.BEHIND, LONG_AGO_MS),
         ),
-        (ModelClock(NOW_MS, LONG_AGO_MS, BEHIND_MS), READ, Hold(1, Reason.OUTCOMES_SILENT, LONG_AGO_MS)),
-        (ModelClock(NOW_MS, -1, BEHIND_MS), READ, Hold(1, Reason.OUTCOMES_SILENT, -1)),
-        (ModelClock(LONG_AGO_MS, LONG_AGO_MS, BEHIND_MS), READ, Hold(1, Reason.IDLE, LONG_AGO_MS)),
+        (ModelClock(NOW_MS, LONG_AGO_MS, BEHIND_MS), READ, Hold(1, HoldReason.OUTCOMES_SILENT, LONG_AGO_MS)),
+        (ModelClock(NOW_MS, -1, BEHIND_MS), READ, Hold(1, HoldReason.OUTCOMES_SILENT, -1)),
+        (ModelClock(LONG_AGO_MS, LONG_AGO_MS, BEHIND_MS), READ, Hold(1, HoldReason.IDLE, LONG_AGO_MS)),
     ],
 )
 def test_the_reason_is_what_a_person_has_to_look_at(clock: ModelClock, partition: PartitionClock, hold: Hold) -> None:
@@ -69,15 +69,15 @@ def test_the_reason_is_what_a_person_has_to_look_at(clock: ModelClock, partition
     ("hold", "text"),
     [
         (
-            Hold(3, Reason.NOT_READ, 0),
+            Hold(3, HoldReason.NOT_READ, 0),
             "not read since 1970-01-01T00:00:00.000Z: no replica holds it, or the log has it no longer",
         ),
-        (Hold(3, Reason.BEHIND, 0), "read up to 1970-01-01T00:00:00.000Z, and records are left"),
-        (Hold(3, Reason.BEHIND, -1), "nothing was read from it yet"),
-        (Hold(3, Reason.OUTCOMES_SILENT, 0), "outcome log silent since 1970-01-01T00:00:00.000Z"),
-        (Hold(3, Reason.OUTCOMES_SILENT, -1), "no outcome came yet"),
+        (Hold(3, HoldReason.BEHIND, 0), "read up to 1970-01-01T00:00:00.000Z, and records are left"),
+        (Hold(3, HoldReason.BEHIND, -1), "nothing was read from it yet"),
+        (Hold(3, HoldReason.OUTCOMES_SILENT, 0), "outcome log silent since 1970-01-01T00:00:00.000Z"),
+        (Hold(3, HoldReason.OUTCOMES_SILENT, -1), "no outcome came yet"),
         (
-            Hold(3, Reason.IDLE, 0),
+            Hold(3, HoldReason.IDLE, 0),
             "no event of the model since 1970-01-01T00:00:00.000Z, and its logs have not been read to their ends",
         ),
     ],

@@ -266,9 +266,9 @@ def test_models_that_stop_give_their_places_to_others_and_nothing_is_read_twice(
         embedded.write("c")
     assert sorted(embedded.store.clocks()) == ["c"]
     # Nothing was evaluated meanwhile.
-    assert sorted(replica.evaluate().models) == ["c"]
+    replica.evaluate()
     replica.snapshots.read()
-    assert [*replica.latest.models] == [*replica.snapshots.latest.models] == ["c"]
+    assert [*replica.latest.models] == ["c"]
     for model in ("d", "e"):
         embedded.write(model)
     assert embedded.refused() == 10

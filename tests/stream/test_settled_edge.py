@@ -16,7 +16,7 @@ from monitor.events.strata import Caps
 from monitor.sources.base import Message, Polled, TopicPartition, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
-from monitor.store.settled import Elsewhere, Hold, Reason
+from monitor.store.settled import Elsewhere, Hold, HoldReason
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
@@ -143,7 +143,7 @@ def test_a_partition_that_was_never_read_to_its_end_holds_back_models_that_it_ha
     bench.source.held = frozenset({1})
     bench.read(seconds=90)
     assert bench.panes.edge_ms("m") == -1
-    assert bench.panes.held_back_by("m") == Hold(1, Reason.BEHIND, -1)
+    assert bench.panes.held_back_by("m") == Hold(1, HoldReason.BEHIND, -1)
     bench.source.held = frozenset()
     bench.read()
     assert bench.settled() > 280 * MINUTE_MS - WAIT_MS
@@ -163,7 +163,7 @@ def test_it_holds_them_back_by_the_newest_event_that_was_read_from_it(bench: Ben
     bench.source.held = frozenset({1})
     bench.read(seconds=90)
     assert bench.settled() == 199 * MINUTE_MS - WAIT_MS
-    assert bench.panes.held_back_by("m") == Hold(1, Reason.BEHIND, START_MS + 199 * MINUTE_MS)
+    assert bench.panes.held_back_by("m") == Hold(1, HoldReason.BEHIND, START_MS + 199 * MINUTE_MS)
 
 
 def test_all_assigned_partitions_count_before_the_first_of_them_is_read(bench: Bench) -> None:
@@ -242,7 +242,7 @@ def test_an_outcome_log_that_never_held_anything_delays_by_one_more_wait(bench: 
         bench.write(number, *predictions([at * MINUTE_MS for at in range(300)], name=str(number)), topic="predictions")
     bench.read()
     assert bench.settled() == 299 * MINUTE_MS - 2 * WAIT_MS
-    assert bench.panes.held_back_by("m") == Hold(0, Reason.OUTCOMES_SILENT, -1)
+    assert bench.panes.held_back_by("m") == Hold(0, HoldReason.OUTCOMES_SILENT, -1)
 
 
 @pytest.mark.parametrize("bench", [TWO_TOPICS], indirect=True)
@@ -254,7 +254,7 @@ def test_an_outcome_log_that_is_silent_in_one_partition_is_named(bench: Bench) -
         outcomes = [encode_outcome("m", f"{number}{at}", START_MS + at + 1, 0) for at in answered]
         bench.write(number, *outcomes, topic="outcomes")
     bench.read(seconds=7)  # ends do not count yet
-    assert bench.panes.held_back_by("m") == Hold(1, Reason.OUTCOMES_SILENT, START_MS + 19 * MINUTE_MS + 1)
+    assert bench.panes.held_back_by("m") == Hold(1, HoldReason.OUTCOMES_SILENT, START_MS + 19 * MINUTE_MS + 1)
     bench.read()
     # Outcomes came in the other partitions: none will come here, but for the lateness.
     assert bench.settled() == 299 * MINUTE_MS - POLICY.lateness_ms - WAIT_MS
@@ -272,10 +272,10 @@ def test_a_partition_that_nobody_reads_holds_its_models_back_and_is_named(bench:
     saved_ms = bench.clock.now_ms()
     bench.read()
     assert bench.settled() == 200 * MINUTE_MS - WAIT_MS
-    assert bench.panes.held_back_by("m") == Hold(1, Reason.BEHIND, START_MS + 200 * MINUTE_MS)
+    assert bench.panes.held_back_by("m") == Hold(1, HoldReason.BEHIND, START_MS + 200 * MINUTE_MS)
     bench.read(seconds=60)
     assert bench.settled() == 200 * MINUTE_MS - WAIT_MS
-    assert bench.panes.held_back_by("m") == Hold(1, Reason.NOT_READ, saved_ms)
+    assert bench.panes.held_back_by("m") == Hold(1, HoldReason.NOT_READ, saved_ms)
     assert str(bench.panes.held_back_by("m")).startswith("partition 1: not read since 2025-10-09T08:53:20")
 
 

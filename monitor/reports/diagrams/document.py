@@ -11,7 +11,7 @@ from monitor.arrays import Floats, Ints
 from monitor.inference import Cox, fit_cox
 from monitor.measures import tce_bins
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Columns, Curve
+from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Curve, HistogramColumns
 from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.diagrams.witness import Witness
 from monitor.reports.evaluation.places import places
@@ -66,7 +66,7 @@ def diagrams_document(table: ScoreTable) -> Document:
 def _on_axis(cells: ScoreTable, axis: ProbabilityAxis) -> Document:
     bins = BinSums.of(cells, axis.edges(BINS)).filled()
     interval, chance = bins.interval(), bins.chance()
-    columns = Columns.of(cells, axis, COLUMNS)
+    columns = HistogramColumns.of(cells, axis, COLUMNS)
     first, last = axis.limits
     return {
         "from": number(first),

@@ -22,7 +22,7 @@ _SEED: Final = 0
 _NORMAL_975: Final = float(ndtri(0.975))
 
 
-class Range(NamedTuple):
+class RateRange(NamedTuple):
     """Lower and upper ends, shape (bins,) each."""
 
     lower: Floats
@@ -83,7 +83,7 @@ class BinSums:
         """Positives less their expected number, shape (bins,)."""
         return self.positives - self.prediction_sum
 
-    def interval(self) -> Range:
+    def interval(self) -> RateRange:
         """95% interval (Wilson's) of how often it comes true, of bins with events.
 
         Weights count as the equal ones that are worth as much.
@@ -93,12 +93,12 @@ class BinSums:
         middle = (rate + z**2 / (2.0 * n)) / (1.0 + z**2 / n)
         width = z / (1.0 + z**2 / n) * np.sqrt(rate * (1.0 - rate) / n + z**2 / (4.0 * n**2))
         # Rounding must not move an end of [0, 1] past a rate that is there.
-        return Range(np.clip(middle - width, 0.0, rate), np.clip(middle + width, rate, 1.0))
+        return RateRange(np.clip(middle - width, 0.0, rate), np.clip(middle + width, rate, 1.0))
 
-    def chance(self) -> Range:
+    def chance(self) -> RateRange:
         """The rates that at least 95% of calibrated models show, of bins with events: quantiles of a binomial."""
         n = np.maximum(np.floor(effective_number(self.counts, self.squares) * (1.0 + 1e-9)), 1.0)
-        return Range(*(_quantile(share, n, self.predicted) / n for share in (0.025, 0.975)))
+        return RateRange(*(_quantile(share, n, self.predicted) / n for share in (0.025, 0.975)))
 
 
 def _quantile(share: float, n: Floats, p: Floats) -> Floats:
@@ -143,7 +143,7 @@ class Curve(NamedTuple):
         return cls(points.score, points.counts, corp_curve(points), curves[tail], curves[-1 - tail])
 
 
-class Columns(NamedTuple):
+class HistogramColumns(NamedTuple):
     """Predictions in columns of one width on an axis, shape (columns,) each; those beyond it are in the outermost."""
 
     centre: Floats

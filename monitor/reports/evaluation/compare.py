@@ -97,7 +97,7 @@ class Difference:
         return {name: getattr(self, name) for name in names}
 
 
-class Events:
+class ComparedEvents:
     """Predictions with known outcomes, and the cells that they are drawn by.
 
     Parameters
@@ -245,7 +245,7 @@ def compare_scores(
     first: tuple[Report, ScoreTable],
     second: tuple[Report, ScoreTable],
     *,
-    same: tuple[Events, Events] | None = None,
+    same: tuple[ComparedEvents, ComparedEvents] | None = None,
     measures: Mapping[str, Measure] = REPORT_MEASURES,
     draws: int = DRAWS,
     seed: int | None = None,
@@ -372,7 +372,7 @@ def _prevalences_apart(first: ScoreTable, second: ScoreTable, names: tuple[str, 
     )
 
 
-def _events(table: EventTable) -> Events:
+def _events(table: EventTable) -> ComparedEvents:
     """Select the events with an outcome and a weight above 0."""
     kept = table.outcome >= 0
     weight = None
@@ -380,7 +380,7 @@ def _events(table: EventTable) -> Events:
         relative = relative_weights(table.weight)
         kept &= relative > 0.0
         weight = relative[kept]
-    return Events(table.prediction[kept], table.outcome[kept].astype(float), weight)
+    return ComparedEvents(table.prediction[kept], table.outcome[kept].astype(float), weight)
 
 
 def interval_difference(first: MeasureResult, second: MeasureResult, *, paired: bool) -> Difference:
@@ -435,7 +435,7 @@ def norm_difference(values: Difference, drawn: Floats, own_norms: tuple[Floats, 
 
 
 def loss_difference(
-    values: Difference, first: Events, second: Events, measure: Callable[[ScoreTable], Floats]
+    values: Difference, first: ComparedEvents, second: ComparedEvents, measure: Callable[[ScoreTable], Floats]
 ) -> Difference:
     """Compute the interval of the difference of two mean losses of the same events.
 
@@ -495,7 +495,7 @@ def independent_errors(first: ScoreTable, second: ScoreTable, draws: int, seed: 
     )
 
 
-def paired_errors(first: Events, second: Events, draws: int, seed: int | None) -> DrawnErrors:
+def paired_errors(first: ComparedEvents, second: ComparedEvents, draws: int, seed: int | None) -> DrawnErrors:
     """Poisson bootstrap of the residuals of the same events, drawn once for both models.
 
     Events that share the cells of both models are drawn together, as positives and as negatives, and to these are added

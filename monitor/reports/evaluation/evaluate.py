@@ -15,6 +15,7 @@ from monitor.events.model import ALL, UNVERSIONED, SeriesKey
 from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.options import Option
 from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.assess import DRAWS, FILE_MINIMUM, WINDOW_DRAWS, Minimum, assess, build_report
 from monitor.reports.evaluation.classes import (
@@ -239,7 +240,7 @@ def evaluate_scores(
     require_tolerance(tolerance)
     wanted = measures_by_name(measures)
     if rows.table.weighted:
-        _require_weighable(wanted)
+        require_weighable(wanted)
     from_ms, to_ms = rows.span_ms or (None, None)
     report = build_report(
         ReportKey(SeriesKey(model, version, segment), ALL),
@@ -359,12 +360,12 @@ def evaluate_classes(
     )
 
 
-def _require_weighable(measures: Mapping[str, Measure]) -> None:
+def require_weighable(measures: Mapping[str, Measure]) -> None:
     """Raise InputError if no measure that is wanted takes weights."""
     if measures and all(measure.needs_whole_counts for measure in measures.values()):
         names = " and ".join(measures)
         takes = " or ".join(name for name, measure in WINDOW_MEASURES.items() if not measure.needs_whole_counts)
         raise InputError(
-            f"{names} {'needs' if len(measures) == 1 else 'need'} whole counts, and there are weights: leave weight "
-            f"out, or ask for a measure that takes weights, such as {takes}"
+            f"{names} {'needs' if len(measures) == 1 else 'need'} whole counts, and there are weights: leave "
+            f"{Option.WEIGHT} out, or choose a measure that takes weights, such as {takes}"
         )

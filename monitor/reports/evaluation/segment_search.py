@@ -124,7 +124,7 @@ def find_segments(
         raise InputError("there is no column to search: all of them are predictions, outcomes, times or weights")
     rows = np.flatnonzero(~np.isnan(outcome) if weight is None else ~np.isnan(outcome) & (weight > 0.0))
     w = np.ones(rows.size) if weight is None else weight[rows] / weight[rows].mean() if rows.size else weight[rows]
-    data = _Data(logits(prediction[rows]), outcome[rows], w)
+    data = _SearchedEvents(logits(prediction[rows]), outcome[rows], w)
     kept = {name: _frequent(name, column, rows) for name, column in columns.items()}
     kept = {name: column for name, column in kept.items() if np.unique(column.codes).size > 1}
     partitions = list(_partitions(kept))
@@ -207,7 +207,7 @@ def _rest(column: SegmentColumn) -> int:
     return len(column.values) - 1
 
 
-class _Data:
+class _SearchedEvents:
     """Events, and their predictions after correction of the errors found so far.
 
     Parameters

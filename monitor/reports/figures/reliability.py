@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Columns, Curve
+from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Curve, HistogramColumns
 from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import show_on_x, show_on_y
@@ -161,7 +161,7 @@ def finding(bins: BinSums, *, significant: bool, insufficient: str | None = None
 
 def draw_density(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     """Draw a histogram of the predictions on the axis."""
-    columns = Columns.of(cells, axis, COLUMNS)
+    columns = HistogramColumns.of(cells, axis, COLUMNS)
     mass = columns.counts / cells.total
     axes.bar(columns.centre, mass, width=0.92 * columns.width, color=PREDICTED, alpha=0.6)
     axes.set_ylim(0.0, 1.12 * float(mass.max()))

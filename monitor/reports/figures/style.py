@@ -180,11 +180,6 @@ def panel(figure: FigureBase, cell: SubplotSpec, *, grid: Grid = "y", share_x: A
     return axes
 
 
-def points_tick(value: float, _position: float = 0.0) -> str:
-    """Label of an axis of shares, in percentage points."""
-    return f"{100.0 * value:.3g}"
-
-
 def dress(axes: Axes, *, grid: Grid = "y") -> None:
     """Light axes: no box, a pale grid along x, y or both behind everything."""
     axes.spines[["top", "right"]].set_visible(False)

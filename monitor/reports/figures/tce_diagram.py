@@ -12,7 +12,7 @@ from monitor.arrays import Floats
 from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce_bins
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import COLUMNS, Columns
+from monitor.reports.diagrams.reliability import COLUMNS, HistogramColumns
 from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.axis import show_on_y
@@ -157,7 +157,7 @@ def _draw_sizes(axes: Axes, bins: TceBins) -> None:
 def _draw_all(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis) -> None:
     """Draw all predictions as a histogram along the vertical axis."""
     show_on_y(axes, axis, labels=False)
-    columns = Columns.of(cells, axis, COLUMNS)
+    columns = HistogramColumns.of(cells, axis, COLUMNS)
     axes.barh(columns.centre, columns.counts, height=0.92 * columns.width, color=PREDICTED, alpha=0.6)
     axes.set_xticks([])
     axes.set_xlabel("all predictions")

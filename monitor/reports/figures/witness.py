@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import Columns
+from monitor.reports.diagrams.reliability import HistogramColumns
 from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.diagrams.witness import Witness
 from monitor.reports.evaluation.places import Place, places
@@ -113,7 +113,7 @@ def _draw_witness(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: 
 
 def _draw_surplus(axes: Axes, cells: ScoreTable, axis: ProbabilityAxis, colors: tuple[str, str]) -> None:
     """Bars of what came true beyond what was predicted, of every 1,000 predictions."""
-    columns = Columns.of(cells, axis, _BINS)
+    columns = HistogramColumns.of(cells, axis, _BINS)
     surplus = 1000.0 * columns.surplus / cells.total
     color = [colors[0] if height > 0.0 else colors[1] for height in surplus]
     axes.bar(columns.centre, surplus, width=0.9 * columns.width, color=color)

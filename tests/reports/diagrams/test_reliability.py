@@ -5,7 +5,7 @@ from scipy.stats import binom, binomtest
 
 from monitor.errors import NotEnoughData
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import BinSums, Columns, Curve
+from monitor.reports.diagrams.reliability import BinSums, Curve, HistogramColumns
 from monitor.reports.diagrams.rows import MAX_POINTS, on_cells, on_points
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, every_table
@@ -106,7 +106,7 @@ def test_the_few_predictions_at_an_end_have_points_of_their_own() -> None:
 def test_columns_hold_all_predictions(name: str, in_log_odds: bool) -> None:
     cells = on_cells(TABLES[name]())
     axis = ProbabilityAxis.in_log_odds(cells) if in_log_odds else ProbabilityAxis()
-    columns = Columns.of(cells, axis, 40)
+    columns = HistogramColumns.of(cells, axis, 40)
     assert columns.counts.sum() == pytest.approx(cells.total)
     assert columns.surplus.sum() == pytest.approx(cells.residual.sum())
     assert (columns.chance**2).sum() == pytest.approx(1.959964**2 * cells.residual_variance.sum(), rel=1e-6)

@@ -13,8 +13,8 @@ from scipy.stats import norm
 from monitor.errors import InputError
 from monitor.measures import MEASURES, smce
 from monitor.reports.evaluation.compare import (
+    ComparedEvents,
     Difference,
-    Events,
     align,
     compare_tables,
     interval_difference,
@@ -226,7 +226,7 @@ def test_weights_are_as_many_events(slope: float) -> None:
 def test_pairs_of_cells_vary_as_their_events_do() -> None:
     a, b = events(4000, seed=10, slope=1.4)
     y = a.outcome.astype(float)
-    one, two = Events(a.prediction, y, None), Events(b.prediction, y, None)
+    one, two = ComparedEvents(a.prediction, y, None), ComparedEvents(b.prediction, y, None)
     moved = list(paired_errors(one, two, 6000, seed=0))
     drawn = np.stack([np.concatenate([each[side].sum(axis=1) for each in moved]) for side in (0, 1)])
     # Each event, by itself and once for both models, is drawn so often as Poisson(1) says, whose variance is 1.
@@ -240,7 +240,7 @@ def test_events_find_their_cells() -> None:
     for n in (50, 30_000):  # fewer and more rows than the grid has cells
         a, _ = events(n, seed=11)
         y = a.outcome.astype(float)
-        found = Events(a.prediction, y, None)
+        found = ComparedEvents(a.prediction, y, None)
         sums = np.bincount(found.rows(), weights=y - a.prediction, minlength=found.cells.rows)
         assert sums == pytest.approx(found.cells.residual, abs=1e-9)
 

@@ -142,7 +142,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_where_no_measure_takes_weights_that_is_said() -> None:
     said = (
-        "tce needs whole counts, and there are weights: leave weight out, or ask for a measure that takes weights, "
+        "tce needs whole counts, and there are weights: leave --weight out, or choose a measure that takes weights, "
         "such as kce or smce or intce"
     )
     with pytest.raises(InputError, match=f"^{said}"):

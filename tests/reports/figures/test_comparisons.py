@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from docs.generators.gce_comparison import gce_figure
 from monitor.classes import gce_family
 from monitor.classes.gce import FAMILY
 from monitor.errors import NotEnoughData
 from monitor.reports.evaluation.compare import Difference
 from monitor.reports.figures.comparison import comparison_figure
-from monitor.reports.figures.gce_comparison import gce_figure
 from monitor.reports.figures.style import GREY, INK
 from monitor.scores import ClassTable
 from tests.reports.figures.tables import check_layout, texts
