@@ -36,7 +36,7 @@ class OidcSettings(Section):
     name_claim: Text = "sub"
     """The claim under which the audit trail keeps who it was."""
     leeway: Annotated[Duration, Field(le=timedelta(minutes=10))] = timedelta(seconds=30)
-    """By how much the clocks of provider and service may differ."""
+    """Largest difference of the clocks of provider and service."""
     refresh: Annotated[Span, Field(le=timedelta(days=1))] = timedelta(minutes=10)
     """How long the provider's keys are kept before they are asked for again. While the provider does not answer, they
     go on for an hour more."""
@@ -82,7 +82,7 @@ class OidcSettings(Section):
 
 
 class AccessSettings(Section):
-    """Who may ask. Everything but /healthz and /readyz needs an API key or a token; `monitor keys` makes keys."""
+    """Access: everything but /healthz and /readyz needs an API key or a token; `monitor keys` makes keys."""
 
     mode: Annotated[Literal["required", "off"], BeforeValidator(_off_of_yaml)] = "required"
     """Whether a key or token is asked for. Off lets everybody on this machine do everything, and needs api.host to be a

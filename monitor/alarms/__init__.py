@@ -1,1 +1,1 @@
-"""Alerts: evidence on every version, and from evidence to the person who is told."""
+"""Alerts: evidence on every version, what it says, and the notice that a person gets."""

@@ -48,7 +48,7 @@ class ChangeSet(NamedTuple):
 
     @classmethod
     def at(cls, at_ms: int) -> "ChangeSet":
-        """Of which no more is known than the most likely time."""
+        """A change of which only the most likely time is known."""
         return cls(at_ms, at_ms, at_ms)
 
     def to_json(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class _Span(NamedTuple):
     to_ms: int
     predictions: int
     scores: ScoreTable
-    """Of the labelled ones."""
+    """Scores of the labelled events."""
     diagnosis: Diagnosis | None
     """None without labelled predictions."""
 

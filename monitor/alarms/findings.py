@@ -18,7 +18,7 @@ _Key = tuple[str, str, Kind]
 
 class _Explained(NamedTuple):
     levels: Mapping[str, EvidenceLevel]
-    """That the finding is of."""
+    """Levels of the version that the finding is about."""
     change: ChangeSet | None
     finding: Finding
 

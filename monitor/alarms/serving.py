@@ -216,9 +216,9 @@ class Harm(NamedTuple):
     to_ms: int
     n: int = 0
     difference: float = 0.0
-    """With the map, less that without it: above 0 it does harm."""
+    """Loss with the map, less that without it: above 0 it does harm."""
     half_width: float = 0.0
-    """Of the 95% interval of the difference."""
+    """Half width of the 95% interval of the difference."""
 
     @classmethod
     def of(cls, span: tuple[int, int], prediction: Floats, served: Floats, outcome: Ints, count: Ints) -> "Harm":

@@ -24,7 +24,7 @@ class _Known(NamedTuple):
 
 
 _SHARE: Final = 0.1
-"""Of the time of the evaluation, for estimates: at a start, and at the end of a day, those of all versions are due."""
+"""Share of an evaluation's time for estimates: at a start, and at the end of a day, those of all versions are due."""
 _MAX_SECONDS: Final = 1.0
 
 

@@ -34,9 +34,9 @@ class DetectorKind(NamedTuple):
     """How a detector of one series is made."""
 
     make: Callable[[float, int, int], Detector]
-    """From a tolerance, the length of blocks, and a seed."""
+    """Makes a detector from a tolerance, the length of blocks, and a seed."""
     restore: Callable[[Mapping[str, Any]], Detector]
-    """From its state."""
+    """Makes a detector from its state."""
     settings: tuple[str, ...] = ()
     """Attributes of the version that it is made from: with other values it starts anew."""
 
@@ -60,10 +60,10 @@ DETECTORS: Final[Mapping[str, DetectorKind]] = {
         ("tolerance", "block_ms"),
     ),
 }
-"""By name, as in the label of the series."""
+"""Detectors by name, as in the label of the series."""
 
 WEIGHTS: Final[Mapping[str, float]] = dict.fromkeys(("calibration", "prevalence", "change"), 1.0)
-"""Of the detectors of predictions that have a share of the budget of their own."""
+"""Weights of the detectors of predictions that have a share of the budget of their own."""
 
 _WITHIN_HORIZON: Final[Mapping[str, tuple[str, ...]]] = {"calibration": ("calibration_even", "calibration_odd")}
 """Detectors whose budget is for others where outcomes within a horizon depend on each other. Each gets an equal part.
@@ -171,7 +171,7 @@ class VersionWatch:
     ended_by_settings: dict[str, int] = field(default_factory=dict)
     """Detector -> ``to_ms`` when other settings ended its alarm, which fired."""
     _watches: dict[str, Watch] = field(default_factory=dict)
-    """By detector, as what follows."""
+    """Watches by detector, as the fields that follow."""
     _raised: dict[str, Raised] = field(default_factory=dict)
     _series: dict[tuple[str, str], Detector] = field(default_factory=dict)
     """(detector, segment) -> detector of the series."""

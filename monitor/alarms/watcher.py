@@ -44,7 +44,7 @@ class WatchPlan(NamedTuple):
     tolerance: float = TOLERANCE
     """Error of its logits up to which nothing is called a fault."""
     weight: float = 1.0
-    """Of each of its versions in the sharing of the budget."""
+    """Weight of each of its versions in the sharing of the budget."""
     within_horizon: bool = False
     """Whether its outcomes may depend on each other within a horizon."""
 

@@ -49,7 +49,7 @@ _ORDER: Final = [model.name for model in MODELS]
 _TOPIC: Final = "calibration-events"
 _EMPTY: Final = "the first windows are being filled"
 _RETENTION_BYTES: Final = 64 * 1024 * 1024
-"""Of a partition of the log: the demo may run for days."""
+"""Size of a partition of the log: the demo may run for days."""
 _HEAD: Final = "# Settings of `monitor demo`. Other settings are as in `monitor config --default`.\n"
 
 

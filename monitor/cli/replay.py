@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 
 _BATCH: Final = 2_000
 _BATCHES_PER_SECOND: Final = 10
-"""With --rate."""
+"""Batches a second with --rate."""
 
 
 @app.command(

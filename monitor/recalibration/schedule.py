@@ -85,7 +85,7 @@ class Scheduler:
         self._cool_down_ms = cool_down_ms
         self._clock = clock
         self._problems = LastingProblems()
-        """By (model, trigger)."""
+        """Problems by (model, trigger)."""
         self._cool_from_ms: dict[tuple[str, str], int] = {}
         """(model, version) -> time before which a verdict is ignored, without a query of the store."""
         self._handled_ms: dict[str, int] = {}

@@ -164,7 +164,7 @@ class ShownField(NamedTuple):
     """A field of an alert as it is shown."""
 
     attribute: str
-    """Of the alert, such as ``finding.events``."""
+    """Attribute of the alert, such as ``finding.events``."""
     place: tuple[str, ...]
     """Its name in JSON, behind those of the objects that it is in."""
     type: Any

@@ -38,7 +38,7 @@ class JournalBatch(NamedTuple):
 
     bucket: Bucket
     rows: bytes
-    """As :mod:`monitor.stream.journal_loops` lays them out. Batches of one bucket merge by concatenation."""
+    """Rows as :mod:`monitor.stream.journal_loops` lays them out. Batches of one bucket merge by concatenation."""
 
 
 class PaneKey(NamedTuple):

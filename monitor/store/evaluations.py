@@ -63,7 +63,7 @@ class EvaluatedMoment(NamedTuple):
 
 
 NO_MOMENT: Final = EvaluatedMoment(-1, -1, "", 0)
-"""That of a model before its first evaluation."""
+"""Moment of a model before its first evaluation."""
 
 
 class Held(NamedTuple):

@@ -37,7 +37,7 @@ _MAX_PARTS: Final = 12
 """A request about the fleet reads the peaks of each part of the newest day."""
 
 Points = NDArray[Any]
-"""Of the type POINT, shape (n,)."""
+"""Points of the type POINT, shape (n,)."""
 NO_POINTS: Final[Points] = np.zeros(0, POINT)
 Version = tuple[str, str]
 """Model and version."""

@@ -21,7 +21,7 @@ class Raised(NamedTuple):
     """Settled time at which it was raised, for the last time."""
     log10_evidence: float
     segment: str
-    """Of the series that speaks most for it."""
+    """Segment whose series is the strongest evidence for it."""
     since_ms: int
     """When the change was."""
     segments: Sequence[str]
@@ -46,7 +46,7 @@ class EvidenceLevel(NamedTuple):
     log10_line: float
     """At which an alarm is raised."""
     segment: str
-    """Of the series that speaks most."""
+    """Segment whose series is the strongest evidence."""
     since_ms: int
     """The change that it speaks for."""
     raised: Raised | None
@@ -84,7 +84,7 @@ class Shock(NamedTuple):
     periods: int
     """Periods with outcomes."""
     tolerance: float
-    """Of the model, in logits."""
+    """Tolerance of the model, in logits."""
 
     @property
     def covered(self) -> bool:
@@ -112,15 +112,15 @@ class VersionEvidence(NamedTuple):
     to_ms: int
     """Predictions before this time are in it."""
     levels: Mapping[str, EvidenceLevel]
-    """By detector."""
+    """Levels by detector."""
     explanations: Mapping[str, Explanation] = {}
-    """By kind of alert, of those that are pending or firing."""
+    """Explanations by kind of alert, where one is pending or firing."""
     shock: Shock | None = None
     """None while there are too few periods, or outcomes of one kind alone."""
     resting: str = ""
     """Why detectors that judge predictions have no evidence; empty where they have."""
     revision: int = 0
-    """Of what serves, as the evidence knows it: 0 if no map ever did."""
+    """Revision of the serving map that the evidence is on; 0 if no map ever served."""
 
 
 class ModelEvidence(NamedTuple):

@@ -33,7 +33,7 @@ DAY_MS: Final = 24 * HOUR_MS
 _OLDEST_STEP_MS: Final = 6 * HOUR_MS
 _FORMAT: Final = 1
 _LEVEL: Final = 1
-"""Of the compression: most bytes are the last digits of measures, on which a higher one gains nothing."""
+"""Level of the compression: most bytes are the last digits of measures, on which a higher one gains nothing."""
 
 
 class _Block(msgspec.Struct, frozen=True, array_like=True):

@@ -1,1 +1,1 @@
-"""From records to closings: decode, join, journal, checkpoint."""
+"""Stream of events, from records to closings: decode, join, journal, checkpoint."""

@@ -143,7 +143,7 @@ class Join:
 
     @property
     def unanswered(self) -> int:
-        """Those of them without an outcome."""
+        """Predictions without an outcome."""
         return int(self._predictions.meta[UNANSWERED])
 
     @property

@@ -32,7 +32,7 @@ class Lifetimes:
         self._reach_ms = reach_ms
         self._step_ms = max(reach_ms // _STEPS, 1)
         self._newest_ms = np.empty(0, np.int64)
-        """By stratum id."""
+        """Times by stratum id."""
         self._saved_ms = np.empty(0, np.int64)
         """As the store has it."""
         self._saved = 0

@@ -13,7 +13,7 @@ from monitor.stream.join_loops import Models
 Value = TypeVar("Value")
 
 GRACE_SECONDS: Final = 5.0
-"""By how much the position of a log's end may be outdated: a fetch waits for half a second."""
+"""Largest age of the position of a log's end: a fetch waits for half a second."""
 
 _NEVER: Final = -1
 

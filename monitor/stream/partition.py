@@ -32,7 +32,7 @@ _REASON: Final = "reason"
 _CANDIDATE: Final = "candidate"
 _TOMBSTONES: Final = (event_results.UNKNOWN, event_results.TOMBSTONE)
 _MAX_REFUSED_MODELS: Final = 100
-"""So many refused models are reported with an event."""
+"""Number of refused models that are reported with an event."""
 _EVICT_TO_SHARE: Final = 0.9
 """A full join is emptied down to this share, so that this is not done at every checkpoint."""
 _ALL_MS: Final = 1 << 62

@@ -99,8 +99,8 @@ class PipelineSettings(Section):
     """How far an event's time may lie ahead of when its message was written, and of now; later ones are dead
     letters."""
     topic_alignment: Span = timedelta(minutes=1)
-    """By how much one topic may be read ahead of another, in the time at which messages were written: while a backlog
-    is read, outcomes so do not run ahead of their predictions."""
+    """Time that one topic may be read ahead of another, by when messages were written: while a backlog is read,
+    outcomes so do not run ahead of their predictions."""
 
 
 class Pipeline:

@@ -52,7 +52,7 @@ _MAX_PENDING_FEATURES: Final = 1 << 22
 
 # Results of a candidate when all of its bucket is settled.
 LABELLED: Final = "labelled"
-"""It has an outcome and goes into the closed sample of its span, if it is not full."""
+"""A prediction with an outcome that goes into the closed sample of its span, if that is not full."""
 UNLABELLED: Final = "unlabelled"
 EVICTED: Final = "evicted"
 """Its bucket was evicted early. Those with an outcome by then would bias the sample, so none of them is used."""
@@ -63,7 +63,7 @@ _OVERSAMPLING: Final = 2
 _BUSY: Final = 4
 """A bucket that is narrower than its span keeps this many times its even share of the span's events ..."""
 _MIN_SHARE: Final = 4
-"""... and at least a quarter of them, because few buckets have to fill the span of a new version."""
+"""Part of these events that is kept at least: few buckets have to fill the span of a new version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class _Bucket:
     """The cells of a bucket of the journal."""
 
     cells: dict[int, _Cell] = field(default_factory=dict)
-    """By number of the version."""
+    """Cells by number of the version."""
     batches: int = 0
     """In the store, since the last one that replaced all."""
     touched: bool = False

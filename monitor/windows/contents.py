@@ -30,7 +30,7 @@ class Contents(NamedTuple):
     to_ms: int
     table: GridTable
     sketch: SkceSketch | None = None
-    """Of the whole vectors of those that have an outcome, where the model has several classes and panes hold it."""
+    """Sketch of the vectors of predictions with an outcome, where the model has several classes and panes hold it."""
     emptiness: str | None = None
     """Why there are no predictions, and from when on there will be; None where there are any."""
 

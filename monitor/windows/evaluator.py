@@ -87,7 +87,7 @@ class Evaluator:
     windows
         The windows of every series; names must differ. The first is the default of requests.
     interval_seconds
-        From the start of one evaluation to the start of the next.
+        Time from the start of one evaluation to the start of the next.
     minimum
         How much data a window needs before it is measured.
     draws
@@ -127,7 +127,7 @@ class Evaluator:
         # Within a series, reports are in the order of their keys.
         self._ordered = sorted(windows, key=lambda window: window.name)
         self.interval_seconds = interval_seconds
-        """From the start of one evaluation to the start of the next."""
+        """Time from the start of one evaluation to the start of the next."""
         self._minimum = minimum or Minimum()
         self._draws = draws
         self.measures = measures
@@ -137,7 +137,7 @@ class Evaluator:
         self._clock = clock
         self._coverage = CoverageByAge(panes, windows)
         self._failures: Mapping[ReportKey, str] = {}
-        """Those of the last evaluation."""
+        """Failures of the last evaluation."""
         self._entries: dict[ReportKey, _Entry] = {}
         self._renewal_seconds = 0.0
         self.evaluations_total = 0

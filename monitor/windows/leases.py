@@ -18,7 +18,7 @@ EVALUATE: Final = "evaluate"
 BEAT_SECONDS: Final = 3.0
 
 _MARGIN_SECONDS: Final = 1.0
-"""By how much a replica considers its leases over before the database does: clocks do not run equally fast."""
+"""Time by which a replica ends its leases before the database does: clocks do not run equally fast."""
 
 _log = structlog.get_logger(__name__)
 

@@ -29,7 +29,7 @@ class AgeCohort(NamedTuple):
     """One of COHORTS."""
     predictions: int
     labelled: int
-    """Those with an explicit outcome; implied negatives do not count."""
+    """Predictions with an explicit outcome; implied negatives do not count."""
 
 
 class CoverageByAge:

@@ -12,7 +12,7 @@ from monitor.store.closing import Cells
 _LZ4: Final = pa.Codec("lz4")
 
 _MAX_PARTS: Final = 64
-"""So many parts are summed to one, so that a wide pane does not grow with every closing of a narrow one."""
+"""Number of parts that are summed to one, so that a wide pane does not grow with every closing of a narrow one."""
 
 
 class Pane:

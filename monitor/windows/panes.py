@@ -35,7 +35,7 @@ class _Level:
     """The panes of one width, those of all series together."""
 
     panes: dict[int, Pane] = field(default_factory=dict)
-    """By start."""
+    """Panes by start."""
     sketches: dict[tuple[SeriesKey, int], SkceSketch] = field(default_factory=dict)
     windows: dict[int, tuple[int, int, Cells]] = field(default_factory=dict)
     """Length -> [from, to) of the last window of that length, and its sum."""
@@ -98,7 +98,7 @@ class _Model:
         """The ids of the series that have panes. Replaced as a whole, as other threads read it."""
         self._next_series = 0
         self.clocks: dict[int, ModelClock] = {}
-        """By partition."""
+        """Clocks by partition."""
         self.kept_from_ms = dict.fromkeys(self.levels, 0)
         self.settled = SettledEdge(_NEVER)
         self.edge_ms = _NEVER

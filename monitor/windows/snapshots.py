@@ -39,7 +39,7 @@ class Changes(NamedTuple):
     """The part of a snapshot that the store does not have yet."""
 
     evaluations: Sequence[Evaluation]
-    """Those of models whose content has changed."""
+    """Evaluations of models whose content has changed."""
     same: Mapping[str, int]
     """Model -> time of its evaluation, where nothing else has changed."""
 
@@ -49,7 +49,7 @@ class _Known(NamedTuple):
 
     part: ModelSnapshot
     number: int
-    """Of the stored evaluation; negative for one that was evaluated here."""
+    """Number of the stored evaluation; negative for one that was evaluated here."""
     reports_number: int
 
 

@@ -40,7 +40,7 @@ from monitor.windows.snapshot import decode_reports
 
 _PATIENCE_SECONDS: Final = 5.0
 _MAX_MODELS: Final = 20
-"""So many models that are held back or refused are named."""
+"""Number of models held back or refused that are named."""
 _MAX_LETTERS: Final = 1000
 _WITHOUT: Final = {
     "consume": "no events are read",

@@ -1,4 +1,4 @@
-"""Settings of alerts: who is told of them."""
+"""Settings of alerts: their budget, and who gets them."""
 
 from typing import Annotated
 
@@ -19,13 +19,13 @@ class DetectorWeights(Section):
     """How the budget of false alarms is shared out by detectors; 0 switches one off, and the others get its part."""
 
     calibration: Weight = 1.0
-    """Of the detector that predictions are wrong, by their shape or because the prevalence moved."""
+    """Weight of the detector that predictions are wrong, by their shape or because the prevalence moved."""
     prevalence: Weight = 1.0
-    """Of the detector that their shape is wrong, which no change of prevalence moves."""
+    """Weight of the detector that their shape is wrong, which no change of prevalence moves."""
     change: Weight = 1.0
-    """Of the detector that calibration is not that of the reference any more."""
+    """Weight of the detector that calibration is not that of the reference any more."""
     serving_map: Weight = 1.0
-    """Of the detector that the recalibration map that serves does harm, which only versions with a map have."""
+    """Weight of the detector that the serving map does harm, which only versions with a map have."""
 
     @model_validator(mode="after")
     def _some_watch(self) -> "DetectorWeights":

@@ -12,7 +12,7 @@ from monitor.arrays import Floats
 from monitor.scores import ScoreTable
 
 _RARE: Final = 0.1
-"""With half of the predictions below, a linear axis would show them in a corner."""
+"""Median prediction below which a linear axis would show most predictions in a corner."""
 
 _MIN_DISTANCE: Final = 1e-7
 """Ends of an axis are at least this far from 0 and 1."""

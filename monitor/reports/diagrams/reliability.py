@@ -154,7 +154,7 @@ class HistogramColumns(NamedTuple):
     expected: Floats
     """Sum of the predictions: the positives of a calibrated model, on average."""
     chance: Floats
-    """By how much those differ from it in 95% of calibrated models, at most."""
+    """Largest difference of the rates from it in 95% of calibrated models."""
 
     @classmethod
     def of(cls, cells: ScoreTable, axis: ProbabilityAxis, columns: int) -> Self:

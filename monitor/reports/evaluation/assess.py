@@ -35,9 +35,9 @@ class Uncertainty(NamedTuple):
     error_bound: float
     """How far the value can lie from that of the raw predictions; for some measures an estimate."""
     below: float | None = None
-    """From the 95% interval's lower end to the value."""
+    """Distance from the 95% interval's lower end to the value."""
     above: float | None = None
-    """From the value to the upper end."""
+    """Distance from the value to the upper end."""
     level: NullLevel | None = None
     largest: float = inf
     """The largest possible value on these predictions."""

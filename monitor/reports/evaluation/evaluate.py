@@ -129,7 +129,7 @@ class ScoredRows(NamedTuple):
     positives: int
     predictions: int
     span_ms: tuple[int, int] | None
-    """From the first prediction to after the last one, milliseconds since the epoch."""
+    """Times from the first prediction to after the last one, milliseconds since the epoch."""
 
     @classmethod
     def of_events(

@@ -297,7 +297,7 @@ def _place(
 
 
 MAX_MAPPED_EVENTS: Final = 40_000
-"""Of more events, a random sample is drawn: the map looks the same, and a million events would take a minute."""
+"""Events beyond which a random sample is drawn: the map looks the same, and a million would take a minute."""
 
 
 def plane_of(prediction: Floats, outcome: Floats, plane: Floats, *, seed: int) -> LocalMap:

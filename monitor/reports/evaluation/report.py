@@ -169,7 +169,7 @@ class MeasureResult:
 
     @property
     def verdict(self) -> str:
-        """The same in words: ``within chance``, ``beyond chance``, ``below chance`` or ``not judged``."""
+        """Verdict in words: ``within chance``, ``beyond chance``, ``below chance`` or ``not judged``."""
         if self.significant is None:
             return "not judged"
         return "below chance" if self.below_chance else "beyond chance" if self.significant else "within chance"

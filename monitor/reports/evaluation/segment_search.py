@@ -30,7 +30,7 @@ MAX_FOUND: Final = 10
 
 MIN_EVENTS: Final = 100
 MIN_INFORMATION: Final = 5.0
-"""Of a tested group: events, and the sum of p (1 - p), which 5 positives, or 5 negatives, need at least."""
+"""Least information of a tested group: its events, and the sum of p (1 - p), as 5 positives or negatives need."""
 
 _MIN_SHARE: Final = 0.2
 """Share of a group's information that the fit must not explain; a group that is nearly the whole is not tested."""

@@ -23,7 +23,7 @@ _SLACK: Final = 0.01
 """Share of the values by which an end may differ from its quantile."""
 
 _WHOLE: Final = 1e15
-"""From here on, float64 does not distinguish all whole numbers."""
+"""Number from which on float64 does not distinguish all whole numbers."""
 _SEPARATED: Final = 10_000
 """Numbers from here on are written with thousands separators, so that years have none."""
 

@@ -21,7 +21,7 @@ from monitor.scores import ScoreTable
 HEIGHT: Final = 6.0
 TOO_LOW: Final = HAPPENED
 TOO_HIGH: Final = PREDICTED
-"""Colours of what is beyond chance; the rest is grey."""
+"""Colours of ranges with more error than chance explains; the rest is grey."""
 CAPTION: Final = (
     "How to read it: above, the line is high where the model says too little and low where it says too much (it is the "
     "witness of smCE, whose slope is limited, so it cannot jump). Below, of every 1,000 predictions, how many more or "
@@ -85,7 +85,7 @@ def _title(cells: ScoreTable, ranges: tuple[Place, ...], smce: MeasureResult) ->
 
 
 def _on_the_whole(cells: ScoreTable, smce: MeasureResult) -> str:
-    """Describe an error beyond chance where no range stands out."""
+    """Describe an error that chance does not explain where no range stands out."""
     gap = cells.mean_prediction - cells.prevalence
     means = f"{percent(cells.mean_prediction, 3)} predicted, {percent(cells.prevalence, 3)} came true"
     if abs(gap) < _MOSTLY * smce.value:
