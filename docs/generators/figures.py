@@ -11,10 +11,10 @@ from docs.generators import counter_examples
 from docs.generators.counter_examples import simulated
 from docs.generators.gce_comparison import gce_figure
 from docs.generators.recalibration_example import example
+from docs.generators.tce_diagram import tce_diagram
 from monitor.classes import gce_family
 from monitor.reports.figures.output import to_png, to_svg
 from monitor.reports.figures.reliability import reliability_diagram
-from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.reports.figures.witness import witness_figure
 from monitor.scores import ScoreTable
 from monitor.simulation.figures import delays_figure

@@ -3,10 +3,10 @@ import pytest
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
+from docs.generators.tce_diagram import tce_diagram
 from monitor.errors import InputError
 from monitor.measures import tce_bins
 from monitor.reports.figures.style import HAPPENED, INK, PREDICTED
-from monitor.reports.figures.tce_diagram import tce_diagram
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, every_table_of_counts, texts
 
