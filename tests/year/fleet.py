@@ -34,7 +34,7 @@ ALWAYS_WRONG: Final = ("m00", "m01")
 """Models that are wrong from the beginning, so that refits find a better map."""
 NAMES_DAY: Final = 40
 """When somebody invents thousands of models."""
-_NAMES_DAYS: Final = 55
+_NAMES_DAYS: Final = 62
 """For how long those hold the places of undeclared models: none comes meanwhile."""
 
 
