@@ -81,6 +81,7 @@ class Certificate:
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_ciphers(_CIPHERS)
         try:
             context.load_cert_chain(self._certfile, self._keyfile, _no_password)
         except (ssl.SSLError, OSError) as error:

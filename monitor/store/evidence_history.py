@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from monitor.store.schema import EVIDENCE_HISTORY as HISTORY
-from monitor.store.series import DAY_MS, HOUR_MS, MINUTE_MS, Columns, SeriesStore
+from monitor.store.series import DAY_MS, HOUR_MS, MINUTE_MS, Columns, SeriesStore, decode_peaks
 
 DETECTORS: Final = ("calibration", "prevalence", "change", "serving_map", "calibration_even", "calibration_odd")
 """In the order of a point's columns, which is stored: append new ones, with a migration."""
@@ -90,8 +90,7 @@ def read_peaks(connection: sa.Connection, models: Collection[str] | None = None,
     day = np.array([row[2] for row in rows], np.int64) // DAY_MS - first_day
     days = last_day - first_day + 1
     above = np.full((len(place), days, _PEAKS), np.nan, np.float32)
-    peaks = np.frombuffer(b"".join([row[3] for row in rows]), np.float32).reshape(-1, _PEAKS)
-    np.fmax.at(above, (version, day), peaks)
+    np.fmax.at(above, (version, day), decode_peaks([row[3] for row in rows], _PEAKS))
     steps = slice((from_ms - 1) // PEAK_MS - first_day * _PEAKS, (to_ms - 1) // PEAK_MS - first_day * _PEAKS + 1)
     return Peaks(list(place), above.reshape(len(place), days * _PEAKS)[:, steps])
 

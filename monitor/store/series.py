@@ -100,6 +100,13 @@ def decode(data: bytes, wanted: Collection[str] | None = None) -> dict[str, NDAr
     return columns
 
 
+def decode_peaks(stored: Sequence[bytes], size: int) -> NDArray[np.float32]:
+    """The peaks of parts of days, shape (parts, size). Raises DamagedStore."""
+    if any(len(peaks) != size * np.dtype(np.float32).itemsize for peaks in stored):
+        raise DamagedStore("peaks of the history cannot be read (wrong length); restore a backup")
+    return np.frombuffer(b"".join(stored), np.float32).reshape(-1, size)
+
+
 def _restored(numbers: NDArray[Any], texts: list[str]) -> NDArray[Any]:
     if numbers.dtype == "<i2":
         numbers = np.array(texts or [""])[numbers]
@@ -308,8 +315,9 @@ class SeriesStore:
             data = encode(self._thin(joined([self._empty, *(decode(row.points) for row in rows)]), step_ms))
             values: dict[str, Any] = {"points": data, "size": len(data), "step_ms": step_ms}
             if self._peaks is not None:
-                peaks = [np.frombuffer(row.peaks, np.float32) for row in rows]
-                values["peaks"] = np.fmax.reduce(peaks).tobytes()
+                values["peaks"] = np.fmax.reduce(
+                    decode_peaks([row.peaks for row in rows], len(rows[0].peaks) // 4)
+                ).tobytes()
             connection.execute(sa.delete(self._table).where(*are_merged, of.number < last))
             # It has the number of the last one: what is saved from now on is newer.
             connection.execute(sa.update(self._table).where(of.number == last).values(**values))

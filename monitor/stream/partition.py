@@ -245,7 +245,7 @@ class Partition:
         # 3. Publish what left: as closings, and as samples of the buckets that are complete.
         closings = self._closings(left, closed_ms)
         closed_samples = self.sampler.complete(self.join.closed_to_ms)
-        # 4. Drop the buckets of which all has left; what of their journal is new is not written at all.
+        # 4. Drop the buckets of which all has left; the store does not write what of their journal is new.
         dropped = self._drop_buckets(closed_ms)
         # 5. What the store has and nothing needs any more.
         old, expired_ms = self._expired(ended_models) if dropped or ended_models else ([], {})

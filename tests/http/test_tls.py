@@ -1,5 +1,6 @@
 """HTTPS: the certificate that is shown, who may speak to the server, and how a certificate is renewed."""
 
+import socket
 import ssl
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -72,6 +73,20 @@ def test_a_renewed_certificate_is_shown_without_a_restart(tmp_path: Path) -> Non
             assert client.get(f"{server.url}/healthz").status_code == 200
         with client_of(AUTHORITY) as client, pytest.raises(httpx.ConnectError):
             client.get(f"{server.url}/healthz")
+
+
+def test_a_renewed_certificate_comes_with_no_weak_cipher(tmp_path: Path) -> None:
+    certificate = Certificate(*issue(tmp_path))
+    client = ssl.create_default_context()
+    AUTHORITY.configure_trust(client)
+    client.maximum_version = ssl.TLSVersion.TLSv1_2
+    client.set_ciphers("ECDHE-ECDSA-AES128-SHA256:ECDHE-RSA-AES128-SHA256")
+    with ApiServer(Service().app(), port=0, certificate=certificate) as server:
+        assert server._context is not None
+        issue(tmp_path)
+        assert certificate.renew(server._context)
+        with socket.create_connection(("127.0.0.1", server.port)) as plain, pytest.raises(ssl.SSLError):
+            client.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
 def test_no_connection_fails_while_certificates_are_renewed(tmp_path: Path) -> None:

@@ -160,3 +160,11 @@ def test_damaged_points_are_refused(store: SqlStore) -> None:
         connection.execute(EVIDENCE_HISTORY.update().values(points=b"\x01nothing"))
     with pytest.raises(DamagedStore, match="cannot be read"):
         read(store)
+
+
+def test_damaged_peaks_are_refused(store: SqlStore) -> None:
+    append(store, {SEVEN: points(NOON_MS)})
+    with store.database.writing() as connection:
+        connection.execute(EVIDENCE_HISTORY.update().values(peaks=b"\x01nothing"))
+    with pytest.raises(DamagedStore, match="restore a backup"):
+        peaks(store, from_ms=0, to_ms=10 * NOON_MS)

@@ -25,7 +25,7 @@ _MOST_BEHIND: Final = 100_000
 """Messages that the service may have left to read before the clock moves on: about two days of the fleet."""
 _INVENTED: Final = 10_000
 _BACKFILLED: Final = "m02"
-_TRUTH_DAYS: Final = 70
+_TRUTH_DAYS: Final = 90
 _GARBAGE: Final = b'{"model":"m03","id":"0","ts":"soon","p":'
 
 

@@ -27,8 +27,6 @@ FLAT_MORE: Final = {"memory_mib": 32.0, "store_mib": 4.0, "samples": 0.0, "evalu
 _KEPT_DAYS: Final = 28 + LOOK_BACK_DAYS
 _GONE_DAYS: Final = _KEPT_DAYS + (HORIZON_MS + LATENESS_MS) // DAY_MS + 5
 """After so many days without a prediction nothing may be left of a name."""
-_WAITING_DAYS: Final = 30
-"""A name that nothing holds stays stored until a cap that is half used gets places back by it."""
 _REPORTS: Final = 200
 """Reports that are compared each month."""
 _FOUND_WITHIN_DAYS: Final = 9
@@ -273,13 +271,11 @@ class Months:
 
     def _retire(self, models: list[Any], now_ms: int) -> Iterator[str]:
         """Nothing is exported, listed or stored of what has retired."""
-        gone, given_back = (self._live(now_ms, days) for days in (_GONE_DAYS, _GONE_DAYS + _WAITING_DAYS))
-        invented = now_ms - self._fleet.start_ms < (NAMES_DAY + _GONE_DAYS + _WAITING_DAYS) * DAY_MS
+        live = self._live(now_ms)
+        invented = now_ms - self._fleet.start_ms < (NAMES_DAY + _GONE_DAYS) * DAY_MS
         with self._service.store.database.reading() as connection:
-            stored = {
-                (row.model, row.version) for row in connection.execute(sa.select(STRATA.c.model, STRATA.c.version))
-            }
-            stored |= {(row.name, "") for row in connection.execute(sa.select(MODELS.c.name))}
+            # Names of versions and segments stay until a cap that is half used gets places back by them.
+            stored = {(row.name, "") for row in connection.execute(sa.select(MODELS.c.name))}
         exported = {
             (labels["model"], labels.get("version", ""))
             for _, labels, _ in self._service.samples()
@@ -287,11 +283,7 @@ class Months:
             if labels.get("model")
         }
         listed = {(one["model"], version["version"]) for one in models for version in one["versions"]}
-        for where, names, live in (
-            ("stored", stored, given_back),
-            ("exported", exported, gone),
-            ("listed", listed, gone),
-        ):
+        for where, names in (("stored", stored), ("exported", exported), ("listed", listed)):
             for model, version in sorted(names):
                 if model.startswith("invented") and invented:
                     continue
@@ -299,13 +291,13 @@ class Months:
                     yield f"{model} {version} is {where}, and has retired"
                     break
 
-    def _live(self, now_ms: int, days: int) -> dict[str, set[str]]:
-        """The versions of each model that predicted in the last days."""
+    def _live(self, now_ms: int) -> dict[str, set[str]]:
+        """The versions of each model of which something may be left."""
         live: dict[str, set[str]] = {}
         for life in self._fleet.lives:
             newest_ms = min(now_ms, life.dies_ms)
-            if life.born_ms <= now_ms and newest_ms > now_ms - days * DAY_MS:
-                first = life.version(max(life.born_ms, newest_ms - days * DAY_MS))
+            if life.born_ms <= now_ms and newest_ms > now_ms - _GONE_DAYS * DAY_MS:
+                first = life.version(max(life.born_ms, newest_ms - _GONE_DAYS * DAY_MS))
                 live[life.name] = {str(one) for one in range(first, len(life.releases_ms) + 2)}
         return live
 
