@@ -14,6 +14,9 @@ from monitor.events.model import OTHER, Kind, ModelPolicy, Reason, SeriesKey, St
 from monitor.events.wire import Event, seed_of
 from monitor.section import Positive, Section
 
+_MIN_GONE: Final = 100
+"""Ended strata that are removed, though no cap needs their places, if they are as many as the others."""
+
 REFUSED: Final = -1
 """The id of a model that is not declared, or beyond the cap."""
 
@@ -214,8 +217,10 @@ class Strata:
         return used
 
     def gives_places_back(self, gone: Collection[int]) -> bool:
-        """Whether a cap that is at least half used would have places again without these strata."""
+        """Whether these strata are as many as the others, or a cap that is half used would have places without them."""
         stay = [stratum for at, stratum in enumerate(self._by_id) if stratum is not _FREE and at not in gone]
+        if len(gone) >= max(len(stay), _MIN_GONE):
+            return True
         versions = {(stratum.model, stratum.version) for stratum in stay if stratum.version != OTHER}
         values = {(stratum.model, *pair) for stratum in stay for pair in stratum.segments if pair[1] != OTHER}
         left = Counter(Cap("strata", stratum.model) for stratum in stay)

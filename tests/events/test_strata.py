@@ -93,6 +93,13 @@ def test_places_are_given_back_where_a_cap_is_half_used() -> None:
     assert strata.gives_places_back([ids[0]])
 
 
+def test_places_are_given_back_once_as_many_strata_have_ended_as_live() -> None:
+    strata = strata_of(Caps(models=2, versions=1_000, segment_values=4, strata=2_000))
+    ids = [strata.stratum("a", str(version), {}) for version in range(260)]
+    assert not strata.gives_places_back(ids[:129])
+    assert strata.gives_places_back(ids[:130])
+
+
 def test_versions_beyond_the_cap_become_other() -> None:
     strata = strata_of(SMALL)
     for version in ("1", "2", "3", "4", "1"):

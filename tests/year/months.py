@@ -25,7 +25,7 @@ FLAT: Final = 1.15
 FLAT_MORE: Final = {"memory_mib": 32.0, "store_mib": 4.0, "samples": 0.0, "evaluation_seconds": 0.5}
 """... and so much more."""
 _KEPT_DAYS: Final = 28 + LOOK_BACK_DAYS
-_GONE_DAYS: Final = _KEPT_DAYS + (HORIZON_MS + LATENESS_MS) // DAY_MS + 5
+_GONE_DAYS: Final = _KEPT_DAYS + (HORIZON_MS + LATENESS_MS) // DAY_MS + 12
 """After so many days without a prediction nothing may be left of a name."""
 _REPORTS: Final = 200
 """Reports that are compared each month."""
