@@ -54,11 +54,11 @@ class InputError(MonitorError):
 
 
 class OptionError(InputError):
-    """An option is wrong: ``field``, whose name the message begins with, as the caller spells it."""
+    """An option is wrong: ``field``, its name as the caller spells it, with which the message begins."""
 
     def __init__(self, field: Option, problem: str) -> None:
         super().__init__(f"{field}{problem}")
-        self.field = field
+        self.field = str(field)
 
 
 class Unauthenticated(MonitorError):  # noqa: N818 - the field's own word

@@ -428,7 +428,9 @@ def segments_sentence(segments: Sequence[SegmentReport]) -> str:
 
 def _named(segments: Sequence[SegmentReport]) -> str:
     # The name of a segment of two columns has a comma in it.
-    return "; ".join(plain(segment.report.segment) for segment in segments[:5]) + ("; ..." if len(segments) > 5 else "")
+    return "; ".join(plain(segment.report.segment) for segment in segments[:5]) + (
+        "; and others" if len(segments) > 5 else ""
+    )
 
 
 def search_sentences(search: SearchReport) -> list[str]:

@@ -114,9 +114,9 @@ def choose_columns(
     }
     for option, column in chosen.items():
         if column is None:
-            usual = ID_NAMES if option == "--id" else OUTCOME_NAMES
+            usual, what = (ID_NAMES, "id") if option == "--id" else (OUTCOME_NAMES, "outcome")
             raise InputError(
-                f"{table.name}: no column looks like it ({', '.join(usual[:4])}, ...); name it with {option}; "
+                f"{table.name}: no column looks like the {what} ({', '.join(usual[:4])}, ...); name it with {option}; "
                 f"columns are {', '.join(names)}"
             )
     return OutcomeColumns(

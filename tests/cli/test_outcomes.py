@@ -176,7 +176,7 @@ def test_a_query_of_sqlite_is_ordered_by_its_cursor(folder: Path) -> None:
         (
             ("labels.csv",),
             2,
-            "labels.csv: no column looks like it (y, outcome, outcomes, label, ...); name it with --y",
+            "labels.csv: no column looks like the outcome (y, outcome, outcomes, label, ...); name it with --y",
         ),
         (("labels.csv", "--y", "value", "--cursor-file", "labels.csv"), 2, "labels.csv holds no cursors"),
         (("labels.csv", "--y", "value", "--cursor-file", "deep.json"), 2, "deep.json holds no cursors"),

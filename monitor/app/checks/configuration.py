@@ -21,7 +21,7 @@ def check_configuration(around: Surroundings) -> Iterator[CheckResult]:
     """
     sqlite_path(around.settings.store.url)
     variables = sum(name.startswith(PREFIX) for name in around.environ)
-    overrides = f", and {variables} environment variables" if variables else ""
+    overrides = f", and {variables} environment variable{'s' if variables > 1 else ''}" if variables else ""
     yield ok("configuration", f"{around.file or 'defaults'}{overrides}: all settings are valid")
     for path, content in _secret_files(around):
         yield from _warn_if_readable_by_all(path, content)
