@@ -54,7 +54,8 @@ class Lifetimes:
     def unsaved(self) -> dict[int, SavedStratum]:
         """The strata that are new, or whose newest prediction has moved on by a step; they count as saved then."""
         self._grow()
-        moved_on = np.flatnonzero(self._newest_ms >= self._saved_ms + self._step_ms)
+        # What was restored is a step after what was saved, and must not move on by being loaded again and again.
+        moved_on = np.flatnonzero(self._newest_ms > self._saved_ms + self._step_ms)
         new, self._saved = self._strata.interned[self._saved :], len(self._strata.interned)
         ids = np.union1d(moved_on, np.array(new, np.int64))
         self._saved_ms[ids] = self._newest_ms[ids]

@@ -292,3 +292,14 @@ def test_newest_predictions_are_saved_by_steps(store: SqlStore) -> None:
     # One part in 24 of two days.
     assert [(part.newest_ms - START_MS) // HOUR_MS for part in saved] == [0, 2, 4, 6, 8]
     assert isinstance(saved[0], SavedStratum)
+
+
+def test_a_name_does_not_live_longer_by_being_loaded_again(store: SqlStore) -> None:
+    partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+    record = LogRecord(0, START_MS, encode_prediction("a", "0", START_MS, 0.5))
+    partition.apply(batch_of([record]), Decoder(), None)
+    store.save([partition.checkpoint()])
+    for _ in range(5):
+        partition = Partition(0, store.claim(0), SETTINGS, store.load(0))
+        store.save([partition.checkpoint()])
+    assert [saved.newest_ms for saved in store.load(0).strata.values()] == [START_MS]
