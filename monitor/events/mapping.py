@@ -255,13 +255,13 @@ class FieldMapping(Section):
     version: _Source | None = None
     """Version of the model."""
     id: _Source | None = None
-    """What joins prediction and outcome."""
+    """Id that joins prediction and outcome."""
     type: _Source | None = None
     """The type of event, of a topic of several."""
     ts: _Source | None = None
     """The time of the event."""
     ts_unit: Unit = "milliseconds"
-    """What a number under ts counts."""
+    """Unit of a number under ts."""
     p: _Sources = ()
     """P(y = 1), or a list of all classes' probabilities; or a source of each class."""
     y: _Source | None = None

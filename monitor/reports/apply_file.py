@@ -81,7 +81,7 @@ def columns_for(artifact: Artifact, named: Columns) -> Columns:
 
 
 def needed_columns(table: EventTable, columns: Columns) -> dict[str, Any]:
-    """What a map that was fitted on the table says of its columns; guessed ones, too: another file may differ."""
+    """Columns as a map that was fitted on the table keeps them; guessed ones, too: another file may differ."""
     needed: dict[str, Any] = {"prediction": list(table.prediction_columns), "features": list(columns.features)}
     return {**needed, "logits": True} if columns.logits else needed
 

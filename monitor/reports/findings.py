@@ -60,7 +60,7 @@ MAX_GROUPS: Final = 8
 
 
 class ReportOptions(NamedTuple):
-    """What to report on, and how. With the default seed the same file gives the same report."""
+    """Options of a report: its data, and how it is made. With the default seed the same file gives the same report."""
 
     file: Path | TableFile = Path()
     columns: Columns = Columns()

@@ -1,6 +1,6 @@
 """A schema registry over its Confluent-compatible REST interface, which Apicurio and Karapace have, too.
 
-Schemas never change under their id, so each is asked for once, kept in memory, and written to disk for starts while
+Schemas never change under their id, so each is requested once, kept in memory, and written to disk for starts while
 the registry is away.
 
 Three answers are kept apart:
@@ -40,7 +40,7 @@ from monitor.section import FilePath, Section, Span, Text, check_http_url
 _NO_SCHEMA: Final = 40403
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LATER_PAUSE_SECONDS: Final = 60.0
-"""How long an id that does not exist is not asked for again: at first, and once that is certain."""
+"""How long an id that does not exist is not requested again: at first, and once that is certain."""
 _MAX_UNKNOWN: Final = 10_000
 
 _log = structlog.get_logger(__name__)
@@ -142,7 +142,7 @@ class _SchemaAnswer(msgspec.Struct):
 
 
 class _Failure(Exception):  # noqa: N818 - becomes SchemaUnavailable
-    """The registry did not give what it was asked for; says why."""
+    """The registry did not give what was requested; says why."""
 
 
 class SchemaRegistry:
@@ -274,14 +274,14 @@ class SchemaRegistry:
         self._read_references(answer, references, set())
         return Schema(answer.schemaType, answer.schema, tuple(references.values()))
 
-    def _read_references(self, answer: _SchemaAnswer, read: dict[str, Reference], asked: set[str]) -> None:
+    def _read_references(self, answer: _SchemaAnswer, read: dict[str, Reference], requested: set[str]) -> None:
         for reference in answer.references or ():
-            if reference.name in asked:
+            if reference.name in requested:
                 continue
-            asked.add(reference.name)
+            requested.add(reference.name)
             inner = self._get(f"subjects/{quote(reference.subject, safe='')}/versions/{reference.version}")
             if inner is not None:
-                self._read_references(inner, read, asked)
+                self._read_references(inner, read, requested)
                 read[reference.name] = Reference(reference.name, inner.schema)
 
     # ------------------------------------------------------------------ on disk

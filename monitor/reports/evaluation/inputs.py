@@ -142,7 +142,7 @@ def require_tolerance(tolerance: float) -> None:
 
 
 class Resampling(NamedTuple):
-    """What intervals and levels are drawn with."""
+    """Draws and seed of intervals and levels."""
 
     draws: int | None = None
     """Resamples, at least 19; 0 leaves intervals and levels out. As many as is usual for the kind of report if None."""
