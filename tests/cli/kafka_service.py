@@ -242,7 +242,7 @@ class Served:
         )
 
     def counts(self, events: int) -> None:
-        """Wait until so many events have met their fate: that is published when their reports can be had already."""
+        """Wait until so many events have met their fate; an evaluation shows their models a moment later."""
         self.eventually(lambda: sum(self.counted().values()) == events, self.counted)
 
     def kill(self) -> None:
