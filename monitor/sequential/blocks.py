@@ -24,7 +24,7 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.errors import SettingsError
 from monitor.scores import grid
-from monitor.sequential.alternatives import REGIONS, middle_logits, spans
+from monitor.sequential.alternatives import REGIONS, certainty, middle_logits, spans
 from monitor.sequential.block_loops import bet_on_blocks
 from monitor.sequential.calibration import TOLERANCE
 from monitor.sequential.detector import Bets, State
@@ -116,12 +116,13 @@ def _edges(tolerance: float) -> Floats:
     """Tabulate lines through the edges of the band, shape (cells, 2, 2): see :func:`bet_on_blocks`.
 
     The lower edge is convex in p and the upper one concave: so the tangents in the middle of the cell lie outside the
-    band.
+    band. The bands of 0 and 1 reach to those of what they are taken for.
     """
     lower, upper = grid.edges(), np.maximum(grid.edges(), grid.upper_edges())
-    middle = (lower + upper) / 2.0
+    anchor, middle = (np.tile(one, (2, 1)) for one in (grid.anchors() / grid.UNITS, (lower + upper) / 2.0))
+    anchor[1, 0], anchor[0, -1] = middle[1, 0], middle[0, -1] = certainty()
     r = np.exp(np.array([-tolerance, tolerance]))[:, None]
     share = 1.0 + (r - 1.0) * middle
     tangent = r / share**2
-    at_anchor = r * middle / share + tangent * (grid.anchors() / grid.UNITS - middle)
+    at_anchor = r * middle / share + tangent * (anchor - middle)
     return np.ascontiguousarray(np.array([at_anchor, tangent / grid.UNITS]).transpose(2, 1, 0))

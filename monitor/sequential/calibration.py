@@ -1,7 +1,7 @@
 """D1: evidence against calibration, that is against E[y | p, past] = p.
 
 For each alternative q_k(p) and each event, the bet is e = 1 + lam (y - p), with lam = (q_k - p) / (p (1 - p)) tabulated
-for each cell, and p exact: its mean is 1 if the model is calibrated. Source: section 4 of the mathematics.
+for each cell, and p exact: its mean is 1 if the model is calibrated. Source: sections 4 and 10 of the mathematics.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.scores import grid
-from monitor.sequential.alternatives import Profile, centred_shifts, common_shifts, names
+from monitor.sequential.alternatives import Profile, centred_shifts, certainty, common_shifts, names
 from monitor.sequential.calibration_loops import sum_bets
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.first_predictions import FirstPredictions
@@ -83,14 +83,15 @@ def log_bets(steps: Steps, profile: Profile, tolerance: float = TOLERANCE) -> Fl
         steps.first,
         steps.cell,
         steps.values,
-        _common_lines(tolerance),
+        common_lines(tolerance),
         _centred_lines(profile.centre, tolerance),
         np.array(profile.region_starts),
     )
 
 
 @cache
-def _common_lines(tolerance: float) -> Floats:
+def common_lines(tolerance: float) -> Floats:
+    """Tabulate the lines of the alternatives that all models share, shape (cells, 4, 16): see :func:`lines`."""
     return lines(common_shifts(), tolerance)
 
 
@@ -126,7 +127,7 @@ def lines(shift: Floats, tolerance: float) -> Floats:
     """
     lower, upper = _ends()
     middle, width = (lower + upper) / 2.0, np.where(upper > lower, upper - lower, 1.0)
-    above_anchor = grid.anchors() / grid.UNITS
+    above_anchor = np.where(upper > lower, grid.anchors() / grid.UNITS, middle)
     stake = stakes(shift, tolerance)
     r = np.where(stake != 0.0, np.exp(np.sign(stake) * tolerance), 1.0)
     tangent = (r - 1.0) / (1.0 + (r - 1.0) * middle)
@@ -143,8 +144,8 @@ def lines(shift: Floats, tolerance: float) -> Floats:
 def stakes(shift: Floats, tolerance: float) -> Floats:
     """Compute what each alternative bets on y - b(p) in each cell: (q - b) / (b (1 - b)) in its middle.
 
-    That grows fastest if the alternative is true. There are no bets inside the band, nor on predictions of 0 and 1,
-    which admit no doubt.
+    That grows fastest if the alternative is true. There are no bets inside the band. On predictions of 0 and 1 there
+    are those that win where one is contradicted: the truth may lie closer to them than what they are taken for.
 
     Parameters
     ----------
@@ -159,12 +160,11 @@ def stakes(shift: Floats, tolerance: float) -> Floats:
     middle = (lower + upper) / 2.0
     side = np.where(np.abs(shift) > tolerance, np.sign(shift), 0.0)
     edge, at_lower, at_upper = (_moved(p, side * tolerance) for p in (middle, lower, upper))
-    variance = edge * (1.0 - edge)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        best = (_moved(middle, shift) - edge) / variance
-        # Whichever prediction of the cell it is, a bet loses less than its stake.
-        stake = np.clip(best, -_MAX_LOSS / (1.0 - at_lower), _MAX_LOSS / at_upper)
-    return np.where((variance > 0.0) & (side != 0.0), stake, 0.0)
+    best = (_moved(middle, shift) - edge) / (edge * (1.0 - edge))
+    # Whichever prediction of the cell it is, a bet loses less than its stake.
+    stake = np.clip(best, -_MAX_LOSS / (1.0 - at_lower), _MAX_LOSS / at_upper)
+    stake[:, 0], stake[:, -1] = np.maximum(stake[:, 0], 0.0), np.minimum(stake[:, -1], 0.0)
+    return np.where(side != 0.0, stake, 0.0)
 
 
 def _moved(p: Floats, logits: Floats) -> Floats:
@@ -174,5 +174,7 @@ def _moved(p: Floats, logits: Floats) -> Floats:
 
 
 def _ends() -> tuple[Floats, Floats]:
-    """Ends of the cells; of those of 0 and 1, both are the same."""
-    return grid.edges(), np.maximum(grid.edges(), grid.upper_edges())
+    """Ends of the cells; of those of 0 and 1, both are what these are taken for."""
+    lower, upper = grid.edges().copy(), grid.upper_edges()
+    lower[[0, -1]] = upper[[0, -1]] = certainty()
+    return lower, upper

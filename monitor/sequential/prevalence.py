@@ -18,14 +18,17 @@ the law of the number of positives among the others of its group, and f_{j-1} / 
 inequalities), so that j grows in likelihood ratio; for the second group the same holds of s - j. As e_j increases in j,
 its mean is largest at that edge. For g < 1 exchange the groups.
 
-Source: section 4 of the mathematics. It departs from it where slopes compare pairs of regions, instead of all events of
-a block at once: for more than two groups no edge of the band is the worst for all blocks. Regions have equal
+Predictions of 0 and 1 join no block: no b moves them. What contradicts them is bet on as in D1, one by one, for slopes
+below 1 and for the bumps of the outermost regions.
+
+Source: sections 4 and 10 of the mathematics. It departs from section 4 where slopes compare pairs of regions, not all
+events of a block at once: for more than two groups no edge of the band is the worst for all blocks. Regions have equal
 information, the sum of p (1 - p), by which little is lost.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -34,8 +37,8 @@ from scipy.special import expit
 from monitor.arrays import Bools, Floats, Ints
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import POSITIVE_SUM
-from monitor.sequential.alternatives import BUMPS, SLOPES, middle_logits, spans
-from monitor.sequential.calibration import TOLERANCE
+from monitor.sequential.alternatives import BUMPS, OFFSETS, SLOPES, middle_logits, spans
+from monitor.sequential.calibration import TOLERANCE, common_lines
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.first_predictions import ENOUGH
 from monitor.sequential.prevalence_loops import conditional_bets
@@ -136,7 +139,15 @@ class PrevalenceBets:
             _odds_ratios(np.array(BUMPS)),
             self._width,
         )
-        return Bets(steps.end_ms, log_bets)
+        return Bets(steps.end_ms, log_bets + self._bet_on_certainty(steps))
+
+    def _bet_on_certainty(self, steps: Steps) -> Floats:
+        """Bet on predictions of 0 and 1, as D1 does; shape (steps, 22)."""
+        lowest, highest = (steps.values[:, :2] * (steps.cell == cell)[:, None] for cell in (0, grid.cell_count() - 1))
+        total = np.vstack([np.zeros(4, np.int64), np.cumsum(np.hstack([lowest, highest]), axis=0)])
+        count = np.diff(total[steps.first], axis=0)
+        # Not a matrix product, whose last bits depend on the number of steps.
+        return np.asarray((count[:, :, None] * _certainty_bets(self._tolerance)).sum(axis=1))
 
     def _read_first(self, read: GridTable, steps: Steps) -> int:
         """Read predictions until they are enough; return the first step that they are enough for."""
@@ -194,6 +205,18 @@ def _block(count: Floats) -> tuple[int, Regions]:
 def _odds_ratios(contrast: Floats) -> Floats:
     """Odds ratios of negative and of positive outcomes, shape (2, ...)."""
     return np.asarray(np.exp(np.array([-contrast, contrast])))
+
+
+@lru_cache(maxsize=8)
+def _certainty_bets(tolerance: float) -> Floats:
+    """Logarithm of each bet on a positive and a negative outcome of a prediction of 0, and of 1, shape (4, 22)."""
+    lines = common_lines(tolerance)[[0, 0, -1, -1], [0, 2, 0, 2], len(OFFSETS) :]
+    result = np.zeros((4, len(SLOPES) + REGIONS * len(BUMPS)))
+    slopes, bumps = np.split(lines, [len(SLOPES)], axis=1)
+    result[:, : len(SLOPES)] = slopes
+    result[:2, len(SLOPES) : len(SLOPES) + len(BUMPS)] = bumps[:2]
+    result[2:, -len(BUMPS) :] = bumps[2:]
+    return result
 
 
 @cache

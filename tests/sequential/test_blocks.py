@@ -106,6 +106,20 @@ def test_the_mean_of_a_bet_is_at_most_1_whatever_outcomes_have_in_common(toleran
             assert mean.max() <= 1 + 0.01
 
 
+@pytest.mark.parametrize("p", [0.0, 1.0])
+def test_predictions_of_0_and_1_win_where_they_are_contradicted_and_hardly_lose_otherwise(p: float) -> None:
+    def bets(contradictions: int) -> Floats:
+        y = np.full(100, p)
+        y[:contradictions] = 1 - p
+        steps = Steps.of([(HORIZON_MS, GridTable.from_events(np.full(100, p), y))])
+        return BlockBets(HORIZON_MS, 0).bet(steps).log_bets[0]
+
+    assert (bets(0) <= 1e-9).all()
+    names = BlockBets(HORIZON_MS, 0).names
+    for pattern in ("rates higher" if p == 0.0 else "rates lower", "slope below 1"):
+        assert bets(1)[names.index(f"{pattern}, share 0.5")] > 10
+
+
 def alarm_times(detectors: list[Detector], steps: Steps, bound: float) -> list[int]:
     """Of the first alarm of each, in a year in which so many false ones are allowed on average, of all together."""
     threshold = len(detectors) / bound

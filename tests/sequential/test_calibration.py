@@ -12,6 +12,7 @@ from monitor.scores import GridTable, grid
 from monitor.sequential.alternatives import (
     Profile,
     centred_shifts,
+    certainty,
     common_shifts,
     names,
 )
@@ -78,9 +79,32 @@ def test_the_mean_of_a_bet_is_at_most_1_wherever_the_truth_lies_in_the_band(tole
             assert (truth * positive + (1 - truth) * negative).max() <= 1 + 1e-10
 
 
-def test_predictions_of_0_and_1_are_no_bets() -> None:
-    table = lines(SHIFTS, 0.05)
-    assert not table[[0, -1]].any()
+@pytest.mark.parametrize("tolerance", TOLERANCES)
+def test_predictions_of_0_and_1_win_where_they_are_contradicted_and_nothing_otherwise(tolerance: float) -> None:
+    table = table_of(tolerance)
+    for cell, p, contradiction in ((0, 0.0, 1), (grid.cell_count() - 1, 1.0, 0)):
+        taken_for = certainty()[int(p)]
+        shifts = SHIFTS[:, cell].tolist()
+        stake = stakes_of(tolerance)[:, cell]
+        for k, shift in enumerate(shifts):
+            away = shift > tolerance if p == 0.0 else shift < -tolerance
+            assert (stake[k] != 0.0) == away
+            assert line(table, cell, contradiction, p)[k] == pytest.approx(
+                np.log(bet(taken_for, contradiction, stake[k], shift, tolerance)), abs=1e-9
+            )
+        # What fits wins nothing, wherever the truth lies: so no bet has a mean above 1.
+        assert (line(table, cell, 1 - contradiction, p) <= 0.0).all()
+        truth = taken_for * np.exp(tolerance) if p == 0.0 else (1 - taken_for) * np.exp(tolerance)
+        wins, loses = np.exp(line(table, cell, contradiction, p)), np.exp(line(table, cell, 1 - contradiction, p))
+        assert (truth * wins + (1 - truth) * loses).max() <= 1 + 1e-10
+
+
+def test_a_forest_that_is_sure_and_wrong_is_seen_though_all_other_predictions_are_right() -> None:
+    rng = np.random.default_rng(0)
+    p = np.where(rng.random(4000) < 0.08, 1.0, rng.random(4000))
+    y = rng.random(p.size) < np.where(p == 1.0, 0.91, p)
+    evidence = log_bets(Steps.of([(1, GridTable.from_events(p, y))]), Profile.default()).sum(axis=0)
+    assert evidence.max() > 50
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=60), st.integers(1, 59))

@@ -12,8 +12,8 @@ from scipy.special import expit
 
 from monitor.arrays import Floats
 from monitor.scores import GridTable, grid
-from monitor.sequential.alternatives import BUMPS, SLOPES, middle_logits
-from monitor.sequential.calibration import CalibrationBets
+from monitor.sequential.alternatives import BUMPS, OFFSETS, SLOPES, Profile, middle_logits
+from monitor.sequential.calibration import CalibrationBets, log_bets
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.prevalence import PrevalenceBets, Regions, _half_cell, _odds_ratios, _probabilities
 from monitor.sequential.prevalence_loops import bet_on_count, conditional_bets
@@ -75,6 +75,20 @@ def test_bets_equal_those_over_all_outcomes_of_a_block(events: list[Step], end_m
             expected[at] += np.log(block_bets(block, band, SLOPES, BUMPS, regions.centre.tolist()))
     np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-9)
     assert waiting.size == len(left)
+
+
+def test_predictions_of_0_and_1_that_are_contradicted_are_bet_on_as_by_d1_and_no_others() -> None:
+    for p, bump in ((0.0, len(SLOPES)), (1.0, -1)):
+        fits = PrevalenceBets().bet(steps_of(np.full(50, p), np.full(50, p), 25, 1000)).log_bets
+        assert (fits <= 0.0).all()
+        assert (fits > -1e-3).all()
+        wrong = PrevalenceBets().bet(steps_of(np.full(3, p), np.full(3, 1 - p), 3, 1000)).log_bets[0]
+        of_d1 = log_bets(steps_of(np.full(3, p), np.full(3, 1 - p), 3, 1000), Profile.default())[0]
+        np.testing.assert_allclose(wrong[: len(SLOPES)], of_d1[len(OFFSETS) : len(OFFSETS) + len(SLOPES)])
+        assert wrong[0] == pytest.approx(3 * 6.75, abs=0.01)
+        assert not wrong[3 : len(SLOPES)].any()
+        assert wrong[bump] == pytest.approx(3 * 0.45, abs=0.01)
+        assert np.count_nonzero(wrong) == 4
 
 
 def bets_of_loop(first: list[float], second: list[float], total: int, band: float, contrast: float) -> dict[int, float]:
@@ -158,12 +172,6 @@ def test_two_distinct_predictions_are_enough_to_see_a_slope() -> None:
     gain = detector.bet(steps_of(expit(z), rng.random(z.size) < expit(1.3 * z), 100, 1000)).log_bets.sum(axis=0)
     assert gain.max() > 20
     assert detector.names[int(gain.argmax())] == "slope 1.3"
-
-
-def test_predictions_of_0_and_1_are_no_bets() -> None:
-    detector = PrevalenceBets()
-    p = np.arange(10_000.0) % 2
-    assert not detector.bet(steps_of(p, 1 - p, 100, 1000)).log_bets.any()
 
 
 @pytest.mark.parametrize(("centre", "slope", "name"), [(0.0, 1.3, "slope 1.3"), (-3.6, 0.77, "slope 0.77")])
