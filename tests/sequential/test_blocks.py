@@ -112,7 +112,7 @@ def test_predictions_of_0_and_1_win_where_they_are_contradicted_and_hardly_lose_
         y = np.full(100, p)
         y[:contradictions] = 1 - p
         steps = Steps.of([(HORIZON_MS, GridTable.from_events(np.full(100, p), y))])
-        return BlockBets(HORIZON_MS, 0).bet(steps).log_bets[0]
+        return np.asarray(BlockBets(HORIZON_MS, 0).bet(steps).log_bets[0])
 
     assert (bets(0) <= 1e-9).all()
     names = BlockBets(HORIZON_MS, 0).names
