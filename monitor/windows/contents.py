@@ -72,7 +72,7 @@ def read_window(panes: ClosedPanes, series: SeriesKey, window: Window, at: Momen
                 break
     table = sum_panes(panes, series, window, from_ms, to_ms)
     sketch = panes.sketch(series, window.slide_ms, from_ms, to_ms)
-    emptiness = None if table.predictions else _emptiness(panes, series, window, from_ms, at)
+    emptiness = None if table.predictions else _emptiness(panes, series, window, (from_ms, to_ms), at)
     return Contents(from_ms, to_ms, table, sketch, emptiness)
 
 
@@ -198,9 +198,10 @@ def canonical_measures(sketch: SkceSketch | None, n: int) -> Mapping[str, Measur
     return {"skce": result}
 
 
-def _emptiness(panes: ClosedPanes, series: SeriesKey, window: Window, from_ms: int, at: Moment) -> str:
-    """Why the window from then on holds nothing, and at what event time it will."""
-    waiting = panes.counts(series, window.slide_ms, from_ms, at.watermark_ms + 1)
+def _emptiness(panes: ClosedPanes, series: SeriesKey, window: Window, span: tuple[int, int], at: Moment) -> str:
+    """Why the window holds nothing in its span, and at what event time it will."""
+    from_ms, to_ms = span
+    waiting = panes.counts(series, window.slide_ms, to_ms, at.watermark_ms + 1)
     if not waiting:
         return f"holds no predictions: there are none since {_utc(from_ms)}"
     first_ms, wait_ms = waiting[0].start_ms, 0
