@@ -29,8 +29,6 @@ _GONE_DAYS: Final = _KEPT_DAYS + (HORIZON_MS + LATENESS_MS) // DAY_MS + 12
 """After so many days without a prediction nothing may be left of a name."""
 _REPORTS: Final = 200
 """Reports that are compared each month."""
-_FOUND_WITHIN_DAYS: Final = 9
-"""After the beginning of a fault, of which horizon and lateness are the first two and a quarter."""
 _AFTER_DAYS: Final = 30
 """After the end of a fault, in which windows and references still hold it."""
 _MOST_FALSE: Final = 5
@@ -88,6 +86,9 @@ class Months:
         self._seconds: list[float] = []
         self._alerts: dict[str, Mapping[str, Any]] = {}
         """By id, as last seen."""
+        self._fired_ms: dict[str, int] = {}
+        """Up to when there was evidence on each when it was first seen to fire: by the clock, where days pass in
+        seconds, it fires days later."""
         self._moments: list[tuple[str, dict[str, str], Any]] = []
         """Path and parameters of a report, and the report."""
 
@@ -104,6 +105,7 @@ class Months:
                 self._service.request("POST", f"/v1/alerts/{alert['id']}/acknowledgement", json=body)
             if alert["firing_since"]:
                 self._alerts[alert["id"]] = alert
+                self._fired_ms.setdefault(alert["id"], _ms(alert["settled_to"]))
 
     # ------------------------------------------------------------------ as of a past moment
 
@@ -322,16 +324,18 @@ class Months:
         faults = {life.name: life.faults for life in self._fleet.lives}
         fired: dict[str, list[int]] = defaultdict(list)
         for alert in self._alerts.values():
-            fired[alert["model"]].append(_ms(alert["firing_since"]))
-        end_ms = self._fleet.start_ms + self._fleet.days * DAY_MS
-        number = 0
+            fired[alert["model"]].append(self._fired_ms[alert["id"]])
+        end_ms = self._fleet.start_ms + self._fleet.days * DAY_MS - HORIZON_MS - LATENESS_MS
+        delays = []
         for model, of_model in faults.items():
             for fault in of_model:
-                if fault.from_ms + (_FOUND_WITHIN_DAYS + 7) * DAY_MS > end_ms:
+                if fault.to_ms > end_ms:
                     continue
-                number += 1
-                if not any(fault.from_ms <= at <= fault.from_ms + _FOUND_WITHIN_DAYS * DAY_MS for at in fired[model]):
+                delay_ms = min((at - fault.from_ms for at in fired[model] if at > fault.from_ms), default=None)
+                if delay_ms is None or fault.from_ms + delay_ms > fault.to_ms:
                     yield f"the fault of {model} from {_days(fault, self._fleet)} was not found: {fired[model]}"
+                else:
+                    delays.append(delay_ms / DAY_MS)
         false = [
             alert
             for alert in self._alerts.values()
@@ -340,7 +344,9 @@ class Months:
                 for fault in faults.get(alert["model"], ())
             )
         ]
-        print(f"{number} faults, {len(self._alerts)} alerts, {len(false)} of them false")
+        print(f"{len(delays)} faults found, {len(self._alerts)} alerts, {len(false)} of them false")
+        if delays:
+            print(f"days of predictions that it took: median {statistics.median(delays):.1f}, most {max(delays):.1f}")
         if len(false) >= _MOST_FALSE:
             yield f"{len(false)} false alarms, of a budget of one a year: {[one['summary'] for one in false]}"
         yield from self._growth()
