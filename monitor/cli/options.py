@@ -5,12 +5,14 @@ import os
 import pwd
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from monitor.app.settings import Settings, load_settings
 from monitor.errors import InputError
+
+if TYPE_CHECKING:
+    from monitor.app.settings import Settings
 
 USUAL_FILE: Final = Path("monitor.yaml")
 
@@ -46,8 +48,10 @@ def command_actor() -> str:
         return f"cli:{number}"
 
 
-def read_settings(config: Path | None) -> Settings:
+def read_settings(config: Path | None) -> "Settings":
     """Return the settings of the file, or of monitor.yaml if there is one, overridden by the environment."""
+    from monitor.app.settings import load_settings  # noqa: PLC0415 - takes half a second, and some commands need none
+
     return load_settings(settings_file(config), os.environ)
 
 

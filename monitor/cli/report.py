@@ -1,14 +1,12 @@
 """`monitor report`: report on the calibration of a file, without a service."""
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from monitor.app.offline import LogReport, report_log
 from monitor.cli.fail_if import FAILED_CONDITION, FailCondition
 from monitor.cli.options import (
     ConfigOption,
@@ -16,28 +14,21 @@ from monitor.cli.options import (
     PositiveOption,
     SkipBadRowsOption,
     check_target,
-    read_settings,
     write_target,
 )
-from monitor.clock import SystemClock
 from monitor.errors import InputError
-from monitor.events.model import Reason
 from monitor.inference.prevalence import TOLERANCE
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.evaluation.inputs import Resampling
-from monitor.reports.findings import MEMORY_GB, Findings, ReportOptions, measure_files, measure_groups
-from monitor.reports.formatting import time_text
-from monitor.reports.page import groups_page, report_page
-from monitor.reports.pictures import report_picture
-from monitor.reports.progress import bytes_progress, stages_progress
-from monitor.reports.report_view import distinguishing_columns, groups_view, report_view, reports_table
+from monitor.reports.findings import MEMORY_GB, Findings, GroupFindings, ReportOptions, measure_files, measure_groups
+from monitor.reports.progress import stages_progress
+from monitor.reports.report_view import groups_view, report_view
 from monitor.reports.view import print_view, report_console
 from monitor.sources.data_sets import open_tables
 from monitor.sources.formats import TableFile, table_bytes
 from monitor.sources.stored_files import is_one_path
 from monitor.sources.tables import Columns
-from monitor.stream import event_results
 
 app = typer.Typer(add_completion=False)
 
@@ -226,9 +217,10 @@ def report(
                 f"{file}: holds events of the service, and {option} is for tables of predictions and outcomes; "
                 "of events, measures and windows are settings: see `monitor config --default`"
             )
-        with bytes_progress(f"reading {file.name}") as progress:
-            log = report_log(file, read_settings(config), SystemClock(), progress)
-        _print_log(file, log, as_json=as_json)
+        # With the settings and the parts of the service, which take a second to load.
+        from monitor.cli.report_events import report_events  # noqa: PLC0415
+
+        report_events(file, config, as_json=as_json)
         return
     findings = measure_files(options, pictures=html is not None)
     _write(findings, targets)
@@ -250,14 +242,21 @@ def _report_groups(options: ReportOptions, targets: Mapping[str, Path], *, as_js
     """Print and write the reports of --by."""
     findings = measure_groups(options)
     for option, path in targets.items():
-        content = groups_page(findings) if option == "--html" else table_bytes(findings.result.to_arrow(), path)
-        write_target(option, path, content)
+        write_target(option, path, _groups_file(option, path, findings))
     if as_json:
         typer.echo(json.dumps(findings.to_dict(), indent=2))
         return
     print_view(report_console(), groups_view(findings))
     for path in targets.values():
         typer.echo(f"wrote {path}")
+
+
+def _groups_file(option: str, path: Path, findings: GroupFindings) -> bytes:
+    if option == "--html":
+        from monitor.reports.page import groups_page  # noqa: PLC0415 - most reports are never drawn
+
+        return groups_page(findings)
+    return table_bytes(findings.result.to_arrow(), path)
 
 
 def _opened(names: list[str], where: str | None, query: str | None, *, skip_bad_rows: bool) -> Path | TableFile:
@@ -272,56 +271,19 @@ def _opened(names: list[str], where: str | None, query: str | None, *, skip_bad_
 
 def _write(findings: Findings, targets: Mapping[str, Path]) -> None:
     """Write the page and the picture, if they were requested."""
-    draw = {"--html": report_page, "--png": report_picture}
     if not targets:
         return
     with stages_progress() as progress:
         for number, (option, path) in enumerate(targets.items()):
             progress(f"drawing {path.name}", 0.5 * number)
-            write_target(option, path, draw[option](findings))
+            write_target(option, path, _drawn(option, findings))
 
 
-def _print_log(file: Path, log: LogReport, *, as_json: bool) -> None:
-    """Print how many events had which result, and the windows at the end of the log."""
-    snapshot = log.snapshot
-    refused = [letter for letter in log.dead_letters if letter.reason is Reason.REFUSED_MODEL]
-    letters = [letter for letter in log.dead_letters if letter.reason is not Reason.REFUSED_MODEL]
-    invalid = Counter(letter.reason.value for letter in letters)
-    if as_json:
-        counts: dict[str, dict[str, int]] = {}
-        for (kind, result), number in sorted(log.events.items()):
-            if number:
-                counts.setdefault(kind, {})[result] = number
-        tree = {
-            "reports": [report.to_dict() for report in snapshot.reports.values()],
-            "failures": [
-                {**key.series._asdict(), "window": key.window, "detail": detail}
-                for key, detail in snapshot.failures.items()
-            ],
-            "events": counts,
-            "dead_letters": invalid,
-        }
-        typer.echo(json.dumps(tree, indent=2))
-        return
-    console = report_console()
-    total = sum(log.events.values())
-    valid = [(key, number) for key, number in log.events.items() if number and key[0] != event_results.UNKNOWN]
-    valid.sort(key=lambda item: (-item[1], item[0]))
-    results = ", ".join(f"{number:,} {kind}s {result}" for (kind, result), number in valid)
-    console.print(f"{file.name}: {total:,} lines: {results or 'none'}".replace("_", " "), markup=False)
-    if invalid:
-        reasons = ", ".join(f"{number:,} {reason}" for reason, number in invalid.items())
-        first = f"line {letters[0].offset}: {letters[0].detail}"
-        console.print(f"no valid events: {reasons}; the first is {first}", style="yellow", markup=False)
-    for letter in refused:
-        console.print(f"refused from line {letter.offset} on: {letter.detail}", style="yellow", markup=False)
-    for name, model in snapshot.models.items():
-        console.print(f"{name}: newest event at {time_text(model.watermark_ms)} UTC", markup=False)
-    if reports := list(snapshot.reports.values()):
-        console.print(reports_table(reports, columns=distinguishing_columns(reports), width=console.width))
-    else:
-        console.print("no predictions in any window")
-    for report in reports:
-        if report.insufficient is not None:
-            where = f"{report.model} {report.version} {report.segment} {report.window}"
-            console.print(f"{where}: {report.insufficient}", style="dim", markup=False)
+def _drawn(option: str, findings: Findings) -> bytes:
+    if option == "--html":
+        from monitor.reports.page import report_page  # noqa: PLC0415 - most reports are never drawn
+
+        return report_page(findings)
+    from monitor.reports.pictures import report_picture  # noqa: PLC0415
+
+    return report_picture(findings)

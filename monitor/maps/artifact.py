@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monitor import maps  # the module: METHODS is complete only after the scan, which imports this file too
+from monitor.arrays import from_arrow
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import MapParts, RecalibrationMap
 
@@ -367,9 +368,7 @@ def _array(name: str, column: pa.Array, header: Mapping[str, Any]) -> NDArray[An
         raise CorruptMap(f"array {name} of the map has missing values")
     if len(values) != math.prod(shape):
         raise CorruptMap(f"array {name} of the map has {len(values)} values, its shape is {shape}")
-    # Not values.to_numpy(), which imports pandas where it is installed.
-    buffer, start = values.buffers()[1], values.offset * kind.itemsize
-    array = np.array(np.frombuffer(buffer, kind, len(values), start) if len(values) else [], kind).reshape(shape)
+    array = np.array(from_arrow(values), kind).reshape(shape)
     array.flags.writeable = False
     return array
 

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from monitor.arrays import from_arrow
 from monitor.errors import InputError
 from monitor.options import Option
 from monitor.scores.arguments import number_text
@@ -515,7 +516,7 @@ def encoded(array: pa.Array) -> tuple[NDArray[np.int64], list[Any]]:
             array = array.dictionary_encode()
         except pa.ArrowNotImplementedError:  # lists and the like have no dictionary
             array = pa.array([None if value is None else str(value) for value in array.to_pylist()]).dictionary_encode()
-    codes = pc.fill_null(array.indices.cast(pa.int64()), -1).to_numpy(zero_copy_only=False)
+    codes = from_arrow(array.indices.cast(pa.int64()), -1)
     return codes, array.dictionary.to_pylist()
 
 
@@ -523,10 +524,10 @@ def _floats(array: pa.Array) -> NDArray[np.float64]:
     """The numbers of an array, shape (n,); nan where there is none."""
     array = decoded(array)
     if _is_numeric(array.type):
-        return np.asarray(array.cast(pa.float64(), safe=False), np.float64)
+        return from_arrow(array.cast(pa.float64(), safe=False), np.nan)
     if _is_text(array.type):
         try:
-            return np.asarray(pc.cast(array, pa.float64()), np.float64)
+            return from_arrow(pc.cast(array, pa.float64()), np.nan)
         except pa.ArrowInvalid:  # some value is not a number: find out which
             return np.array([_float(text) for text in array.to_pylist()], np.float64)
     return np.full(len(array), np.nan)
