@@ -34,10 +34,9 @@ from monitor.store.caps import join_cap_uses
 from monitor.store.settled import Elsewhere, running
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
-from monitor.stream.log_ends import GRACE_SECONDS
+from monitor.stream.log_progress import GRACE_SECONDS, Alignment
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
-from monitor.stream.topic_progress import Alignment
 from monitor.tracing import span
 
 _log = structlog.get_logger(__name__)

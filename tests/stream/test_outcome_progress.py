@@ -9,7 +9,7 @@ from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.store.base import ModelClock
 from monitor.store.settled import Elsewhere
-from monitor.stream.log_ends import GRACE_SECONDS, AtEnd
+from monitor.stream.log_progress import GRACE_SECONDS, AtEnd
 from monitor.stream.offline import OfflineStream
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.sampling import SampleSettings
