@@ -4,7 +4,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -24,9 +24,8 @@ from monitor.cli.running import leave, run_service
 from monitor.cli.service import USUAL_URL
 from monitor.clock import SystemClock
 from monitor.durations import format_duration
-from monitor.errors import InputError, SettingsError
+from monitor.errors import InputError, PortTaken
 from monitor.events.model import ALL
-from monitor.http.server import is_taken
 from monitor.reports.evaluation.report import Report
 from monitor.reports.formatting import time_text, value_text
 from monitor.reports.report_view import reports_table
@@ -143,12 +142,9 @@ def _directory(keep: Path | None) -> Iterator[Path]:
 
 def _run_on_usual_port(run: Callable[[int], int], console: Console) -> int:
     """Run on the usual port or, if that is taken, on a free one."""
-    try:
+    # Only listening tells: a port that was free a moment ago may be taken.
+    with suppress(PortTaken):
         return run(_USUAL_PORT)
-    except SettingsError as error:
-        # Only listening tells: a port that was free a moment ago may be taken.
-        if not is_taken(error):
-            raise
     console.print(f"port {_USUAL_PORT} is taken, so a free one is used; --port chooses one", soft_wrap=True)
     return run(0)
 

@@ -4,12 +4,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from monitor.app.offline import LogReport, report_log
-from monitor.cli.fail_if import FAILED_CONDITION, FailCondition
 from monitor.cli.options import (
     ConfigOption,
     LogitsOption,
@@ -22,10 +21,11 @@ from monitor.cli.options import (
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.events.model import Reason
-from monitor.inference.prevalence import TOLERANCE
+from monitor.options import TOLERANCE
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.evaluation.inputs import Resampling
+from monitor.reports.fail_if import FailCondition
 from monitor.reports.findings import MEMORY_GB, Findings, ReportOptions, measure_files, measure_groups
 from monitor.reports.formatting import time_text
 from monitor.reports.page import groups_page, report_page
@@ -40,6 +40,9 @@ from monitor.sources.tables import Columns
 from monitor.stream import event_results
 
 app = typer.Typer(add_completion=False)
+
+_FAILED_CONDITION: Final = 3
+"""Exit status if a condition holds: neither a failure nor bad use."""
 
 _NONE: list[str] = []
 
@@ -243,7 +246,7 @@ def report(
     for failure in failures:
         typer.echo(f"failed: {failure}", err=True)
     if failures:
-        raise typer.Exit(FAILED_CONDITION)
+        raise typer.Exit(_FAILED_CONDITION)
 
 
 def _report_groups(options: ReportOptions, targets: Mapping[str, Path], *, as_json: bool) -> None:

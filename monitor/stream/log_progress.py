@@ -6,7 +6,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from monitor.arrays import Ints
-from monitor.sources.base import TopicPartition
+from monitor.events.model import TopicPartition
 from monitor.store.base import ModelClock
 from monitor.store.settled import partition_edges_ms
 from monitor.stream.join_loops import Models

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from monitor.events.model import Reason
-from monitor.sources.base import TopicPartition
+from monitor.events.model import Reason, TopicPartition
 from monitor.store.base import CapUses, Counters
 
 

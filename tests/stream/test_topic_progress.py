@@ -1,6 +1,6 @@
 """Who waits for whom."""
 
-from monitor.sources.base import TopicPartition
+from monitor.events.model import TopicPartition
 from monitor.stream.log_progress import Alignment
 
 PREDICTIONS, OUTCOMES = TopicPartition("p", 0), TopicPartition("y", 0)
