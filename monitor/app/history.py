@@ -25,7 +25,7 @@ class History(NamedTuple):
 
     start_ms: Ints
     width_ms: Ints
-    """Of the pane of each row: a divisor of an hour."""
+    """Width of the pane of each row: a divisor of an hour."""
     cell: Ints
     events: Ints
 

@@ -20,6 +20,7 @@ from monitor.cli.options import (
 )
 from monitor.clock import SystemClock
 from monitor.errors import InputError
+from monitor.events import event_results
 from monitor.events.model import Reason
 from monitor.options import TOLERANCE
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
@@ -37,7 +38,6 @@ from monitor.sources.data_sets import open_tables
 from monitor.sources.formats import TableFile, table_bytes
 from monitor.sources.stored_files import is_one_path
 from monitor.sources.tables import Columns
-from monitor.stream import event_results
 
 app = typer.Typer(add_completion=False)
 

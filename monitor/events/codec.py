@@ -52,11 +52,11 @@ _MAX_NAMES: Final = 65_536
 _KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
 _NO_KIND: Final = -1
 
-_USUAL: Final = (
+_USUAL_TIME: Final = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
 )
 """Texts that Arrow reads as this service does, as long as there is such a day and time; others are read one by one."""
-_FILLER: Final = "2000-01-01T00:00:00Z"
+_FILLER_TIME: Final = "2000-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,11 +451,11 @@ def parse_times(texts: Sequence[str]) -> tuple[Ints, Bools]:
         One of them is not a text.
     """
     column = pa.array(texts, pa.string())
-    usual = pc.match_substring_regex(column, _USUAL)
+    usual = pc.match_substring_regex(column, _USUAL_TIME)
     good = usual.to_numpy(zero_copy_only=False)
     try:
         # Nanoseconds hold the digits beyond the third, which are then cut off.
-        moments = pc.if_else(usual, column, _FILLER).cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
+        moments = pc.if_else(usual, column, _FILLER_TIME).cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
         time_ms = np.where(good, moments.to_numpy() // 1_000_000, 0)
     except pa.ArrowInvalid:
         # One of them names a day or time that does not exist, or one that nanoseconds do not reach.

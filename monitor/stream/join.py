@@ -7,12 +7,13 @@ from typing import Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from monitor.events import event_results
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
 from monitor.scores.grid_table import COLUMNS, POSITIVES, UNLABELLED
 from monitor.store.base import Counters, ModelState
 from monitor.store.closing import Cells
-from monitor.stream import event_results, join_loops
+from monitor.stream import join_loops
 from monitor.stream.join_loops import Accepted, EarlyOutcomes, Events, Models, Predictions
 from monitor.stream.journal_loops import (
     BLOCK,

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import DamagedStore
+from monitor.events import event_results
 from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.store.base import Bucket, CapUses, Checkpoint, JournalBatch, ModelState, PartitionState
 from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.store.settled import Elsewhere
-from monitor.stream import event_results
 from monitor.stream.closing import close
 from monitor.stream.join import Join, Joined
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, pieces, sort_into_buckets

@@ -46,19 +46,19 @@ def _base_url(text: str) -> str:
     return check_webhook_url(text).rstrip("/") if text else ""
 
 
-Weight = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+_Weight = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 class DetectorWeights(Section):
     """How the budget of false alarms is shared out by detectors; 0 switches one off, and the others get its part."""
 
-    calibration: Weight = 1.0
+    calibration: _Weight = 1.0
     """Weight of the detector that predictions are wrong, by their shape or because the prevalence moved."""
-    prevalence: Weight = 1.0
+    prevalence: _Weight = 1.0
     """Weight of the detector that their shape is wrong, which no change of prevalence moves."""
-    change: Weight = 1.0
+    change: _Weight = 1.0
     """Weight of the detector that calibration is not that of the reference any more."""
-    serving_map: Weight = 1.0
+    serving_map: _Weight = 1.0
     """Weight of the detector that the serving map does harm, which only versions with a map have."""
 
     @model_validator(mode="after")
