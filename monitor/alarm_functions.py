@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from monitor.durations import parse_duration, to_ms
 from monitor.errors import InputError
 from monitor.functions import Names, Shown, shown_progress
-from monitor.options import in_python
+from monitor.options import TOLERANCE, in_python
 from monitor.reports.view import View
 from monitor.results import Result
-from monitor.sequential.calibration import TOLERANCE
 from monitor.simulation.alarms import Setting
 from monitor.simulation.page import simulation_page
 from monitor.simulation.predictions import DrawnPredictions

@@ -4,6 +4,7 @@
 
     MonitorError
     ├── SettingsError            a setting or an argument is wrong; the user corrects it
+    │   └── PortTaken            another program listens at the port
     ├── InputError               a file or a request is wrong; the user corrects it
     │   ├── OptionError          an option of a report, a refit or a simulation is wrong; carries the option
     │   ├── UnknownSeries        no such model, version, segment or window; names the existing ones
@@ -47,6 +48,10 @@ class MonitorError(Exception):
 
 class SettingsError(MonitorError):
     """A setting or an argument is wrong. The message names key and value and says what is allowed."""
+
+
+class PortTaken(SettingsError):  # noqa: N818 - a state of the machine
+    """Another program listens at the port of the API."""
 
 
 class InputError(MonitorError):

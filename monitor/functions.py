@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike
 from monitor.arrays import Floats
 from monitor.errors import InputError, OptionError
 from monitor.events.model import ALL, UNVERSIONED
-from monitor.inference.prevalence import TOLERANCE
 from monitor.local.features import feature_table
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact
 from monitor.measures.base import Measure
-from monitor.options import Option, in_python
+from monitor.options import TOLERANCE, Option, in_python
 from monitor.progress import no_progress
 from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT

@@ -1,4 +1,4 @@
-"""Options of reports, refits and simulations, as messages name them: on the command line, or in Python."""
+"""Options of reports, refits and simulations: their names in messages, and what rooms of all floors know of values."""
 
 import shlex
 from collections.abc import Iterator, Sequence
@@ -6,6 +6,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
 from typing import Final
+
+TOLERANCE: Final = 0.05
+"""Default limit up to which errors of the logits are too small to matter, however certain: they change odds by 5%."""
+
+MIN_DRAWS: Final = 19
+"""Draws below which no p-value can be .05 or below."""
 
 _in_python: Final = ContextVar("_in_python", default=False)
 

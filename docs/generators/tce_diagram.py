@@ -15,8 +15,7 @@ from monitor.reports.diagrams.axis import ProbabilityAxis
 from monitor.reports.diagrams.reliability import COLUMNS, HistogramColumns
 from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.axis import show_on_y
-from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, framed, legend, panel
+from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, framed, legend, panel, show_on_y
 from monitor.reports.formatting import percent, short_count
 from monitor.scores import ScoreTable
 

@@ -19,8 +19,8 @@ from monitor.app.settings.model import Settings
 from monitor.app.warmup import warm_up
 from monitor.clock import SystemClock
 from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.model import Message
 from monitor.metrics.exposition import Exposition
-from monitor.sources.base import Message
 from monitor.stream.pipeline import Pipeline
 
 PACKAGE: Final = Path(monitor.__file__).parent

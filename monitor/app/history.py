@@ -1,34 +1,44 @@
-"""The settled predictions of a model, from the store that a service wrote or is writing."""
+"""The settled predictions of a model, counted, from the store that a service wrote or is writing."""
 
 from contextlib import closing
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from monitor.app.settings import Settings
+from monitor.arrays import Ints
 from monitor.clock import Clock
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import ALL, SeriesKey
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED
-from monitor.simulation.generator import HOUR_MS
-from monitor.simulation.predictions import HistoryPredictions
 from monitor.store.address import connect_existing
 from monitor.store.closing import Cells, Closing
 from monitor.store.migrate import check_current
+from monitor.store.series import HOUR_MS
 from monitor.store.sql import SqlStore
 
 _PATIENCE_SECONDS: Final = 10.0
 
 
-def read_history(settings: Settings, model: str, version: str | None, clock: Clock) -> HistoryPredictions:
-    """Read the predictions of a model and version, the one of the newest predictions if left out. Writes nothing.
+class History(NamedTuple):
+    """Settled predictions by pane and cell; int64, shape (rows,) each."""
+
+    start_ms: Ints
+    width_ms: Ints
+    """Width of the pane of each row: a divisor of an hour."""
+    cell: Ints
+    events: Ints
+
+
+def read_history(settings: Settings, model: str, version: str | None, clock: Clock) -> History:
+    """Count the predictions of a model and version, the one of the newest predictions if left out. Writes nothing.
 
     Raises
     ------
     InputError
         There is no such model or version.
     NotEnoughData
-        Too little of it is settled.
+        Nothing of it is settled.
     StoreError
         The store cannot be read.
     """
@@ -56,15 +66,8 @@ def read_history(settings: Settings, model: str, version: str | None, clock: Clo
     parts = [(_cells(part, key), part.pane_ms) for part in closings if key in part.panes.names]
     cells = Cells.joined(part for part, _ in parts)
     counted = POSITIVE_SUM if settings.models.of(model).implied_negative else UNLABELLED
-    try:
-        return HistoryPredictions.of(
-            cells.start_ms,
-            np.concatenate([np.full(part.cell.size, width_ms) for part, width_ms in parts]),
-            cells.cell,
-            cells.values[:, :counted].sum(axis=1),
-        )
-    except NotEnoughData as error:
-        raise NotEnoughData(f"--model {model}: {error}") from error
+    width_ms = np.concatenate([np.full(part.cell.size, width_ms) for part, width_ms in parts])
+    return History(cells.start_ms, width_ms, cells.cell, cells.values[:, :counted].sum(axis=1))
 
 
 def _cells(part: Closing, key: SeriesKey) -> Cells:

@@ -27,19 +27,18 @@ from monitor.events.formats import load_schema_formats
 from monitor.events.formats.base import Format, Rules
 from monitor.events.formats.json_schema import make_mapped_json
 from monitor.events.mapping import FieldMapping
-from monitor.events.model import DeadLetter, Kind, ModelPolicy
+from monitor.events.model import DeadLetter, Kind, Message, ModelPolicy, TopicPartition
 from monitor.events.schemas import Framed, Registry, Schema, Unframed
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
-from monitor.sources.background_registry import BackgroundRegistry
-from monitor.sources.base import LogStart, Message, Source, TopicPartition, Topics, Writer
+from monitor.sources.base import LogStart, Source, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter
-from monitor.sources.schema_registry import SchemaRegistry
+from monitor.sources.schema_registry import BackgroundRegistry, SchemaRegistry
 from monitor.store.address import connect_existing, expand_home
 from monitor.store.migrate import check_current
 from monitor.store.sql import SqlStore

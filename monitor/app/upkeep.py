@@ -12,8 +12,8 @@ from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.durations import to_ms
 from monitor.errors import SourceError, StoreError
+from monitor.events.model import TopicPartition
 from monitor.outage_log import Outage
-from monitor.sources.base import TopicPartition
 from monitor.store.base import CapUses
 from monitor.store.database import Database
 from monitor.store.housekeeping import sweep

@@ -6,7 +6,7 @@ other file needs to change.
 
 from typing import Final
 
-from monitor.classes.base import ClassMeasure, ClassMeasurement
+from monitor.classes.base import ClassMeasure, ClassMeasurement, classwise, of_each_class, top_label
 from monitor.classes.canonical_ece import canonical_ece
 from monitor.classes.gce import GceMember, gce, gce_family
 from monitor.classes.hypothesis_tests import (
@@ -18,7 +18,6 @@ from monitor.classes.hypothesis_tests import (
     exact_variance_test,
 )
 from monitor.classes.mmce import mmce
-from monitor.classes.reductions import classwise, of_each_class, top_label
 from monitor.classes.skce import VectorKernel, skce
 from monitor.classes.sketch import SkceSketch, SketchNull, SketchPlan
 from monitor.scanning import scan_declared

@@ -12,13 +12,16 @@ from monitor.arrays import Floats
 from monitor.classes.class_loops import hits_of_draws, weighted_residuals
 from monitor.errors import NotEnoughData
 from monitor.measures.base import Unit
-from monitor.scores import ClassTable
+from monitor.scores import ClassTable, ScoreTable
 
 Outcomes = NDArray[np.int32]
 """Drawn outcomes, shape (draws, n)."""
 
 Weights = Floats
 """Drawn weights of the events, shape (draws, n)."""
+
+BinaryMeasure = Callable[[ScoreTable], float]
+"""A function of ``monitor.measures``, or the ``value`` of a :class:`~monitor.measures.Measure`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,3 +154,35 @@ def require_rows(table: ClassTable, measure: str, least: int = 1) -> None:
     """Raise NotEnoughData unless the table holds at least ``least`` events."""
     if table.rows < least:
         raise NotEnoughData(f"{measure} needs at least {least} event{'s'[: least > 1]}, got {table.rows}")
+
+
+def top_label(table: ClassTable, measure: BinaryMeasure) -> float:
+    """Apply a binary measure to the largest probability of each event and whether its class came true.
+
+    Examples
+    --------
+    >>> from monitor.measures import ece
+    >>> round(top_label(ClassTable.from_events([[0.7, 0.2, 0.1]] * 10, [0] * 5 + [1] * 5), ece), 6)
+    0.2
+    """
+    return measure(table.top_label())
+
+
+def of_each_class(table: ClassTable, measure: BinaryMeasure) -> Floats:
+    """Apply a binary measure to each class against the rest; shape (K,)."""
+    return np.array([measure(table.one_against_rest(label)) for label in range(table.classes)])
+
+
+def classwise(table: ClassTable, measure: BinaryMeasure) -> float:
+    """Average a binary measure of each class against the rest; every class counts equally.
+
+    Source: Kull et al., "Beyond temperature scaling", 2019, equation 3, for ECE; Matsubara et al. 2023, Remark 2, for
+    TCE.
+
+    Examples
+    --------
+    >>> from monitor.measures import ece
+    >>> round(classwise(ClassTable.from_events([[0.7, 0.2, 0.1]] * 10, [0] * 5 + [1] * 5), ece), 6)
+    0.2
+    """
+    return float(of_each_class(table, measure).mean())

@@ -3,8 +3,8 @@
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -24,20 +24,16 @@ from monitor.cli.running import leave, run_service
 from monitor.cli.service import USUAL_URL
 from monitor.clock import SystemClock
 from monitor.durations import format_duration
-from monitor.errors import InputError, SettingsError
+from monitor.errors import InputError, PortTaken
+from monitor.events import event_results
 from monitor.events.model import ALL
-from monitor.http.server import is_taken
-from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.reports.formatting import time_text, value_text
 from monitor.reports.report_view import reports_table
 from monitor.reports.view import Word
 from monitor.simulation.models import MODELS
 from monitor.simulation.simulator import DEMO_SEED, Pace, Simulator
 from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS
-from monitor.stream import event_results
-from monitor.stream.status import PipelineStatus
-from monitor.windows.evidence_state import state_of
-from monitor.windows.snapshot import Snapshot
 
 app = typer.Typer(add_completion=False)
 
@@ -143,12 +139,9 @@ def _directory(keep: Path | None) -> Iterator[Path]:
 
 def _run_on_usual_port(run: Callable[[int], int], console: Console) -> int:
     """Run on the usual port or, if that is taken, on a free one."""
-    try:
+    # Only listening tells: a port that was free a moment ago may be taken.
+    with suppress(PortTaken):
         return run(_USUAL_PORT)
-    except SettingsError as error:
-        # Only listening tells: a port that was free a moment ago may be taken.
-        if not is_taken(error):
-            raise
     console.print(f"port {_USUAL_PORT} is taken, so a free one is used; --port chooses one", soft_wrap=True)
     return run(0)
 
@@ -184,8 +177,8 @@ class _Screen:
             self._simulator.stop()
             producer.join(5.0)
         snapshot = self._service.snapshots.latest
-        for report in _reports(snapshot, _LINE_WINDOW):
-            state = state_of(snapshot, report.model, report.version)
+        for report in _reports(snapshot.reports, _LINE_WINDOW):
+            state = snapshot.state(report.model, report.version)
             line = Text(f"{report.model:<14} ").append(state.words, style=state.style)
             self._console.print(line.append(f". {state.sentence}", style="default"), soft_wrap=True)
 
@@ -227,13 +220,13 @@ def links(url: str, directory: Path) -> Text:
 def _live_view(service: Service, simulator: Simulator, width: int) -> RenderableType:
     """The measures of each model and window, and the results of the events."""
     snapshot = service.snapshots.latest
-    all_reports = _reports(snapshot)
+    all_reports = _reports(snapshot.reports)
     reports = [report for report in all_reports if report.n or report.predictions]
     parts: list[RenderableType] = [_time_line(simulator)]
     if reports:
 
         def evidence(report: Report) -> Word:
-            state = state_of(snapshot, report.model, report.version)
+            state = snapshot.state(report.model, report.version)
             return Word(state.words, state.style)
 
         parts.append(reports_table(reports, columns=("model", "window"), width=width, evidence=evidence))
@@ -242,26 +235,26 @@ def _live_view(service: Service, simulator: Simulator, width: int) -> Renderable
     # One line for all models.
     empty = {report.window: report.insufficient for report in all_reports if not report.predictions}
     parts += [Text(f"{window} {reason}", style="dim") for window, reason in sorted(empty.items())]
-    return Group(*parts, _events_line(service.status))
+    return Group(*parts, _events_line(service))
 
 
 def _plain_line(service: Service, simulator: Simulator) -> str:
     snapshot = service.snapshots.latest
     models = " | ".join(
-        f"{report.model} {_smce(report)} {state_of(snapshot, report.model, report.version).words}"
-        for report in _reports(snapshot, _LINE_WINDOW)
+        f"{report.model} {_smce(report)} {snapshot.state(report.model, report.version).words}"
+        for report in _reports(snapshot.reports, _LINE_WINDOW)
     )
     return f"{time_text(simulator.now_ms)} simulated | {models or _EMPTY}"
 
 
-def _reports(snapshot: Snapshot, window: str | None = None) -> list[Report]:
+def _reports(reports: Mapping[ReportKey, Report], window: str | None = None) -> list[Report]:
     """The reports on the whole models, of one window or of all, in the order of the models."""
-    reports = [
+    of_models = [
         report
-        for key, report in snapshot.reports.items()
+        for key, report in reports.items()
         if key.series.segment == ALL and report.model in _ORDER and window in {None, report.window}
     ]
-    return sorted(reports, key=lambda report: (_ORDER.index(report.model), report.window))
+    return sorted(of_models, key=lambda report: (_ORDER.index(report.model), report.window))
 
 
 def _smce(report: Report) -> str:
@@ -279,7 +272,8 @@ def _time_line(simulator: Simulator) -> Text:
     return text.append(f"   the models began to change at {time_text(simulator.change_ms)}", style="dim")
 
 
-def _events_line(status: PipelineStatus) -> Text:
+def _events_line(service: Service) -> Text:
+    status = service.status
     counts = status.counters
     numbers = {
         "read": status.records_read,

@@ -21,7 +21,7 @@ from monitor.reports.progress import rows_progress
 from monitor.sources.formats import open_table
 from monitor.sources.log_format import LogRecord
 from monitor.sources.outcome_rows import BadRow, OutcomePiece, Table, choose_columns, read_outcomes
-from monitor.sources.sql_table import SqlTable
+from monitor.sources.sql_query import SqlTable
 
 app = typer.Typer(add_completion=False)
 

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from monitor.cli.fail_if import FAILED_CONDITION, FailCondition
 from monitor.cli.options import (
     ConfigOption,
     LogitsOption,
@@ -17,10 +16,11 @@ from monitor.cli.options import (
     write_target,
 )
 from monitor.errors import InputError
-from monitor.inference.prevalence import TOLERANCE
+from monitor.options import TOLERANCE
 from monitor.reports.evaluation.assess import DRAWS, WINDOW_DRAWS
 from monitor.reports.evaluation.files import looks_like_event_log
 from monitor.reports.evaluation.inputs import Resampling
+from monitor.reports.fail_if import FailCondition
 from monitor.reports.findings import MEMORY_GB, Findings, GroupFindings, ReportOptions, measure_files, measure_groups
 from monitor.reports.progress import stages_progress
 from monitor.reports.report_view import groups_view, report_view
@@ -31,6 +31,9 @@ from monitor.sources.stored_files import is_one_path
 from monitor.sources.tables import Columns
 
 app = typer.Typer(add_completion=False)
+
+_FAILED_CONDITION: Final = 3
+"""Exit status if a condition holds: neither a failure nor bad use."""
 
 _NONE: list[str] = []
 
@@ -235,7 +238,7 @@ def report(
     for failure in failures:
         typer.echo(f"failed: {failure}", err=True)
     if failures:
-        raise typer.Exit(FAILED_CONDITION)
+        raise typer.Exit(_FAILED_CONDITION)
 
 
 def _report_groups(options: ReportOptions, targets: Mapping[str, Path], *, as_json: bool) -> None:

@@ -9,12 +9,12 @@ import typer
 from monitor.app.offline import report_log
 from monitor.cli.options import read_settings
 from monitor.clock import SystemClock
+from monitor.events import event_results
 from monitor.events.model import Reason
 from monitor.reports.formatting import time_text
 from monitor.reports.progress import bytes_progress
 from monitor.reports.report_view import distinguishing_columns, reports_table
 from monitor.reports.view import report_console
-from monitor.stream import event_results
 
 
 def report_events(file: Path, config: Path | None, *, as_json: bool) -> None:

@@ -12,12 +12,12 @@ from monitor.app.parts import make_kept_ms
 from monitor.cli.options import ConfigOption, check_target, read_settings, write_target
 from monitor.clock import SystemClock
 from monitor.durations import parse_duration, to_ms
-from monitor.errors import InputError
+from monitor.errors import InputError, NotEnoughData
 from monitor.reports.progress import stages_progress
 from monitor.reports.view import print_view, report_console
 from monitor.simulation.alarms import Setting
 from monitor.simulation.page import simulation_page
-from monitor.simulation.predictions import DrawnPredictions, PredictionSource
+from monitor.simulation.predictions import DrawnPredictions, HistoryPredictions, PredictionSource
 from monitor.simulation.scenarios import KINDS, Scenario
 from monitor.simulation.simulate import (
     BUDGETS,
@@ -135,7 +135,11 @@ def simulate_alarms(
         for option, value in (("--prevalence", prevalence), ("--per-hour", per_hour), ("--spread", spread)):
             if value is not None:
                 raise InputError(f"{option} is that of the history of --model {model}: leave one of the two out")
-        predictions = read_history(settings, model, model_version, SystemClock())
+        history = read_history(settings, model, model_version, SystemClock())
+        try:
+            predictions = HistoryPredictions.of(*history)
+        except NotEnoughData as error:
+            raise NotEnoughData(f"--model {model}: {error}") from error
     with stages_progress() as progress:
         simulation = simulate(predictions, plan, fleet, pane_ms=min(make_kept_ms(settings)), progress=progress)
         if html is not None:

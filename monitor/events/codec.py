@@ -23,18 +23,20 @@ from typing import Final, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 from numpy.typing import NDArray
 
+from monitor.arrays import Bools, Ints
 from monitor.events import fields as read
 from monitor.events.features import read_feature_column, read_features
 from monitor.events.fields import Rejected
 from monitor.events.formats import load_formats
 from monitor.events.formats.base import Format, Messages, Rules, kind_by_keys
 from monitor.events.model import ClassVectors, DeadLetter, EventColumns, Kind, Reason, Record, RecordBatch
-from monitor.events.rfc3339 import parse_times
 from monitor.events.strata import REFUSED, Name, Names, Strata
-from monitor.events.times import EARLIEST_MS
+from monitor.events.times import EARLIEST_MS, parse_time
 from monitor.events.wire import ABSENT, Event
 from monitor.scores.class_table import SUM_TOLERANCE
 from monitor.scores.probability_loops import normalise
@@ -49,6 +51,12 @@ _MAX_NAMES: Final = 65_536
 
 _KINDS: Final[dict[str | None, int]] = {word: int(kind) for word, kind in read.TYPES.items()}
 _NO_KIND: Final = -1
+
+_USUAL_TIME: Final = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+"""Texts that Arrow reads as this service does, as long as there is such a day and time; others are read one by one."""
+_FILLER_TIME: Final = "2000-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,3 +440,30 @@ def _read_lists(
     value[of_several] = largest[of_several]
     vectors = ClassVectors(np.where(of_several, length, 0).astype(np.int32), flat[np.repeat(of_several, length)])
     return DecodedPredictions(value, vectors)
+
+
+def parse_times(texts: Sequence[str]) -> tuple[Ints, Bools]:
+    """Milliseconds since the epoch, (n,), floored, 0 where a text is no time; and which texts are times, (n,).
+
+    Raises
+    ------
+    TypeError
+        One of them is not a text.
+    """
+    column = pa.array(texts, pa.string())
+    usual = pc.match_substring_regex(column, _USUAL_TIME)
+    good = usual.to_numpy(zero_copy_only=False)
+    try:
+        # Nanoseconds hold the digits beyond the third, which are then cut off.
+        moments = pc.if_else(usual, column, _FILLER_TIME).cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
+        time_ms = np.where(good, moments.to_numpy() // 1_000_000, 0)
+    except pa.ArrowInvalid:
+        # One of them names a day or time that does not exist, or one that nanoseconds do not reach.
+        good, time_ms = np.zeros(len(texts), np.bool_), np.zeros(len(texts), np.int64)
+    for row in np.flatnonzero(~good).tolist():
+        try:
+            time_ms[row] = parse_time(texts[row])
+        except ValueError:
+            continue
+        good[row] = True
+    return time_ms, good

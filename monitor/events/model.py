@@ -91,6 +91,13 @@ class Record(Protocol):
         ...
 
 
+class TopicPartition(NamedTuple):
+    """One partition of one topic."""
+
+    topic: str
+    partition: int
+
+
 class RecordBatch(NamedTuple):
     """Consecutive messages of one topic partition, in log order."""
 
@@ -99,6 +106,20 @@ class RecordBatch(NamedTuple):
     records: Sequence[Record]
     next_offset: int
     """The offset to read next: past the last record, and past markers without records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message to write: by `replay`, by POST /v1/events, by the simulator, or to the dead letters."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    """None: chosen by the key with Kafka's own hash, the same in both sources."""
+    timestamp_ms: int | None = None
+    """When it counts as written; None means now."""
 
 
 class DeadLetter(NamedTuple):

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from monitor.access.oidc import is_loopback
-from monitor.errors import SettingsError
+from monitor.errors import PortTaken, SettingsError
 from monitor.http.connections import Connections, LimitedProtocol
 from monitor.http.tls import Certificate
 
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Listen at an address. Raises SettingsError, which says why that is not possible and what to do."""
+    """Listen at an address. Raises SettingsError or PortTaken, which says why that is not possible and what to do."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         if is_loopback(host) and not is_loopback(str(address[0])):
@@ -51,12 +51,8 @@ def listen(host: str, port: int) -> socket.socket:
         ) from error
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or error)
-        raise SettingsError(f"api.port: cannot listen on {host}:{port}: {reason}") from error
-
-
-def is_taken(error: SettingsError) -> bool:
-    """Whether :func:`listen` failed because the port is taken."""
-    return isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EADDRINUSE
+        kind = PortTaken if error.errno == errno.EADDRINUSE else SettingsError
+        raise kind(f"api.port: cannot listen on {host}:{port}: {reason}") from error
 
 
 class ApiServer:

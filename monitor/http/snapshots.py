@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from monitor.events.times import format_time
 from monitor.http.responses import TaggedBody, encode_json, tagged
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.windows.evidence_state import EvidenceState, state_of
+from monitor.windows.evidence_state import EvidenceState
 from monitor.windows.snapshot import Snapshot
 
 
@@ -36,7 +36,7 @@ class SnapshotView:
             report = self.snapshot.reports.get(key)
             if report is None:
                 return None
-            evidence = document_of(state_of(self.snapshot, key.series.model, key.series.version))
+            evidence = document_of(self.snapshot.state(key.series.model, key.series.version))
             body = self._reports[key] = tagged({**report.to_dict(), "evidence": evidence})
         return body
 

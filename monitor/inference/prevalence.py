@@ -22,9 +22,6 @@ GROUPS: Final = 8
 LEVEL: Final = 0.01
 """A p-value up to this is evidence. Windows are tested again and again, so it is stricter than the usual .05."""
 
-TOLERANCE: Final = 0.05
-"""Default limit up to which errors of the logits are too small to matter, however certain: they change odds by 5%."""
-
 _RARE: Final = 0.05
 """Probability that an upper limit lies below the truth."""
 

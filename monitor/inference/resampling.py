@@ -12,14 +12,12 @@ from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference.draw_loops import add_poisson_deviations, binomial_draws
 from monitor.measures.base import MeanLoss, Measure, SemiNorm
+from monitor.options import MIN_DRAWS
 from monitor.progress import Progress
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.arguments import require_whole
 from monitor.scores.grid_table import COLUMNS, NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
 from monitor.scores.table import effective_number, gather_rows, merge_rows
-
-MIN_DRAWS: Final = 19
-"""Draws below which no p-value can be .05 or below."""
 
 CHUNK: Final = 200
 """Draws in memory at a time: 8 MB for a whole grid of cells."""

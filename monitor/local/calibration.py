@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
-from monitor.inference.resampling import MIN_DRAWS
 from monitor.local.features import check_outcomes, checked_weight, feature_table
 from monitor.local.neighbourhood import GROUP_KERNEL, Kernels, averages, laplace_kernels
+from monitor.options import MIN_DRAWS
 from monitor.scores.arguments import require_positive, require_whole
 
 DEFAULT_GAMMA: Final = 0.4

@@ -1,5 +1,6 @@
 """Logs predictions and outcomes from a scorer."""
 
+import os
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -14,8 +15,13 @@ from monitor.errors import InputError
 from monitor.events.fields import wrong_model, wrong_name
 from monitor.logging.destination import Destination, EncodedEvent
 from monitor.logging.entries import Block, Entry, encode_entry
-from monitor.logging.ids import new_id, new_ids
 from monitor.logging.outbox import Outbox, Stats
+
+_IDS_AT_ONCE: Final = 64
+_ID_BYTES: Final = 16
+
+# Popping from a list is atomic: no two threads get the same id.
+_unused_ids: Final[list[str]] = []
 
 _EVENT_BYTES: Final = 400
 """Memory of an event that waits, without segments and features."""
@@ -25,6 +31,26 @@ _ROWS: Final = 1_000
 
 Time = int | str | datetime
 """Milliseconds since the epoch, RFC 3339, or a datetime (UTC where it names no zone)."""
+
+
+def new_id() -> str:
+    """Return an id that no other process, host or fork makes."""
+    try:
+        return _unused_ids.pop()
+    except IndexError:
+        first, *others = new_ids(_IDS_AT_ONCE)
+        _unused_ids.extend(others)
+        return first
+
+
+def new_ids(count: int) -> list[str]:
+    """Return that many ids. One system call for all of them."""
+    digits = os.urandom(_ID_BYTES * count).hex()
+    return [digits[start : start + 2 * _ID_BYTES] for start in range(0, len(digits), 2 * _ID_BYTES)]
+
+
+# A forked process would use the same ids as its parent.
+os.register_at_fork(after_in_child=_unused_ids.clear)
 
 
 class PredictionLogger:

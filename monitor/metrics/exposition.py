@@ -16,8 +16,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as CONT
 from prometheus_client.openmetrics.exposition import generate_latest as _untyped_openmetrics
 from prometheus_client.registry import Collector
 
-from monitor.metrics.series import Families, Family, Series, WrittenFamily, read_families
-from monitor.metrics.text import SampleWriter, escape
+from monitor.metrics.series import Families, Family, SampleWriter, Series, WrittenFamily, escape, read_families
 from monitor.scores.grid import GRID_VERSION
 from monitor.version import VERSION
 

@@ -1,9 +1,11 @@
-"""What a series is: its name, its meaning, how it is read, and from which level on it is exported."""
+"""What a series is: its name, meaning and reader, from which level on it is exported, and its samples as text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
+
+from prometheus_client.utils import floatToGoString
 
 T = TypeVar("T")
 
@@ -18,6 +20,11 @@ REPORT_LABELS: Final = ("model", "version", "segment", "window")
 VERSION_LABELS: Final = ("model", "version")
 
 _UNITS: Final = frozenset({"ratio", "seconds", "bytes"})
+
+_PLAIN_BELOW: Final = 1e6
+"""Numbers of at least this are written with an exponent."""
+
+_with_exponent: Callable[[float], str] = floatToGoString
 
 
 class Level(IntEnum):
@@ -85,7 +92,7 @@ class Family(NamedTuple):
 
 
 class WrittenFamily(NamedTuple):
-    """A series and its samples as text, which an earlier scrape may have written: see :mod:`monitor.metrics.text`."""
+    """A series and its samples as text, which an earlier scrape may have written: see :class:`SampleWriter`."""
 
     series: Series[Any]
     text: Sequence[str]
@@ -106,3 +113,28 @@ def read_families(group: Iterable[Series[T]], subjects: Sequence[tuple[Labels, T
             elif value is not None:
                 rows.append((labels, value))
         yield Family(series, rows)
+
+
+class SampleWriter:
+    """Writes samples. Sets of labels that series share are escaped once, so use one for a whole answer or model."""
+
+    def __init__(self) -> None:
+        self._texts_by_names: dict[Labels, dict[Labels, str]] = {}
+
+    def write(self, series: Series[object], rows: Rows) -> Iterable[str]:
+        """One line for each row."""
+        texts = self._texts_by_names.setdefault(series.labels, {})
+        # The library sorts labels by name.
+        order = sorted(range(len(series.labels)), key=series.labels.__getitem__)
+        template = "{" + ",".join(f'{series.labels[at]}="%s"' for at in order) + "}" if order else ""
+        for labels, value in rows:
+            text = texts.get(labels)
+            if text is None:
+                text = texts[labels] = template % tuple([escape(labels[at]) for at in order])
+            number = repr(float(value)) if -_PLAIN_BELOW < value < _PLAIN_BELOW else _with_exponent(value)
+            yield f"{series.name}{text} {number}\n"
+
+
+def escape(text: str) -> str:
+    """Escape the value of a label, or a help text of OpenMetrics."""
+    return text.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

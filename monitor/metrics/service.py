@@ -3,10 +3,9 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-from monitor.events.model import Reason
+from monitor.events import event_results
+from monitor.events.model import Reason, TopicPartition
 from monitor.metrics.series import Families, Family, Series, read_families
-from monitor.sources.base import TopicPartition
-from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 
 _PARTITION_LABELS: Final = ("topic", "partition")

@@ -17,12 +17,12 @@ from monitor.metrics.series import (
     Labels,
     Level,
     Rows,
+    SampleWriter,
     Series,
     Value,
     WrittenFamily,
     read_families,
 )
-from monitor.metrics.text import SampleWriter
 from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.report import Diagnosis, ReliabilityBin, Report, Verdict
 from monitor.windows.evaluator import Evaluator

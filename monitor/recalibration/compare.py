@@ -11,7 +11,6 @@ from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.times import format_time
 from monitor.inference import NullLevel
-from monitor.inference.prevalence import TOLERANCE
 from monitor.local import FeatureMap, PrincipalComponents, Standardised, local_calibration_error
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.local.features import DEFAULT_DIMENSIONS
@@ -20,6 +19,7 @@ from monitor.maps.base import Method, OptionValue
 from monitor.maps.identity import Identity
 from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.measures import ece, mce, smce
+from monitor.options import TOLERANCE
 from monitor.progress import StageProgress, no_progress
 from monitor.recalibration.comparison import (
     ComparedMap,

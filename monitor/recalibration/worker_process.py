@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 import structlog
 
-from monitor.inference.prevalence import TOLERANCE
 from monitor.maps.labelled import LabelledEvents
+from monitor.options import TOLERANCE
 from monitor.recalibration.comparison import Comparison
 from monitor.recalibration.data import HELD_OUT
 from monitor.store.recalibrations import Job, Sample

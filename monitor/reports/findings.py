@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData, OptionError
 from monitor.events.model import ALL, UNVERSIONED
-from monitor.inference.prevalence import TOLERANCE
 from monitor.local import LocalMap
 from monitor.local.calibration import confidence_and_hit
 from monitor.measures import MAIN_MEASURES, MEASURES, REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.options import Option
+from monitor.options import TOLERANCE, Option
 from monitor.progress import StageProgress
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.assess import FILE_MINIMUM, WINDOW_DRAWS, Minimum

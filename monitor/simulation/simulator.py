@@ -10,8 +10,8 @@ import structlog
 
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
+from monitor.events.model import Message
 from monitor.simulation.traffic import Traffic
-from monitor.sources.base import Message
 
 DEMO_SEED: Final = 32
 """A seed without false alarms in the first hours, as with most seeds but not all."""

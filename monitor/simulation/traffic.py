@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.model import Message
 from monitor.simulation.models import MODELS, Regime, SimulatedModel
-from monitor.sources.base import Message
 
 STEP_MS: Final = 10_000
 _REPEAT_MS: Final = 15_000

@@ -7,16 +7,9 @@ from typing import Literal, NamedTuple, Protocol
 import structlog
 
 from monitor.errors import OffsetPurged, SettingsError
-from monitor.events.model import Headers, Kind, RecordBatch
+from monitor.events.model import Kind, Message, RecordBatch, TopicPartition
 
 _log = structlog.get_logger(__name__)
-
-
-class TopicPartition(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
 
 
 class LogRange(NamedTuple):
@@ -58,20 +51,6 @@ class Polled:
     batches: Sequence[RecordBatch] = ()
     revoked: frozenset[int] = frozenset()
     assigned: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message to write: by `replay`, by POST /v1/events, by the simulator, or to the dead letters."""
-
-    topic: str
-    value: bytes | None
-    key: bytes | None = None
-    headers: Headers = ()
-    partition: int | None = None
-    """None: chosen by the key with Kafka's own hash, the same in both sources."""
-    timestamp_ms: int | None = None
-    """When it counts as written; None means now."""
 
 
 class Source(Protocol):

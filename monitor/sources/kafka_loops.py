@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.compiled import njit
-from monitor.sources.base import Message
+from monitor.events.model import Message
 
 Int = int | np.int64
 

@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 
 from monitor.errors import SourceMisconfigured, SourceUnavailable
-from monitor.sources.base import Message
+from monitor.events.model import Message
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection
 from monitor.sources.kafka_extensions import NULL
 from monitor.sources.kafka_loops import choose_partitions

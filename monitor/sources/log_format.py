@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import SourceError
-from monitor.events.model import Headers
-from monitor.sources.base import Message
+from monitor.events.model import Headers, Message
 
 _MAGIC: Final = b"CML1"
 _HEADER: Final = struct.Struct("<4sIIIqq")

@@ -18,6 +18,7 @@ Source: https://docs.confluent.io/platform/current/schema-registry/develop/api.h
 import hashlib
 import os
 import ssl
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,7 +34,7 @@ from pydantic import AfterValidator, SecretStr, model_validator
 
 from monitor.clock import Clock
 from monitor.errors import SchemaUnavailable, SettingsError
-from monitor.events.schemas import Reference, Schema, SchemaId
+from monitor.events.schemas import Reference, Registry, Schema, SchemaId
 from monitor.outage_log import Outage, Retry
 from monitor.section import FilePath, Section, Span, Text, check_http_url
 
@@ -44,6 +45,9 @@ _LATER_PAUSE_SECONDS: Final = 60.0
 _MAX_UNKNOWN: Final = 10_000
 
 _log = structlog.get_logger(__name__)
+
+_WAIT_SECONDS: Final = 0.1
+"""How long a request is waited for: a registry that is well answers sooner, and no partition has to wait."""
 
 
 def _check_registry(text: str) -> str:
@@ -322,3 +326,37 @@ def _error_code(response: httpx.Response) -> int | None:
     except (ValueError, LookupError, TypeError):
         return None
     return code if isinstance(code, int) else None
+
+
+class BackgroundRegistry:
+    """Schemas by id, from a registry that only one thread asks.
+
+    Parameters
+    ----------
+    registry
+        The registry.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="schema-registry")
+        self._requests: dict[SchemaId, Future[Schema | None]] = {}
+        """Requests that are not answered yet, and those that were answered with a schema."""
+
+    def schema(self, identifier: SchemaId) -> Schema | None:
+        """The schema of this id; None if the registry says that there is none.
+
+        Raises
+        ------
+        SchemaUnavailable
+            It cannot be had now, or not yet: ask again later.
+        """
+        request = self._requests.get(identifier)
+        if request is None:
+            request = self._requests[identifier] = self._thread.submit(self._registry.schema, identifier)
+            wait([request], _WAIT_SECONDS)
+        if not request.done():
+            raise SchemaUnavailable(f"the schema registry has not answered yet about the schema of id {identifier}")
+        if request.exception() is not None or request.result() is None:
+            del self._requests[identifier]  # it is asked again
+        return request.result()

@@ -14,9 +14,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from monitor.arrays import Ints
 from monitor.events.model import ALL, UNVERSIONED, SeriesKey
-from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
-from monitor.options import in_python
+from monitor.options import TOLERANCE, in_python
 from monitor.reports.evaluation.assess import DRAWS, FILE_MINIMUM, WINDOW_DRAWS, Minimum, assess, build_report
 from monitor.reports.evaluation.compare import compare_scores
 from monitor.reports.evaluation.counting import CountedRows

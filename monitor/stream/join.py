@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from monitor.events import event_results
 from monitor.events.model import EventColumns, Kind
 from monitor.events.strata import Strata
 from monitor.scores.grid_table import COLUMNS, POSITIVES, UNLABELLED
 from monitor.store.base import Counters, ModelState
 from monitor.store.closing import Cells
-from monitor.stream import event_results, join_loops
+from monitor.stream import join_loops
 from monitor.stream.join_loops import Accepted, EarlyOutcomes, Events, Models, Predictions
 from monitor.stream.journal_loops import (
     BLOCK,
@@ -30,8 +31,12 @@ from monitor.stream.journal_loops import (
     read_blocks,
     write_blocks,
 )
-from monitor.stream.table import GrowingTable
-from monitor.stream.table_loops import UNANSWERED, USED
+from monitor.stream.table_loops import COUNT, FREE_HEAD, META, UNANSWERED, USED, slots_for, transfer
+
+_View = TypeVar("_View")
+
+_GROWTH: Final = 1.25
+"""Untouched memory costs nothing, so this bounds what must fit beside the old column while it is copied."""
 
 _TYPES: Final = {
     Kind.PREDICTION: event_results.PREDICTION,
@@ -55,6 +60,72 @@ _NEVER: Final = -1
 _NO_PROBABILITIES: Final = np.empty(0)
 _EVICTION_ROWS: Final = 1 << 18
 _MIN_COUNTS: Final = 1 << 12
+
+
+class _GrowingTable(Generic[_View]):
+    """Columns with an optional hash index, passed to the compiled loops as a named tuple.
+
+    Parameters
+    ----------
+    view
+        The named tuple: ``slots`` first if there is an index, then the columns, ``meta`` last.
+    columns
+        Name -> dtype, and shape of one row.
+    indexed
+        Whether the table has a hash index.
+    """
+
+    def __init__(
+        self, view: Callable[..., _View], columns: dict[str, tuple[DTypeLike, tuple[int, ...]]], *, indexed: bool = True
+    ) -> None:
+        self._make = view
+        self._indexed = indexed
+        self._slots = np.zeros(slots_for(0) if indexed else 0, np.uint64)
+        self._columns = {name: np.empty((0, *shape), dtype) for name, (dtype, shape) in columns.items()}
+        self._capacity = 0
+        self._meta = np.zeros(META, np.int64)
+        self._meta[FREE_HEAD] = -1
+        self._view: _View | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows in use."""
+        return int(self._meta[COUNT])
+
+    @property
+    def meta(self) -> NDArray[np.int64]:
+        """Counts that the loops update; see the places in ``table_loops``."""
+        return self._meta
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows that have been in use, and of the index."""
+        width = sum(column.itemsize * int(np.prod(column.shape[1:])) for column in self._columns.values())
+        return int(self._meta[USED]) * width + self._slots.nbytes
+
+    def reserve(self, rows: int) -> _View:
+        """Make room for that many more rows; returns the named tuple for the loops."""
+        wanted = self.rows + rows
+        size = slots_for(wanted, self._slots.size) if self._indexed else 0
+        if size > self._slots.size:
+            self._view = None
+            larger = np.zeros(size, np.uint64)
+            transfer(self._slots, larger)
+            self._slots = larger
+        # Released rows are used first.
+        wanted = max(wanted, int(self._meta[USED]))
+        if wanted > self._capacity:
+            self._view = None
+            self._capacity = max(wanted, int(self._capacity * _GROWTH))
+            used = int(self._meta[USED])
+            for name, column in self._columns.items():
+                longer = np.empty((self._capacity, *column.shape[1:]), column.dtype)
+                longer[:used] = column[:used]
+                self._columns[name] = longer  # one at a time, so that only one column is in memory twice
+        if self._view is None:
+            index = (self._slots,) if self._indexed else ()
+            self._view = self._make(*index, *self._columns.values(), self._meta)
+        return self._view
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +165,7 @@ class Join:
     def __init__(self, strata: Strata, met_from_ms: Callable[[str], int] = lambda _: _NEVER) -> None:
         self._strata = strata
         self._met_from_ms = met_from_ms
-        self._predictions: GrowingTable[Predictions] = GrowingTable(
+        self._predictions: _GrowingTable[Predictions] = _GrowingTable(
             Predictions,
             {
                 "id_high": (np.uint64, ()),
@@ -107,12 +178,12 @@ class Join:
                 "outcome": (np.int16, ()),
             },
         )
-        self._vectors: GrowingTable[Vectors] = GrowingTable(
+        self._vectors: _GrowingTable[Vectors] = _GrowingTable(
             Vectors,
             {"values": (np.float64, (BLOCK,)), "next": (np.int32, ()), "classes": (np.int16, ())},
             indexed=False,
         )
-        self._early: GrowingTable[EarlyOutcomes] = GrowingTable(
+        self._early: _GrowingTable[EarlyOutcomes] = _GrowingTable(
             EarlyOutcomes,
             {
                 "id_high": (np.uint64, ()),

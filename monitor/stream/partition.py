@@ -9,21 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.errors import DamagedStore
+from monitor.events import event_results
 from monitor.events.codec import Decoder
 from monitor.events.model import DeadLetter, Kind, ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.store.base import Bucket, CapUses, Checkpoint, JournalBatch, ModelState, PartitionState
 from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.store.settled import Elsewhere
-from monitor.stream import event_results
-from monitor.stream.cap_counts import CapCounts
 from monitor.stream.closing import close
 from monitor.stream.join import Join, Joined
 from monitor.stream.journal import JournalBuckets, bucket_width_ms, gather, pieces, sort_into_buckets
 from monitor.stream.journal_loops import CLAIMED, JOURNAL_ROW, NO_OUTCOME, PREDICTED, VECTOR, WAITING
-from monitor.stream.lifetimes import Lifetimes
-from monitor.stream.log_ends import LogEnds
-from monitor.stream.old_panes import OldPanesFinder
+from monitor.stream.lifetimes import CapCounts, Lifetimes, OldPanesFinder
+from monitor.stream.log_progress import LogEnds
 from monitor.stream.sampling import Sampler, SampleSettings
 
 _NEVER: Final = -1
@@ -60,7 +58,7 @@ class PartitionSettings:
     samples
         How many labelled events are kept for refits. None by default.
     outcomes_apart
-        As of :class:`~monitor.stream.log_ends.LogEnds`.
+        As of :class:`~monitor.stream.log_progress.LogEnds`.
     """
 
     policy: Callable[[str], ModelPolicy | None]

@@ -24,20 +24,19 @@ from monitor.errors import (
     TooManyDeadLetters,
 )
 from monitor.events.codec import Decoder
-from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch
+from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch, TopicPartition
 from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
 from monitor.section import Duration, NonNegative, Positive, Section, Span, Topic
-from monitor.sources.base import Source, TopicPartition
+from monitor.sources.base import Source
 from monitor.store.base import Checkpoint
 from monitor.store.caps import join_cap_uses
 from monitor.store.settled import Elsewhere, running
 from monitor.store.sql import SqlStore
 from monitor.stream.dead_letter_log import DeadLetterLog
-from monitor.stream.log_ends import GRACE_SECONDS
+from monitor.stream.log_progress import GRACE_SECONDS, Alignment
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.status import Phase, PipelineStatus
-from monitor.stream.topic_progress import Alignment
 from monitor.tracing import span
 
 _log = structlog.get_logger(__name__)

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from monitor.events.model import Reason
-from monitor.sources.base import TopicPartition
+from monitor.events.model import Reason, TopicPartition
 from monitor.store.base import CapUses, Counters
 
 
@@ -50,7 +49,7 @@ class PipelineStatus:
         used, or have made a name ``other``.
     counters
         (type, result) -> events, over the assigned partitions, since the log's beginning. Each event read is counted
-        once. See monitor/stream/event_results.py for the names.
+        once. See monitor/events/event_results.py for the names.
     dead_letters
         Reason -> messages, likewise; ``counters`` holds their sum under ("unknown", "dead_letter").
     departed

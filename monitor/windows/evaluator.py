@@ -11,10 +11,9 @@ import structlog
 from monitor.clock import Clock
 from monitor.errors import SettingsError
 from monitor.events.model import ALL, SeriesKey
-from monitor.inference.prevalence import TOLERANCE
-from monitor.inference.resampling import MIN_DRAWS
 from monitor.measures import WINDOW_MEASURES
 from monitor.measures.base import Measure
+from monitor.options import MIN_DRAWS, TOLERANCE
 from monitor.reports.evaluation.assess import (
     WINDOW_DRAWS,
     Assessment,

@@ -4,7 +4,6 @@ from typing import Final, Literal, NamedTuple
 
 from monitor.reports.formatting import minute_text
 from monitor.store.model_evidence import KINDS, NO_EVIDENCE, EvidenceLevel, VersionEvidence
-from monitor.windows.snapshot import Snapshot
 
 StateName = Literal["waiting", "quiet", "pending", "firing"]
 
@@ -45,12 +44,6 @@ class EvidenceState(NamedTuple):
 
 
 WAITING: Final = EvidenceState("waiting", "no evidence yet", "No labelled prediction is settled yet.")
-
-
-def state_of(snapshot: Snapshot, model: str, version: str) -> EvidenceState:
-    """The state of a version in a snapshot."""
-    of_model = snapshot.models.get(model)
-    return evidence_state(None if of_model is None else of_model.evidence.versions.get(version))
 
 
 def evidence_state(known: VersionEvidence | None) -> EvidenceState:

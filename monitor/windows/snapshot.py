@@ -12,6 +12,7 @@ from monitor.errors import IncompatibleStore
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, ScoreResult
 from monitor.store.model_evidence import ModelEvidence, VersionEvidence
 from monitor.store.settled import Hold
+from monitor.windows.evidence_state import EvidenceState, evidence_state
 from monitor.windows.maturity import AgeCohort
 
 FORMAT: Final = 1
@@ -110,6 +111,11 @@ class Snapshot:
             model: replace(part, evidence=evidence.get(model, part.evidence)) for model, part in self.models.items()
         }
         return replace(self, models=models, duration_seconds=duration_seconds)
+
+    def state(self, model: str, version: str) -> EvidenceState:
+        """The state of a version by its evidence."""
+        of_model = self.models.get(model)
+        return evidence_state(None if of_model is None else of_model.evidence.versions.get(version))
 
     def current_version(self, model: str) -> str | None:
         """The version with the newest predictions; None for a model that has no evaluation."""

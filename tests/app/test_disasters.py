@@ -11,7 +11,7 @@ from monitor.app.parts import make_log, make_pipeline, make_writer, open_store
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.encode import encode_labelled
-from monitor.sources.base import Message
+from monitor.events.model import Message
 from monitor.store.sql import SqlStore
 from monitor.stream.status import Phase
 

@@ -24,10 +24,9 @@ from monitor.app.parts import (
 from monitor.app.settings import Settings
 from monitor.clock import ManualClock
 from monitor.events.encode import encode_outcome
-from monitor.events.model import DeadLetter, Kind, ModelPolicy, Reason, RecordBatch
+from monitor.events.model import DeadLetter, Kind, Message, ModelPolicy, Reason, RecordBatch
 from monitor.events.strata import Strata
 from monitor.measures import WINDOW_MEASURES
-from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
 from monitor.windows.windows import Moment, Window
 

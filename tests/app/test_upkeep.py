@@ -9,7 +9,7 @@ import structlog
 from monitor.app.settings import Settings
 from monitor.app.upkeep import Backlog, Periodic
 from monitor.clock import ManualClock, SystemClock
-from monitor.sources.base import Message, TopicPartition
+from monitor.events.model import Message, TopicPartition
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import Checkpoint
 from monitor.store.sql import SqlStore

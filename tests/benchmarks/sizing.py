@@ -27,7 +27,7 @@ from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.clock import SystemClock
-from monitor.sources.base import Message
+from monitor.events.model import Message
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.address import parse_url
 from tests.real.child import free_ports, tail

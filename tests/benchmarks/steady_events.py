@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from monitor.clock import SystemClock
-from monitor.sources.base import Message
+from monitor.events.model import Message
 from monitor.sources.embedded_log import EmbeddedLog
 
 TOPIC: Final = "calibration-events"

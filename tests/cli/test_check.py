@@ -20,10 +20,9 @@ from monitor.app.checks import CHECKS, CheckResult, CheckStatus, Surroundings, m
 from monitor.app.parts import make_log, make_webhooks, open_store
 from monitor.app.settings import Settings, load_settings
 from monitor.clock import ManualClock, SystemClock
-from monitor.events.model import DeadLetter, Reason
+from monitor.events.model import DeadLetter, Message, Reason
 from monitor.events.strata import Cap
 from monitor.measures import WINDOW_MEASURES
-from monitor.sources.base import Message
 from monitor.store.alerts import save
 from monitor.store.base import CapUse, ModelState
 from monitor.store.evaluations import Evaluation, EvaluationStore

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from monitor.cli.fail_if import FailCondition
 from monitor.errors import InputError, NotEnoughData
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.evaluate import evaluate_classes
+from monitor.reports.fail_if import FailCondition
 from tests.cli.command import inside, one_error_line
 
 

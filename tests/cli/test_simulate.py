@@ -14,9 +14,9 @@ from monitor.cli import simulate as command
 from monitor.cli.simulate import pace_to_now, source_simulator
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import SettingsError
+from monitor.events.model import Message
 from monitor.simulation.models import MODELS
 from monitor.simulation.simulator import Pace, Simulator
-from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
 from tests.cli.command import inside, one_error_line, start, written
 from tests.patience import PATIENCE_SECONDS, eventually

@@ -8,7 +8,7 @@ import yaml
 
 from monitor.app.settings import load_settings
 from monitor.clock import SystemClock
-from monitor.sources.base import Message, TopicPartition
+from monitor.events.model import Message, TopicPartition
 from monitor.sources.embedded_log import EmbeddedLog
 from tests.deploy.chart import of_values, only, settings_of
 from tests.deploy.test_chart_docs import notes

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from monitor.events.codec import parse_times
 from monitor.events.fields import Rejected
 from monitor.events.model import Reason
-from monitor.events.rfc3339 import parse_times
 from monitor.events.times import check_range, format_time, parse_time, read_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from monitor.events.model import TopicPartition
 from monitor.http.limits import ConcurrencyLimit, Limits
 from monitor.http.newest_change import POLL_SECONDS, NewestChange
 from monitor.http.server import ApiServer
 from monitor.http.snapshots import DifferentSnapshots
-from monitor.sources.base import TopicPartition
 from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
 from tests.http.keys import Keys

@@ -28,7 +28,7 @@ from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.logging import File, PredictionLogger
 from monitor.logging.destination import Delivery, EncodedEvent
-from monitor.logging.ids import new_id, new_ids
+from monitor.logging.logger import new_id, new_ids
 from monitor.sources.files import EventFile
 from tests.patience import PATIENCE_SECONDS, eventually
 

@@ -4,16 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from monitor.clock import SystemClock
-from monitor.events.model import Reason
+from monitor.events import event_results
+from monitor.events.model import Reason, TopicPartition
 from monitor.events.strata import Cap
 from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.refits import RefitFamilies
 from monitor.metrics.series import Level
 from monitor.metrics.service import backlog_families, http_families, pipeline_families
-from monitor.sources.base import TopicPartition
 from monitor.store.base import CapUse
-from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus, Unread
 from tests.live_states import Maps, state
 from tests.snapshots import MEASURES, Evaluations, cohorts, report, result, snapshot, window_families

@@ -12,13 +12,12 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.registry import CollectorRegistry
 from structlog.testing import capture_logs
 
-from monitor.events.model import Reason
+from monitor.events import event_results
+from monitor.events.model import Reason, TopicPartition
 from monitor.metrics.exposition import Exposition, write_families
 from monitor.metrics.series import Family, Series, WrittenFamily
 from monitor.metrics.service import pipeline_families
 from monitor.reports.evaluation.report import Verdict
-from monitor.sources.base import TopicPartition
-from monitor.stream import event_results
 from monitor.stream.status import Phase, PipelineStatus
 from tests.metrics.library import ExpositionCollector, to_metric
 from tests.real.promtool import check_metrics

@@ -10,6 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 from docs.generators.series import catalogue, to_markdown
 from monitor.alarms.webhooks import Target, Webhook, WebhookSettings
 from monitor.clock import ManualClock, SystemClock
+from monitor.events.model import TopicPartition
 from monitor.events.strata import Cap
 from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.measures import MEASURES
@@ -22,7 +23,6 @@ from monitor.metrics.series import Families, Level
 from monitor.metrics.service import backlog_families, http_families, pipeline_families, role_families
 from monitor.metrics.windows import DIAGNOSIS
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Report
-from monitor.sources.base import TopicPartition
 from monitor.store.alert import Alert, AlertState
 from monitor.store.base import CapUse
 from monitor.store.model_evidence import Shock

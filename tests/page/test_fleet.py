@@ -9,8 +9,8 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from monitor.events.model import TopicPartition
 from monitor.http.server import ApiServer
-from monitor.sources.base import TopicPartition
 from monitor.store.model_evidence import Explanation
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.windows.snapshot import Snapshot

@@ -7,8 +7,8 @@ import pytest
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import SourceUnavailable
+from monitor.events.model import Message
 from monitor.simulation.simulator import Pace, Simulator
-from monitor.sources.base import Message
 from tests.patience import eventually, joined
 
 NOW_MS = 1_795_000_000_123

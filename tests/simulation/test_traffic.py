@@ -11,11 +11,10 @@ from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
 from monitor.events.features import read_features
 from monitor.events.formats.base import Rules
-from monitor.events.model import ModelPolicy, RecordBatch
+from monitor.events.model import Message, ModelPolicy, RecordBatch
 from monitor.events.strata import Strata
 from monitor.simulation.models import MODELS, Regime
 from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS, STEP_MS, Cohort, Traffic, draw_cohort
-from monitor.sources.base import Message
 from monitor.sources.log_format import LogRecord
 
 START_MS = 1_790_000_000_000

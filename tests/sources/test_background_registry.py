@@ -6,7 +6,7 @@ import pytest
 
 from monitor.errors import SchemaUnavailable
 from monitor.events.schemas import Schema, SchemaId
-from monitor.sources.background_registry import BackgroundRegistry
+from monitor.sources.schema_registry import BackgroundRegistry
 from tests.patience import PATIENCE_SECONDS, eventually
 
 SCHEMA = Schema("AVRO", "{}")

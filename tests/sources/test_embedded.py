@@ -13,7 +13,8 @@ from structlog.testing import capture_logs
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import OffsetPurged, SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
-from monitor.sources.base import LogStart, Message, TopicPartition, Topics
+from monitor.events.model import Message, TopicPartition
+from monitor.sources.base import LogStart, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.log_format import LogRecord, decode, encode, read_body, walk

@@ -9,7 +9,8 @@ import pytest
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
-from monitor.sources.base import Message, Source, TopicPartition, Topics
+from monitor.events.model import Message, TopicPartition
+from monitor.sources.base import Source, Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter

@@ -7,7 +7,7 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaTopicPartition
 
 from monitor.events.encode import encode_outcome, encode_prediction
-from monitor.sources.base import TopicPartition
+from monitor.events.model import TopicPartition
 from tests.patience import eventually
 from tests.real.kafka import PATIENCE_MS, KafkaBroker
 from tests.stream.one_topic import MODEL, OneTopic

@@ -12,7 +12,7 @@ from monitor.scores import GridTable
 from monitor.stream.closing import close
 from monitor.stream.join import Join
 from monitor.stream.journal_loops import NO_OUTCOME
-from monitor.stream.log_ends import LogEnds
+from monitor.stream.log_progress import LogEnds
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
 from tests.stream.support import START_MS, PaneTables, Traffic, columns_of, tables_of, unruly_events
 

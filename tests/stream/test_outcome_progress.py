@@ -3,14 +3,14 @@
 from dataclasses import replace
 from functools import partial
 
+from monitor.app.offline import OfflineStream
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch
 from monitor.store.base import ModelClock
 from monitor.store.settled import Elsewhere
-from monitor.stream.log_ends import GRACE_SECONDS, AtEnd
-from monitor.stream.offline import OfflineStream
+from monitor.stream.log_progress import GRACE_SECONDS, AtEnd
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.sampling import SampleSettings
 from tests.stream.support import START_MS, LogRecord
@@ -63,7 +63,7 @@ def test_where_no_outcome_was_written_predictions_leave_all_the_same() -> None:
 
 
 def test_a_file_may_hold_one_topic_behind_the_other() -> None:
-    stream = OfflineStream(Decoder(Rules(kind_by_keys=True)), SETTINGS)
+    stream = OfflineStream(Decoder(Rules(kind_by_keys=True)), SETTINGS, lambda _: None)
     stream.read(batch("file", PREDICTIONS))
     stream.settle(finished=False)
     stream.read(batch("file", OUTCOMES))

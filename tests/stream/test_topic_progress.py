@@ -1,7 +1,7 @@
 """Who waits for whom."""
 
-from monitor.sources.base import TopicPartition
-from monitor.stream.topic_progress import Alignment
+from monitor.events.model import TopicPartition
+from monitor.stream.log_progress import Alignment
 
 PREDICTIONS, OUTCOMES = TopicPartition("p", 0), TopicPartition("y", 0)
 MINUTE_MS = 60_000

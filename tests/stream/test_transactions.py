@@ -10,7 +10,7 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaTopicPartition
 
 from monitor.events.encode import encode_outcome, encode_prediction
-from monitor.sources.base import TopicPartition
+from monitor.events.model import TopicPartition
 from tests.patience import PATIENCE_SECONDS
 from tests.real.kafka import KafkaBroker
 from tests.stream.one_topic import MODEL, OneTopic

@@ -9,8 +9,8 @@ from typing import Final
 import httpx
 import numpy as np
 
+from monitor.events.model import Message
 from monitor.events.times import format_time
-from monitor.sources.base import Message
 from monitor.store.base import BACKFILL
 from tests.alarms.receiver import Receiver
 from tests.patience import PATIENCE_SECONDS, eventually

@@ -9,8 +9,8 @@ import httpx
 from cryptography import x509
 
 from monitor.app.checks.base import CheckResult, Surroundings, fail, ok, warn
-from monitor.errors import SettingsError
-from monitor.http.server import is_taken, listen
+from monitor.errors import PortTaken, SettingsError
+from monitor.http.server import listen
 from monitor.http.tls import Certificate
 
 _ANSWER_SECONDS: Final = 5.0
@@ -26,11 +26,10 @@ def check_port(around: Surroundings) -> Iterator[CheckResult]:
         return
     try:
         listen(host, port).close()
+    except PortTaken:
+        yield _taken(host, port, tls=around.settings.api.tls_certfile is not None)
     except SettingsError as error:
-        if is_taken(error):
-            yield _taken(host, port, tls=around.settings.api.tls_certfile is not None)
-        else:
-            yield fail("port", str(error))
+        yield fail("port", str(error))
     else:
         yield ok("port", f"{host}:{port} is free")
 

@@ -7,8 +7,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, create
 
 from monitor.events.fields import MAX_CLASSES, wrong_model, wrong_name
 from monitor.events.model import CLASS
-from monitor.inference.prevalence import TOLERANCE
 from monitor.maps import check_options, choose_method
+from monitor.options import TOLERANCE
 from monitor.recalibration.plan import RefitPlan, check_suits
 from monitor.section import Duration, Names, NonNegative, Positive, Section, Span, Text, reported, split_names
 

@@ -23,7 +23,6 @@ from monitor.reports.evaluation.report import Report
 from monitor.store.caps import cap_warning
 from monitor.store.settled import Hold
 from monitor.urls import wrong_path
-from monitor.windows.evidence_state import state_of
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -95,7 +94,7 @@ def _versions(name: str, model: ModelView, view: SnapshotView, services: Service
             "version": version,
             "segments": list(parts["segments"]),
             "windows": list(parts["windows"]),
-            "evidence": document_of(state_of(view.snapshot, name, version)),
+            "evidence": document_of(view.snapshot.state(name, version)),
             "predictions_per_day": _rate(daily.get(version)),
             "label_coverage": daily[version].label_coverage if version in daily else None,
             "serves": _serves(services, name, version),

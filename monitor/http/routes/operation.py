@@ -1,4 +1,4 @@
-"""GET /healthz and /readyz, the probes of an orchestrator, and GET /metrics, the series that Prometheus scrapes."""
+"""How the service itself is: probes of an orchestrator, the series for Prometheus, the pipeline and the replicas."""
 
 import gzip
 from typing import Final
@@ -8,11 +8,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from monitor.access.model import Role
+from monitor.events.times import format_time
 from monitor.http.authorization import Of, needs, public
 from monitor.http.html import accept_weights, accepts_gzip
 from monitor.http.problems import Problem
-from monitor.http.responses import problems, text_response
-from monitor.http.schemas import HealthBody, ReadyBody
+from monitor.http.request_parsing import NO_PARAMETERS
+from monitor.http.responses import NOT_MODIFIED, problems, tagged_response, text_response
+from monitor.http.schemas import HealthBody, PipelineBody, ReadyBody, ReplicaBody, ReplicasBody
 from monitor.http.services import ServicesOf
 from monitor.stream.status import Phase
 from monitor.version import VERSION
@@ -82,3 +84,52 @@ async def scrape(request: Request, services: ServicesOf) -> Response:
     body, content_type = await anyio.to_thread.run_sync(render)
     headers = {"content-type": content_type, "cache-control": "no-store", "vary": "Accept, Accept-Encoding"}
     return Response(body, headers=headers | ({"content-encoding": "gzip"} if compress else {}))
+
+
+@router.get(
+    "/v1/pipeline",
+    dependencies=[needs(Role.READ, Of.ANY), NO_PARAMETERS],
+    summary="Whether events are read, and how far behind",
+    description="Of the replica that answers: each reads some of the partitions.",
+    response_model=PipelineBody,
+    response_description="The state of reading",
+    responses=NOT_MODIFIED | problems(422),
+)
+async def pipeline(request: Request, services: ServicesOf) -> Response:
+    status = services.status()
+    body = PipelineBody(
+        phase=status.phase.value,
+        detail=status.detail,
+        partitions=sorted(status.partitions),
+        records_behind=sum(status.lag.values()) if status.lag else None,
+        saved_at=format_time(status.checkpoint_ms) if status.checkpoint_ms else None,
+    )
+    return tagged_response(request, body)
+
+
+@router.get(
+    "/v1/replicas",
+    dependencies=[needs(Role.READ, Of.ALL), NO_PARAMETERS],
+    summary="The live replicas",
+    description="Those that share the store and were seen in it within the last 9 seconds, with their roles and the "
+    "models that each of them evaluates. A model that none evaluates is taken over within 15 seconds.",
+    response_model=ReplicasBody,
+    response_description="Replicas by id",
+    responses=NOT_MODIFIED | problems(422, 503),
+)
+async def replicas(request: Request, services: ServicesOf) -> Response:
+    def read() -> ReplicasBody:
+        return ReplicasBody(
+            replicas=[
+                ReplicaBody(
+                    id=replica.id,
+                    roles=list(replica.roles),
+                    started=format_time(replica.started_ms),
+                    seen=format_time(replica.seen_ms),
+                    models=list(models),
+                )
+                for replica, models in services.replicas().items()
+            ]
+        )
+
+    return tagged_response(request, await services.lookups.run(read))

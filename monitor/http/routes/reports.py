@@ -1,6 +1,6 @@
-"""Reports: one of the stream, those of the latest snapshot by the page, and one of data in the request."""
+"""Reports of the stream, also as diagrams; those of the latest snapshot by the page; and one of data in the request."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import anyio.to_thread
@@ -10,8 +10,11 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.events.model import ALL, SeriesKey
+from monitor.events.times import format_time
 from monitor.http.authorization import Of, caller_of, may, needs, principal_of
+from monitor.http.diagram_schemas import WindowDiagramsBody
 from monitor.http.html import SEE_PAGE, see_page, wants_page
+from monitor.http.problems import Problem
 from monitor.http.request_parsing import (
     PageParameters,
     Parameters,
@@ -44,8 +47,9 @@ from monitor.http.schemas import (
 from monitor.http.services import Services, ServicesOf
 from monitor.http.snapshots import document_of, flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
+from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.report import Report, ReportKey
-from monitor.windows.evidence_state import state_of
+from monitor.windows.contents import Contents
 
 router: Final = APIRouter(tags=["reports"])
 
@@ -63,6 +67,27 @@ class ReportQuery(Parameters):
         Field(
             description="when the model's watermark stood there: RFC 3339, or milliseconds since the epoch. "
             "Recomputed from what is kept; now if left out.",
+            examples=["2026-11-20T10:00:00Z"],
+        ),
+    ] = ""
+
+
+class DiagramsQuery(ReportQuery):
+    """The predictions whose diagrams are requested: a window, or a span of time."""
+
+    from_: Annotated[
+        str,
+        Field(
+            alias="from",
+            description="predictions from then on instead of those of a window: RFC 3339, or milliseconds since the "
+            "epoch",
+            examples=["2026-11-19T10:00:00Z"],
+        ),
+    ] = ""
+    to: Annotated[
+        str,
+        Field(
+            description="and before then; up to where the model is settled if left out",
             examples=["2026-11-20T10:00:00Z"],
         ),
     ] = ""
@@ -112,8 +137,53 @@ async def report(
             answer.headers.update(_age(services, evaluated_ms))
             return answer
     recomputed = await services.computations.run(recompute)
-    evidence = None if as_of_ms is not None else document_of(state_of(view.snapshot, model, recomputed.version))
+    evidence = None if as_of_ms is not None else document_of(view.snapshot.state(model, recomputed.version))
     return tagged_response(request, {**recomputed.to_dict(), "evidence": evidence})
+
+
+@router.get(
+    "/v1/models/{model:path}/diagrams",
+    dependencies=[needs(Role.READ, Of.MODEL)],
+    summary="What the diagrams of one window show",
+    description="Reliability in bins and as a curve with the band of calibrated models, the predictions by outcome, "
+    "where they are too high or too low, the verdicts of TCE's test, and the Cox fit: some 10 kB of the same "
+    "predictions as the report's. With `from` (and `to`) of a span of time instead, such as before and after a "
+    "change: whole panes of settled predictions, the narrowest that are kept since then; `from` and `to` of the "
+    "answer say which. The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
+    response_model=WindowDiagramsBody,
+    response_description="The diagrams; null where no prediction has an outcome",
+    responses=NOT_MODIFIED | problems(404, 410, 422, 503),
+)
+async def diagrams(
+    request: Request, services: ServicesOf, model: str, query: Annotated[DiagramsQuery, Query()]
+) -> Response:
+    as_of_ms, from_ms, to_ms = (
+        parse_time(text, name) if text else None
+        for text, name in ((query.as_of, "as_of"), (query.from_, "from"), (query.to, "to"))
+    )
+    if to_ms is not None and from_ms is None:
+        raise Problem(422, "invalid-parameter", f"to={query.to} needs from: name both ends of the span")
+    if from_ms is not None:
+        for name, value in (("window", query.window), ("as_of", query.as_of)):
+            if value:
+                raise Problem(
+                    422, "invalid-parameter", f"{name}={value} and from exclude each other: ask for a window or a span"
+                )
+        if from_ms < 0:
+            raise Problem(422, "invalid-parameter", f"from must not lie before 1970, got {query.from_}")
+        if to_ms is not None and from_ms >= to_ms:
+            raise Problem(422, "invalid-parameter", f"from must be earlier than to, got {query.from_} and {query.to}")
+
+    reports, version, segment = services.reports, query.version or None, query.segment or ALL
+
+    def compute() -> TaggedBody:
+        if from_ms is not None:
+            series, contents = reports.predictions_between(model, version, segment, from_ms, to_ms)
+            return tagged(_diagrams_document(series, None, contents))
+        key, contents = reports.predictions(model, version, segment, query.window or None, as_of_ms)
+        return tagged(_diagrams_document(key.series, key.window, contents))
+
+    return tagged_response(request, await services.computations.run(compute))
 
 
 @router.get(
@@ -192,3 +262,17 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
 def _age(services: Services, evaluated_ms: int | None) -> dict[str, str]:
     """The header that says how old a report of the latest snapshot is."""
     return {} if evaluated_ms is None else {"age": str(max(0, services.clock.now_ms() - evaluated_ms) // 1000)}
+
+
+def _diagrams_document(series: SeriesKey, window: str | None, contents: Contents) -> dict[str, Any]:
+    table = contents.table.to_scores()
+    return {
+        **series._asdict(),
+        "window": window,
+        "from": format_time(contents.from_ms),
+        "to": format_time(contents.to_ms),
+        "n": contents.table.labelled,
+        "positives": int(table.positives.sum()),
+        "predictions": contents.table.predictions,
+        "diagrams": diagrams_document(table) if table.rows else None,
+    }

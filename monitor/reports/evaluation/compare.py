@@ -16,11 +16,10 @@ from monitor.arrays import Floats, Ints
 from monitor.errors import InputError
 from monitor.inference.draw_loops import add_poisson_deviations
 from monitor.inference.interval import skewed, unskewed
-from monitor.inference.prevalence import TOLERANCE
 from monitor.inference.resampling import CHUNK, deviations, generator, percent_point_95, resampled
 from monitor.measures import REPORT_MEASURES
 from monitor.measures.base import MeanLoss, Measure, SemiNorm, Unit
-from monitor.options import Option
+from monitor.options import TOLERANCE, Option
 from monitor.progress import StageProgress, no_progress
 from monitor.reports.evaluation.assess import DRAWS
 from monitor.reports.evaluation.files import report_table

@@ -10,11 +10,12 @@ import numpy as np
 from monitor.inference.calibration_tests import calibration_test
 from monitor.inference.cox import Cox, fit_cox
 from monitor.inference.power import POWER, DetectableFaults, detectable_faults
-from monitor.inference.prevalence import LEVEL, TOLERANCE, PriorShift, prior_shift
+from monitor.inference.prevalence import LEVEL, PriorShift, prior_shift
 from monitor.inference.rare_outcomes import caution_of_few, tail_of_few
 from monitor.inference.resampling import resampled, widen
 from monitor.measures import Decomposition, corp_decomposition
 from monitor.measures.proper_scores import Score
+from monitor.options import TOLERANCE
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.report import Diagnosis, Report, Severity, Verdict
 from monitor.reports.formatting import rounded_share

@@ -12,10 +12,9 @@ from monitor.classes import CLASS_MEASURES, ClassMeasure
 from monitor.classes.hypothesis_tests import table_seed
 from monitor.errors import InputError
 from monitor.events.model import ALL, UNVERSIONED, SeriesKey
-from monitor.inference.prevalence import TOLERANCE
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.options import Option
+from monitor.options import TOLERANCE, Option
 from monitor.progress import Progress, no_progress
 from monitor.reports.evaluation.assess import DRAWS, FILE_MINIMUM, WINDOW_DRAWS, Minimum, assess, build_report
 from monitor.reports.evaluation.classes import (

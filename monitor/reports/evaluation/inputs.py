@@ -11,10 +11,10 @@ from numpy.typing import ArrayLike
 
 from monitor.arrays import Bools, Floats
 from monitor.errors import InputError, OptionError
-from monitor.inference.resampling import MIN_DRAWS, require_seed
+from monitor.inference.resampling import require_seed
 from monitor.measures import choose_measures
 from monitor.measures.base import Measure
-from monitor.options import Option
+from monitor.options import MIN_DRAWS, Option
 from monitor.scores import ClassTable
 from monitor.scores.arguments import numbers, require_same_index
 from monitor.scores.class_table import positive_class

@@ -13,7 +13,6 @@ from monitor.reports.diagrams.axis import ProbabilityAxis
 from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Curve, HistogramColumns
 from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.axis import show_on_x, show_on_y
 from monitor.reports.figures.cells import smce_result
 from monitor.reports.figures.style import (
     CHANCE,
@@ -29,6 +28,8 @@ from monitor.reports.figures.style import (
     name_panel,
     new_figure,
     panel,
+    show_on_x,
+    show_on_y,
 )
 from monitor.reports.formatting import count, percent, points
 from monitor.scores import ScoreTable

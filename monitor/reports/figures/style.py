@@ -14,7 +14,9 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.gridspec import GridSpec, SubplotSpec
 from matplotlib.textpath import text_to_path
 
+from monitor.reports.diagrams.axis import ProbabilityAxis
 from monitor.reports.figures.output import to_png
+from monitor.reports.formatting import tick
 
 Grid = Literal["x", "y", "both", ""]
 
@@ -235,3 +237,22 @@ def name_panel(axes: Axes, name: str, remark: str) -> None:
     ):
         shown, points = fitting(text, width, size, bold=weight == "bold")
         axes.text(0.0, 1.0 + above / height, shown, transform=axes.transAxes, color=color, size=points, weight=weight)
+
+
+def show_on_x(axes: Axes, axis: ProbabilityAxis, *, labels: bool = True) -> None:
+    """Make it the horizontal axis."""
+    axes.set_xlim(*_padded(axis))
+    axes.set_xticks(axis.place(axis.ticks()).tolist(), [tick(p) for p in axis.ticks()])
+    axes.tick_params(axis="x", labelbottom=labels)
+
+
+def show_on_y(axes: Axes, axis: ProbabilityAxis, *, labels: bool = True) -> None:
+    """Make it the vertical axis."""
+    axes.set_ylim(*_padded(axis))
+    axes.set_yticks(axis.place(axis.ticks()).tolist(), [tick(p) for p in axis.ticks()])
+    axes.tick_params(axis="y", labelleft=labels)
+
+
+def _padded(axis: ProbabilityAxis) -> tuple[float, float]:
+    first, last = axis.limits
+    return first - 0.02 * (last - first), last + 0.02 * (last - first)

@@ -12,9 +12,8 @@ from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.diagrams.witness import Witness
 from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.axis import show_on_x
 from monitor.reports.figures.cells import smce_result
-from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, frame, new_figure, panel
+from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, frame, new_figure, panel, show_on_x
 from monitor.reports.formatting import percent, value_text
 from monitor.scores import ScoreTable
 

@@ -16,8 +16,9 @@ from monitor.inference import coarsen
 from monitor.inference.calibration_tests import calibration_test
 from monitor.inference.cox import fit_cox
 from monitor.inference.power import detectable_faults
-from monitor.inference.prevalence import LEVEL, TOLERANCE, prior_shift
+from monitor.inference.prevalence import LEVEL, prior_shift
 from monitor.measures import MEASURES, corp_decomposition, smce
+from monitor.options import TOLERANCE
 from monitor.reports.evaluation.diagnosis import WEAK, diagnose, offset_interval, slope_interval
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Diagnosis, Report, Severity, Verdict

@@ -12,9 +12,6 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Performance, Severity, Verdict
 
-FAILED_CONDITION: Final = 3
-"""Exit status if a condition holds: neither a failure nor bad use."""
-
 _FORM: Final = re.compile(r"([a-z_][a-z0-9_]*)(?:\.([a-z0-9_]+))?\s*(?:(>=|<=|==|!=|>|<)\s*([^\s<>=!]+))?")
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
