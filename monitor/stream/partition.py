@@ -237,12 +237,14 @@ class Partition:
         closed_ms = self.join.closed_to_ms.copy()
         # 1. The journal of what was accepted, before any of it leaves the join.
         journal = self._journal()
-        # 2. Leave the join: what is settled, what is beyond the limit, and models that have stopped.
+        # 2. Leave the join: what is settled, with the samples of buckets that are complete by that; what is beyond the
+        # limit; and models that have stopped.
         left = self._close(outcomes_read=outcomes_read)
-        ended_models = self._end_models(stopped or ())
-        # 3. Publish what left: as closings, and as samples of the buckets that are complete.
-        closings = self._closings(left, closed_ms)
         closed_samples = self.sampler.complete(self.join.closed_to_ms)
+        left += self._evict()
+        ended_models = self._end_models(stopped or ())
+        # 3. Publish what left as closings.
+        closings = self._closings(left, closed_ms)
         # 4. Drop the buckets of which all has left; the store does not write what of their journal is new.
         dropped = self._drop_buckets(closed_ms)
         # 5. What the store has and nothing needs any more.
@@ -359,17 +361,12 @@ class Partition:
         return self._log_ends.settled_ms(self.join.models, self._settings.pane_ms, outcomes_read=outcomes_read)
 
     def _close(self, *, outcomes_read: bool) -> list[NDArray[np.void]]:
-        """Remove from the join what is settled, and the oldest beyond the limit; returns their rows."""
+        """Remove from the join what is settled; returns its rows."""
         settled_ms = self._settled_ms(outcomes_read=outcomes_read)
         left = self.join.close(settled_ms) if (settled_ms > self.join.closed_to_ms).any() else []
         for rows in left:
             self._count_departed(rows, event_results.EXPIRED)
             self.sampler.settle(rows)
-        if self._rows > self._settings.max_predictions:
-            evicted = self._evict()
-            for rows in evicted:
-                self._count_departed(rows, event_results.EVICTED)
-            left += evicted
         return left
 
     @property
@@ -378,18 +375,25 @@ class Partition:
         return self.join.rows + self.join.early_outcomes
 
     def _evict(self) -> list[NDArray[np.void]]:
-        """Close the oldest buckets early, until the join is no longer full."""
+        """Remove the oldest buckets that have not left, until the join is no longer full; returns their rows."""
+        if self._rows <= self._settings.max_predictions:
+            return []
         excess = self._rows - int(self._settings.max_predictions * _EVICT_TO_SHARE)
         before_ms = np.full(len(self._strata.models), -1, np.int64)
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
-        pane_ms = self._settings.pane_ms
+        pane_ms, closed_to_ms = self._settings.pane_ms, self.join.closed_to_ms
         for bucket, end_ms, rows in self._buckets.oldest_first():
             if excess <= 0:
                 break
-            before_ms[model_ids[bucket.model]] = -(-end_ms // pane_ms) * pane_ms
-            excess -= rows
+            model = model_ids[bucket.model]
+            if end_ms > closed_to_ms[model]:
+                before_ms[model] = -(-end_ms // pane_ms) * pane_ms
+                excess -= rows
         self.sampler.discard(before_ms)
-        return self.join.close(before_ms)
+        left = self.join.close(before_ms)
+        for departed in left:
+            self._count_departed(departed, event_results.EVICTED)
+        return left
 
     def unsettled(self, *, cells: bool) -> Panes:
         """Sum what is in the join by series, pane and cell; or count it by version and pane, which is cheaper."""

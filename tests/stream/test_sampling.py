@@ -195,6 +195,24 @@ def test_what_is_evicted_before_its_time_is_in_no_sample_and_is_counted() -> Non
     assert {batch.bucket for batch in checkpoint.candidates}.isdisjoint(checkpoint.dropped)
 
 
+def test_what_is_settled_is_sampled_whole_though_the_join_is_full() -> None:
+    every_ms = 3 * POLICY.retention_ms // 3_000
+    told_both = [
+        event
+        for prediction in predictions(3_000, every_ms=every_ms)
+        for event in (prediction, NaiveEvent(Kind.OUTCOME, "churn", prediction.id, prediction.time_ms, y=1))
+    ]
+    samples, waiting = [], []
+    for most in (10_000, 500):
+        partition = Partition(0, 0, replace(SETTINGS, max_predictions=most))
+        partition.apply(batch_of(records_of(told_both, garbage_every=0)), Decoder(), None)
+        samples.append(partition.checkpoint().closed_samples)
+        waiting.append(partition.join.predictions)
+    assert samples[0]
+    assert samples[1] == samples[0]
+    assert waiting[0] > 500 >= waiting[1]
+
+
 def test_many_small_batches_of_a_bucket_become_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "MAX_BATCHES", 5)
     records = records_of(predictions(400), garbage_every=0)
