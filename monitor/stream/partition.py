@@ -376,24 +376,31 @@ class Partition:
 
     def _evict(self) -> list[NDArray[np.void]]:
         """Remove the oldest buckets that have not left, until the join is no longer full; returns their rows."""
-        if self._rows <= self._settings.max_predictions:
-            return []
+        left: list[NDArray[np.void]] = []
+        # Not once: a bucket of which a part is settled holds fewer rows than it is counted for.
+        while self._rows > self._settings.max_predictions:
+            before_ms = self._oldest_end_ms()
+            evicted = self.join.close(before_ms)
+            if not evicted:
+                break
+            self.sampler.discard(before_ms)
+            left += evicted
+        for rows in left:
+            self._count_departed(rows, event_results.EVICTED)
+        return left
+
+    def _oldest_end_ms(self) -> NDArray[np.int64]:
+        """The time before which each model would leave with the oldest buckets; -1 where it would not."""
         excess = self._rows - int(self._settings.max_predictions * _EVICT_TO_SHARE)
         before_ms = np.full(len(self._strata.models), -1, np.int64)
         model_ids = {name: at for at, name in enumerate(self._strata.models)}
         pane_ms, closed_to_ms = self._settings.pane_ms, self.join.closed_to_ms
         for bucket, end_ms, rows in self._buckets.oldest_first():
-            if excess <= 0:
-                break
             model = model_ids[bucket.model]
-            if end_ms > closed_to_ms[model]:
+            if excess > 0 and end_ms > closed_to_ms[model]:
                 before_ms[model] = -(-end_ms // pane_ms) * pane_ms
                 excess -= rows
-        self.sampler.discard(before_ms)
-        left = self.join.close(before_ms)
-        for departed in left:
-            self._count_departed(departed, event_results.EVICTED)
-        return left
+        return before_ms
 
     def unsettled(self, *, cells: bool) -> Panes:
         """Sum what is in the join by series, pane and cell; or count it by version and pane, which is cheaper."""
