@@ -51,6 +51,7 @@ from monitor.app.upkeep import BACKLOG_SECONDS, CAPS_SECONDS, CLEANUP_SECONDS, B
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock
 from monitor.errors import MonitorError, SettingsError, StoreUnavailable
+from monitor.free_memory import without_collection
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
 from monitor.http.limits import Limits
@@ -345,7 +346,8 @@ class Service:
     def _run_pipeline(self) -> None:
         began = self._clock.monotonic()
         try:
-            warm_up()
+            with without_collection():
+                warm_up()
         except Exception:  # noqa: BLE001 - the thread ends here, and the log says why
             _log.exception("the numerical kernels cannot be compiled")
             self._broken = True

@@ -11,6 +11,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from monitor.errors import InputError, MonitorError, SettingsError
+from monitor.free_memory import without_collection
 from monitor.version import VERSION
 
 FAILED: Final = 1
@@ -72,7 +73,9 @@ class _Commands(TyperGroup):
             return None
         if self._only_listing:
             return TyperCommand(cmd_name, help=COMMANDS[name])
-        command = typer.main.get_command(importlib.import_module(module_of(name)).app)
+        with without_collection():
+            module = importlib.import_module(module_of(name))
+        command = typer.main.get_command(module.app)
         command.name = cmd_name
         return command
 
