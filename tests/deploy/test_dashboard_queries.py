@@ -53,7 +53,7 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Watched"]:
     directory = tmp_path_factory.mktemp("watched")
     tree = demo_settings(directory, 0).model_dump(exclude_unset=True)
     # Few resamples and frequent looks: what is measured is tested elsewhere. Caps are shown from a half on.
-    tree |= {"evaluation": {"interval": "500ms", "draws": 19}, "caps": {"versions": 2}}
+    tree |= {"evaluation": {"interval": "2s", "draws": 19}, "caps": {"versions": 2}}
     settings = Settings.model_validate(tree)
     clock = SystemClock()
     replicas = [Service(settings.model_copy(update={"roles": roles}), clock=SystemClock()) for roles in ROLES.values()]
@@ -234,7 +234,9 @@ def test_every_query_returns_data(name: str, watched: Prometheus) -> None:
         return not waiting
 
     # What is told first after a while, such as a rate over a minute, gets its time once for all.
-    eventually(look, shown=lambda: [f"{query.title}: {filled(query.expr, values)}" for query in waiting])
+    eventually(
+        look, shown=lambda: [f"{query.title}: {filled(query.expr, values)}" for query in waiting], pause_seconds=1.0
+    )
 
 
 @pytest.mark.parametrize("name", sorted(DASHBOARDS))
