@@ -51,7 +51,7 @@ def modules_of_an_event(folder: Path) -> set[str]:
         service.log.writer.write([Message("events", value, partition=0) for value in _events(first)])
         with _traced(called):
             _read(pipeline, 2 * (first + EVENTS))
-            service.evaluator.evaluate()
+            service.evaluation.tick()
             service.leases.beat()
             text, _ = exposition.render()
     service.stop()
