@@ -1,4 +1,4 @@
-"""What a series is: its name, meaning and reader, from which level on it is exported, and its samples as text."""
+"""A series of /metrics: its name, meaning and reader, from which level on it is exported, and its samples as text."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

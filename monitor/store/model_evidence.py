@@ -15,7 +15,7 @@ PENDING_LOG10: Final = 1.0
 
 
 class Raised(NamedTuple):
-    """What an alarm that fires was raised for."""
+    """The alarm behind an alert that fires: when it was raised, and by which evidence."""
 
     end_ms: int
     """Settled time at which it was raised, for the last time."""

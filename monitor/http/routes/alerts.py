@@ -142,7 +142,7 @@ _READ: Final = [(one.place, one.is_time, attrgetter(one.attribute)) for one in S
 
 
 def summaries_of(alerts: Sequence[Alert]) -> list[dict[str, Any]]:
-    """What AlertSummaryBody describes, of each."""
+    """The bodies of alerts, as AlertSummaryBody describes them."""
     times_ms = [[read(alert) or 0 for read in _TIMES] for alert in alerts]
     moments = np.array(times_ms, np.int64).reshape(-1, len(_TIMES)).astype("M8[ms]")
     summaries = []
@@ -160,12 +160,12 @@ def summaries_of(alerts: Sequence[Alert]) -> list[dict[str, Any]]:
 
 
 def change_of(change: AlertChange) -> dict[str, Any]:
-    """What AlertChangeBody describes."""
+    """The body of a change, as AlertChangeBody describes it."""
     return {"at": format_time(change.at_ms), "state": change.state, "actor": change.actor, "note": change.note}
 
 
 def document_of(alert: Alert, changes: Sequence[AlertChange]) -> dict[str, Any]:
-    """What AlertBody describes."""
+    """The body of an alert with its changes, as AlertBody describes it."""
     (summary,) = summaries_of([alert])
     return summary | {"document": alert.finding.document, "history": [change_of(one) for one in changes]}
 

@@ -42,7 +42,7 @@ _STEP: Final = "the shortest that fits if left out"
 
 
 class RaisedBody(Body):
-    """What an alarm that fires was raised for."""
+    """The alarm behind an alert that fires: when it was raised, and by which evidence."""
 
     at: str = field("2026-11-20T17:10:00.000Z", "settled time at which it was raised, for the last time; RFC 3339")
     log10_evidence: float = field(5.3, "decimal logarithm of the evidence then")
