@@ -1,32 +1,38 @@
 """D3: evidence that outcomes changed since a reference, whether or not predictions were calibrated then.
 
-Null hypothesis: among the predictions of a group, outcomes are exchangeable over the reference and all that came since.
-Groups are sixteenths of the predictions of the reference, cut where they are wider than half a logit. In each block of
-steps, the positive events of a group are ranked among all so far: given the total, their number has a hypergeometric
-law, so that its rank, randomised within the probability of the number itself, is uniform and independent of all earlier
-ranks (a conformal p-value). With its normal quantile z, and any d that predictions alone determine, the mean of
+Null hypothesis: in each group of predictions the true logits are those of the predictions and one offset, which nobody
+knows and which is the same in the reference and in all that came since. Groups are sixteenths of the predictions of the
+reference, cut where they are wider than half a logit. In each block of steps, the positive events of a group are ranked
+among all so far: given the total, each choice of the positive events is as likely as the product of the odds that were
+predicted for them, whatever the offset. So their number in the block has Fisher's noncentral hypergeometric law, and
+its rank, randomised within the probability of the number itself, is uniform and independent of all earlier ranks (a
+conformal p-value). With its normal quantile z, and any d that predictions alone determine, the mean of
 exp(d z - d^2 / 2) is 1.
-Source: section 4 of the mathematics.
 
-Departures: there each step is ranked. Ranks of numbers that are nearly always the same are nearly all randomness, so
-small steps are ranked together. Likelihood ratios given the totals would need no randomness, but they are no bets,
-since totals are not known before the block. And sixteenths are not cut there, so that where the predictions of a
-calibrated model moved, those at the ends moved within their group, and their outcomes with them.
+The best d is a shift in logits times the standard deviation of the number. That depends on the rates, and a model that
+was accepted may be far from them. So the first tenth of the reference, the pilot, says how far outcomes are from
+predictions in each group; d goes by it, and its outcomes are not used again.
+Source: sections 4 and 10 of the mathematics.
+
+Departures: in section 4 each step is ranked. Ranks of numbers that are nearly always the same are nearly all
+randomness, so small steps are ranked together. Likelihood ratios given the totals would need no randomness, but they
+are no bets, since totals are not known before the block. Predictions are taken by wide cells of the grid, each for the
+mean of its predictions, which leaves what is expected of calibrated predictions as it is.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
-from scipy.special import expit, ndtri_exp
+from scipy.special import ndtri_exp
 
 from monitor.arrays import Floats, Ints
 from monitor.errors import SettingsError
 from monitor.scores import GridTable, grid
-from monitor.sequential.alternatives import BUMPS, OFFSETS, SLOPES, middle_logits
-from monitor.sequential.change_loops import rank_blocks, sum_bets
+from monitor.sequential.alternatives import BUMPS, OFFSETS, SLOPES, certainty, middle_logits
+from monitor.sequential.change_loops import logits_of, rank_blocks, smooth_offsets, sum_bets
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.steps import Steps
 
@@ -36,11 +42,14 @@ MAX_WIDTH: Final = 0.5
 """Logits that a group spans at most."""
 
 REFERENCE_EVENTS: Final = 20_000
+_PILOT_SHARE: Final = 0.1
+_STIFFNESS: Final = 4.0
+"""Of the pilot: offsets of neighbouring groups differ by half a logit."""
 
 CURVATURES: Final = (0.25, 0.5, -0.25, -0.5)
 """Logits: of U-shaped changes, how much higher the ends lie than the middle, halved."""
 
-BLOCK_SIZE: Final = 32.0
+BLOCK_SIZE: Final = 64.0
 """Positive events, and negative ones, that the predictions of a block let expect."""
 
 
@@ -74,6 +83,7 @@ class ChangeBets:
             raise SettingsError(f"reference_events must be at least 1, got {reference_events}")
         self._seed = seed
         self._reference_events = reference_events
+        self._pilot = GridTable.zero()
         self._reference = GridTable.zero()
         self._groups: _Groups | None = None
 
@@ -104,13 +114,18 @@ class ChangeBets:
         return bets
 
     def _learn(self, steps: Steps) -> int:
-        """Add steps to the reference until it is complete, and return their number."""
-        tables = steps.tables()
-        labelled = self._reference.labelled + np.cumsum([table.labelled for table in tables])
-        learnt = min(int(np.searchsorted(labelled, self._reference_events)) + 1, len(tables))
-        self._reference = GridTable.sum((self._reference, *tables[:learnt]))
-        if self._reference.labelled >= self._reference_events:
-            self._groups, self._reference = _Groups.of(self._reference), GridTable.zero()
+        """Add steps to the pilot and to the rest of the reference until both are complete; return their number."""
+        learnt = 0
+        for table in steps.tables():
+            if self._pilot.labelled < _PILOT_SHARE * self._reference_events:
+                self._pilot += table
+            else:
+                self._reference += table
+            learnt += 1
+            if self._reference.labelled and self._pilot.labelled + self._reference.labelled >= self._reference_events:
+                self._groups = _Groups.of(self._pilot, self._reference)
+                self._pilot = self._reference = GridTable.zero()
+                break
         return learnt
 
     def state(self) -> State:
@@ -118,7 +133,10 @@ class ChangeBets:
         result: dict[str, Any] = {"seed": self._seed, "reference_events": self._reference_events}
         if self._groups is not None:
             return result | {name: np.array(getattr(self._groups, name)) for name in _Groups.__slots__}
-        return result | {"cell": self._reference.cell, "values": self._reference.values}
+        tables = {"pilot": self._pilot, "reference": self._reference}
+        return result | {
+            f"{name}_{part}": getattr(table, part) for name, table in tables.items() for part in ("cell", "values")
+        }
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
@@ -127,8 +145,44 @@ class ChangeBets:
         if "starts" in state:
             detector._groups = _Groups(**{name: np.array(state[name]) for name in _Groups.__slots__})
         else:
-            detector._reference = GridTable(np.array(state["cell"]), np.array(state["values"]))
+            detector._pilot, detector._reference = (
+                GridTable(np.array(state[f"{name}_cell"]), np.array(state[f"{name}_values"]))
+                for name in ("pilot", "reference")
+            )
         return detector
+
+
+class _Bins(NamedTuple):
+    """Wide cells of the grid, as the bins of predictions."""
+
+    of_cell: Ints
+    """The bin of each cell."""
+    anchor: Floats
+    """Where sums of predictions of each cell count from."""
+    unit: float
+    """Of those sums."""
+    certain: float
+    """What a prediction of 0 is taken for."""
+
+    def events(self, table: GridTable) -> Floats:
+        """Labelled events of each bin, and the sum of their predictions, shape (2, bins)."""
+        count = table.values[:, 0] + table.values[:, 1]
+        total = count * self.anchor[table.cell] + (table.values[:, 3] + table.values[:, 4]) * self.unit
+        bins, size = self.of_cell[table.cell], int(self.of_cell[-1]) + 1
+        return np.array([np.bincount(bins, weights, size) for weights in (count, total)])
+
+
+@cache
+def _bins() -> _Bins:
+    of_cell = np.searchsorted(grid.wide_edges(), grid.edges(), side="right") - 1
+    return _Bins(of_cell, grid.anchors() / grid.UNITS, 1.0 / grid.UNITS, certainty()[0])
+
+
+@cache
+def _middle() -> Floats:
+    """The mean of the logits of the cells of each bin."""
+    of_cell = _bins().of_cell
+    return np.asarray(np.bincount(of_cell, middle_logits()) / np.bincount(of_cell))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -136,48 +190,83 @@ class _Groups:
     """Groups of predictions, and the events of each so far."""
 
     starts: Ints
-    """The cells in which the groups after the first begin, ascending."""
+    """The bin in which each group begins, ascending, and the number of bins, shape (groups + 1,)."""
     sixteenth: Ints
     """Which of the reference each group belongs to, shape (groups,)."""
     logit: Floats
     """Logit of each group, relative to the mean of the reference, shape (groups,)."""
-    before: Ints
-    """Events of the reference and of the blocks that joined it, and the positive ones among them, shape (groups, 2)."""
-    block: Ints
-    """The same of the unfinished block."""
+    offset: Floats
+    """Logits by which outcomes of the pilot lay above the predictions, shape (groups,)."""
+    before: Floats
+    """Events of the reference and of the blocks that joined it in each bin, and the sum of their predictions, shape
+    (2, bins)."""
+    positives_before: Ints
+    """Their positive events, shape (groups,)."""
+    block: Floats
+    """The same as ``before`` of the unfinished block."""
+    positives: Ints
+    """Its positive events."""
     expected: Floats
-    """Sum of the predictions of the unfinished block, shape (groups,)."""
+    """How many of them the pilot lets expect, shape (1,)."""
 
     @classmethod
-    def of(cls, reference: GridTable) -> Self:
-        """Return the groups of a reference of at least one labelled event."""
-        count = reference.values[:, 0] + reference.values[:, 1]
-        last = np.searchsorted(np.cumsum(count), reference.labelled * np.arange(1, SIXTEENTHS) / SIXTEENTHS)
-        quantiles, z = reference.cell[last] + 1, middle_logits()
-        cuts = np.searchsorted(z, np.arange(-grid.LOGIT_BOUND, grid.LOGIT_BOUND, MAX_WIDTH)[1:])
-        starts = np.unique(np.concatenate([quantiles[quantiles < z.size], cuts]))
-        sixteenth = np.searchsorted(quantiles, np.append(0, starts), side="right")
-        group, groups = _group(starts), sixteenth.size
-        before = np.zeros((groups, 2), np.int64)
-        np.add.at(before, group[reference.cell], np.column_stack([count, reference.values[:, 0]]))
-        logit = np.bincount(group, z) / np.bincount(group) - float(count @ z[reference.cell]) / reference.labelled
-        return cls(starts, sixteenth, logit, before, np.zeros_like(before), np.zeros(groups))
+    def of(cls, pilot: GridTable, reference: GridTable) -> Self:
+        """Return the groups of a pilot and the rest of the reference, of at least one labelled event each."""
+        both = pilot + reference
+        count = both.values[:, 0] + both.values[:, 1]
+        last = np.searchsorted(np.cumsum(count), both.labelled * np.arange(1, SIXTEENTHS) / SIXTEENTHS)
+        bins, z = _bins(), middle_logits()
+        quantiles = bins.of_cell[both.cell[last]] + 1
+        cuts = bins.of_cell[np.searchsorted(z, np.arange(-grid.LOGIT_BOUND, grid.LOGIT_BOUND, MAX_WIDTH)[1:])]
+        size = int(bins.of_cell[-1]) + 1
+        starts = np.unique(np.concatenate([[0], quantiles[quantiles < size], cuts]))
+        sixteenth = np.searchsorted(quantiles, starts, side="right")
+        group_of_bin = np.searchsorted(starts, np.arange(size), side="right") - 1
+        group, groups = group_of_bin[bins.of_cell], starts.size
+        logit = np.bincount(group, z) / np.bincount(group) - float(count @ z[both.cell]) / both.labelled
+        counts, logits = logits_of(bins.events(pilot), bins.certain)
+        of_pilot = _positives(pilot, group, groups)
+        offset = smooth_offsets(group_of_bin, counts, logits, of_pilot, _STIFFNESS)
+        positives = _positives(reference, group, groups).astype(np.int64)
+        before = bins.events(reference)
+        return cls(
+            np.append(starts, size),
+            sixteenth,
+            logit,
+            offset,
+            before,
+            positives,
+            np.zeros_like(before),
+            np.zeros_like(positives),
+            np.zeros(1),
+        )
 
     def bet(self, steps: Steps, seed: int, *, held: bool) -> tuple[Self, Bets]:
         """Return the groups with the events of the steps, and the bets."""
-        after = replace(self, before=self.before.copy(), block=self.block.copy(), expected=self.expected.copy())
+        after = replace(
+            self,
+            before=self.before.copy(),
+            positives_before=self.positives_before.copy(),
+            block=self.block.copy(),
+            positives=self.positives.copy(),
+            expected=self.expected.copy(),
+        )
         last, log_tail, sign, deviation = rank_blocks(
             steps.first,
             steps.end_ms,
             steps.cell,
             steps.values,
-            _group(self.starts),
+            _bins(),
             _middle(),
+            self.starts,
+            self.offset,
             seed,
             BLOCK_SIZE,
             held,
             after.before,
+            after.positives_before,
             after.block,
+            after.positives,
             after.expected,
         )
         z, with_events = np.zeros_like(log_tail), deviation > 0.0
@@ -198,12 +287,6 @@ class _Groups:
         )
 
 
-def _group(starts: Ints) -> Ints:
-    """The group of each cell of the grid."""
-    return np.searchsorted(starts, np.arange(grid.cell_count()), side="right")
-
-
-@cache
-def _middle() -> Floats:
-    """A prediction in the middle of each cell, on the logit scale."""
-    return np.asarray(expit(middle_logits()))
+def _positives(table: GridTable, group: Ints, groups: int) -> Floats:
+    """Positive events of each group."""
+    return np.bincount(group[table.cell], table.values[:, 0], groups).astype(np.float64)

@@ -8,6 +8,18 @@ from monitor.arrays import Floats, Ints
 from monitor.compiled import njit
 from monitor.sequential.prevalence_loops import split_mix
 
+_FEW = 64
+"""Up to so many positive events, or negative ones, weights are counted out; beyond, a saddlepoint is close enough: the
+relative error of its correction is 1 in 300 times the square of their number."""
+_REACH = 7.0, 5.0
+"""Standard deviations around the mean, and events, beyond which weights are nothing."""
+_SHORT = 16
+"""Logarithms of weights are one polynomial in a range whose size is the variance over this: its error is 1e-5."""
+_NEAR = 1e-4
+"""Step of an offset after which the next one would be its square."""
+_LOOSE = 1.0 / 9.0
+"""1 over the variance of what is expected of an offset: some logits."""
+
 
 @njit()
 def uniform(seed: int, end_ms: int, group: int) -> float:
@@ -18,37 +30,232 @@ def uniform(seed: int, end_ms: int, group: int) -> float:
 
 
 @njit()
-def log_tail(k: int, population: int, successes: int, draws: int, share: float) -> tuple[float, bool]:
-    """Return the logarithm of a tail of the hypergeometric law at k, and whether it is the lower one.
+def cumulants(events: Floats, logit: Floats, offset: float) -> tuple[float, float, float, float]:
+    """Return the logarithm of the product of 1 + odds, and cumulants 2 to 4 of the number of positive events."""
+    total = variance = third = fourth = 0.0
+    for i in range(events.shape[0]):
+        n, x = events[i], logit[i] + offset
+        if n == 0.0:
+            continue
+        small = np.exp(-abs(x))
+        p = (1.0 if x > 0.0 else small) / (1.0 + small)
+        v = p * (1.0 - p)
+        total += n * (max(x, 0.0) + np.log1p(small))
+        variance += n * v
+        third += n * v * (1.0 - 2.0 * p)
+        fourth += n * v * (1.0 - 6.0 * v)
+    return total, variance, third, fourth
+
+
+@njit()
+def moments(events: Floats, logit: Floats, offset: float) -> tuple[float, float]:
+    """Return mean and variance of the number of positive events."""
+    mean = variance = 0.0
+    for i in range(events.shape[0]):
+        if events[i] == 0.0:
+            continue
+        p = 1.0 / (1.0 + np.exp(-logit[i] - offset))
+        mean += events[i] * p
+        variance += events[i] * p * (1.0 - p)
+    return mean, variance
+
+
+@njit()
+def solve_offset(events: Floats, logit: Floats, positives: float, start: float) -> float:
+    """Return the offset of all logits with which so many positive events are expected: more than 0, not all.
+
+    Parameters
+    ----------
+    events, logit
+        float64, shape (..., bins).
+    start
+        Where it is looked for at first.
+    """
+    events, logit, offset = events.ravel(), logit.ravel(), start
+    for _ in range(200):
+        mean, variance = moments(events, logit, offset)
+        # A logit changes the variance by a factor of e at most, so steps of one converge from anywhere.
+        step = min(max((positives - mean) / max(variance, 1e-300), -1.0), 1.0)
+        offset += step
+        if abs(step) < _NEAR:
+            break
+    return offset
+
+
+@njit()
+def count_weights(events: Floats, logit: Floats, most: int) -> Floats:
+    """Return the probabilities of 0 to so many positive events, float64, shape (most + 1,)."""
+    result = np.zeros(most + 1)
+    result[0] = 1.0
+    term = np.empty(most + 1)
+    for i in range(events.shape[0]):
+        n, x = events[i], logit[i]
+        if n == 0.0:
+            continue
+        term[0] = np.exp(-n * (max(x, 0.0) + np.log1p(np.exp(-abs(x)))))
+        odds = np.exp(x)
+        for j in range(1, most + 1):
+            term[j] = term[j - 1] * max(n - j + 1.0, 0.0) / j * odds
+        for k in range(most, -1, -1):
+            total = 0.0
+            for j in range(k + 1):
+                total += term[j] * result[k - j]
+            result[k] = total
+    return result
+
+
+@njit()
+def log_weights(events: Floats, logit: Floats, least: int, most: int) -> Floats:
+    """Return the logarithms of the sums of the products of odds over all choices of k positive events.
+
+    Parameters
+    ----------
+    events, logit
+        float64, shape (bins,): the number of events of each bin, and their logit, close enough to what makes numbers in
+        the range likely.
+    least, most
+        The range of k, within 0 and the number of events.
+
+    Returns
+    -------
+    float64, shape (most - least + 1,)
+        But for a constant.
+    """
+    whole = int(events.sum())
+    if most <= _FEW:
+        return np.log(np.maximum(count_weights(events, logit, most)[least:], 1e-300))
+    if whole - least <= _FEW:
+        # Those that are negative are as many ways.
+        return np.log(np.maximum(count_weights(events, -logit, whole - least)[whole - most :], 1e-300))[::-1]
+    result, offset = np.empty(most - least + 1), 0.0
+    mean, variance = moments(events, logit, 0.0)
+    if _SHORT * (max(most - mean, mean - least) + 1.0) < variance:
+        _, _, third, fourth = cumulants(events, logit, 0.0)
+        # The same saddlepoint, in powers of the distance from the mean.
+        a, b = third / variance**2, fourth / variance**3
+        for k in range(least, most + 1):
+            x = k - mean
+            higher = x * (a * x - (3.0 * a * a - b) * x * x / 4.0) / (6.0 * variance)
+            result[k - least] = x * (-0.5 * x / variance - 0.5 * a - 0.25 * (b - 2.0 * a * a) * x + higher)
+        return result
+    for k in range(least, most + 1):
+        if k in (0, whole):
+            result[k - least] = 0.0 if k == 0 else np.sum(events * logit)
+            continue
+        offset = solve_offset(events, logit, float(k), offset)
+        total, variance, third, fourth = cumulants(events, logit, offset)
+        correction = fourth / (8.0 * variance**2) - 5.0 * third**2 / (24.0 * variance**3)
+        result[k - least] = total - offset * k - 0.5 * np.log(2.0 * math.pi * variance) + correction
+        offset += 1.0 / variance
+    return result
+
+
+@njit()
+def log_tail(k: int, positives: int, sides: Floats, start: float, share: float) -> tuple[float, bool]:
+    """Return the logarithm of a tail of the law of the positive events of a block, and whether it is the lower one.
+
+    Given the number of positive events before and in the block, each choice of them is as likely as the product of its
+    odds: Fisher's noncentral hypergeometric law of the number in the block, with odds for each event.
 
     The lower tail is F(k - 1) + share * f(k), which is uniform if share is, and the upper one is 1 less that. It is the
-    tail on the side of the mode on which k lies, so that it keeps its precision however small it is.
+    tail on the side of the mean on which k lies, so that it keeps its precision however small it is.
+
+    Parameters
+    ----------
+    k, positives
+        Positive events of the block, and of both.
+    sides
+        float64, shape (2, 2, bins): of the block, and of what came before: events of each bin, and their logit.
+    start
+        An offset of theirs from which the right one is looked for.
     """
-    least, most = max(0, draws - (population - successes)), min(draws, successes)
-    log_f = (
-        math.lgamma(successes + 1)
-        - math.lgamma(k + 1)
-        - math.lgamma(successes - k + 1)
-        + math.lgamma(population - successes + 1)
-        - math.lgamma(draws - k + 1)
-        - math.lgamma(population - successes - draws + k + 1)
-        - math.lgamma(population + 1)
-        + math.lgamma(draws + 1)
-        + math.lgamma(population - draws + 1)
-    )
-    lower = k * (population + 2) <= (draws + 1) * (successes + 1)
-    total, term, j = share if lower else 1.0 - share, 1.0, k
-    while (j > least) if lower else (j < most):
-        if lower:
-            term *= j * float(population - successes - draws + j) / (float(successes - j + 1) * (draws - j + 1))
-            j -= 1
-        else:
-            term *= float(successes - j) * (draws - j) / ((j + 1.0) * (population - successes - draws + j + 1))
-            j += 1
-        total += term
-        if term <= 1e-17 * total:
+    block, before = sides[0, 0], sides[1, 0]
+    whole, draws = int(before.sum() + block.sum()), int(block.sum())
+    least, most = max(0, positives - (whole - draws)), min(draws, positives)
+    if least == most:
+        return min(np.log(share), -1e-16), True
+    offset = solve_offset(sides[:, 0], sides[:, 1], float(positives), start)
+    now, earlier = sides[0, 1] + offset, sides[1, 1] + offset
+    mean, variance = moments(block, now, 0.0)
+    _, variance_before = moments(before, earlier, 0.0)
+    reach = _REACH[0] * np.sqrt(variance * variance_before / (variance + variance_before)) + _REACH[1]
+    least = max(least, int(np.floor(min(mean, k) - reach)))
+    most = min(most, int(np.ceil(max(mean, k) + reach)))
+    weights = log_weights(block, now, least, most)
+    weights += log_weights(before, earlier, positives - most, positives - least)[::-1]
+    weights -= weights.max()
+    lower = k <= mean
+    own, total = weights[k - least], 0.0
+    tail = share if lower else 1.0 - share
+    for j in range(weights.shape[0]):
+        total += np.exp(weights[j])
+        if (j < k - least) if lower else (j > k - least):
+            tail += np.exp(weights[j] - own)
+    return min(own + np.log(tail) - np.log(total), -1e-16), lower
+
+
+@njit()
+def smooth_offsets(group: Ints, events: Floats, logit: Floats, positives: Floats, stiffness: float) -> Floats:
+    """Return the offset of each group from the predictions: the most likely ones of a random walk over the groups.
+
+    Parameters
+    ----------
+    group
+        int64, shape (bins,): ascending.
+    events, logit
+        float64, shape (bins,).
+    positives
+        float64, shape (groups,).
+    stiffness
+        1 over the variance of the difference of neighbours.
+    """
+    groups = positives.shape[0]
+    offset = np.zeros(groups)
+    for _ in range(200):
+        slope, curve = positives - offset * _LOOSE, np.full(groups, _LOOSE)
+        for i in range(events.shape[0]):
+            g = group[i]
+            p = 1.0 / (1.0 + np.exp(-logit[i] - offset[g]))
+            slope[g] -= events[i] * p
+            curve[g] += events[i] * p * (1.0 - p)
+        for g in range(groups - 1):
+            pull = stiffness * (offset[g + 1] - offset[g])
+            slope[g] += pull
+            slope[g + 1] -= pull
+            curve[g] += stiffness
+            curve[g + 1] += stiffness
+        # Newton's step: curve on the diagonal, -stiffness beside it.
+        for g in range(1, groups):
+            ratio = stiffness / curve[g - 1]
+            curve[g] -= ratio * stiffness
+            slope[g] += ratio * slope[g - 1]
+        largest = 0.0
+        for g in range(groups - 1, -1, -1):
+            slope[g] = (slope[g] + (stiffness * slope[g + 1] if g < groups - 1 else 0.0)) / curve[g]
+            largest = max(largest, abs(slope[g]))
+        offset += slope / max(largest, 1.0)
+        if largest < _NEAR**2:
             break
-    return min(log_f + np.log(total), -1e-16), lower
+    return offset
+
+
+@njit()
+def logits_of(bins: Floats, bound: float) -> Floats:
+    """Return bins with the logit of their mean prediction in place of its sum, float64, shape (2, bins).
+
+    Parameters
+    ----------
+    bins
+        float64, shape (2, bins): events and the sum of their predictions.
+    bound
+        The least mean, and 1 less the largest.
+    """
+    result = np.zeros(bins.shape)
+    for i in range(bins.shape[1]):
+        if bins[0, i] > 0.0:
+            p = min(max(bins[1, i] / bins[0, i], bound), 1.0 - bound)
+            result[0, i], result[1, i] = bins[0, i], np.log(p / (1.0 - p))
+    return result
 
 
 @njit()
@@ -57,13 +264,17 @@ def rank_blocks(
     end_ms: Ints,
     cell: Ints,
     values: Ints,
-    group: Ints,
+    grid: tuple[Ints, Floats, float, float],
     middle: Floats,
+    starts: Ints,
+    offset: Floats,
     seed: int,
     least: float,
     held: bool,
-    before: Ints,
-    block: Ints,
+    before: Floats,
+    positives_before: Ints,
+    block: Floats,
+    positives: Ints,
     expected: Floats,
 ) -> tuple[Ints, Floats, Floats, Floats]:
     """Rank the positive events of each block, group by group, among all that came before and those of the block.
@@ -74,58 +285,72 @@ def rank_blocks(
     ----------
     first, end_ms, cell, values
         See :class:`monitor.sequential.steps.Steps`.
-    group
-        int64, shape (cells,): of the predictions, below ``groups``.
+    grid
+        The bin of each cell, int64, shape (cells,), and its anchor, float64, shape (cells,); what a unit of sums of
+        predictions is; and the least prediction that is taken for certain.
     middle
-        float64, shape (cells,): a prediction in the middle of each cell.
+        float64, shape (bins,): a logit in each bin.
+    starts
+        int64, shape (groups + 1,): the first bin of each group, and the number of bins.
+    offset
+        float64, shape (groups,): how many logits higher than predicted outcomes were in the pilot.
     seed
         Of the series.
     least
         Events that are expected of the rarer label of a block.
     held
-        Whether the events of finished blocks are left out of ``before``.
-    before
-        int64, shape (groups, 2): earlier events and the positive ones among them; on return, with those of the blocks.
-    block, expected
-        int64, shape (groups, 2), and float64, shape (groups,): the same of the unfinished block, and the sum of its
-        predictions; on return, of the one that the steps leave unfinished.
+        Whether the events of finished blocks are left out of what came before.
+    before, positives_before
+        float64, shape (2, bins): earlier events and the sum of their predictions; and int64, shape (groups,): the
+        positive ones. On return, with those of the blocks.
+    block, positives, expected
+        The same of the unfinished block, and how many positive ones the pilot lets expect of it, float64, shape (1,);
+        on return, of the one that the steps leave unfinished.
 
     Returns
     -------
     tuple
         Of each finished block: its last step, int64, shape (blocks,). Then, float64, shape (blocks, groups) each: the
         logarithm of the smaller tail; 1 if it is the lower one and -1 if it is the upper one; and the standard
-        deviation of the positive events if predictions are right, reduced by what ``before`` is uncertain by; 0
+        deviation of the positive events if rates are those of the pilot, reduced by what ``before`` is uncertain by; 0
         without events.
     """
-    steps, groups = first.shape[0] - 1, before.shape[0]
+    bin_of, anchor, unit, bound = grid
+    steps, groups = first.shape[0] - 1, offset.shape[0]
     last = np.empty(steps, np.int64)
     tail, sign, scale = np.full((steps, groups), -1.0), np.ones((steps, groups)), np.zeros((steps, groups))
     blocks = 0
+    group_of = np.searchsorted(starts, np.arange(block.shape[1]), side="right") - 1
+    rate = 1.0 / (1.0 + np.exp(-middle - offset[group_of]))
+    events = block[0].sum()
     for step in range(steps):
         for row in range(first[step], first[step + 1]):
-            g = group[cell[row]]
+            at = bin_of[cell[row]]
             n = values[row, 0] + values[row, 1]
-            block[g, 0] += n
-            block[g, 1] += values[row, 0]
-            expected[g] += n * middle[cell[row]]
-        positive, events = 0.0, 0
-        for g in range(groups):
-            positive += expected[g]
-            events += block[g, 0]
-        if min(positive, events - positive) < least:
+            block[0, at] += n
+            block[1, at] += n * anchor[cell[row]] + (values[row, 3] + values[row, 4]) * unit
+            positives[group_of[at]] += values[row, 0]
+            expected[0] += n * rate[at]
+            events += n
+        if min(expected[0], events - expected[0]) < least:
             continue
+        sides = np.empty((2, 2, block.shape[1]))
+        sides[0], sides[1] = logits_of(block, bound), logits_of(before, bound)
         for g in range(groups):
-            n, known = block[g, 0], before[g, 0]
-            if n > 0 and known > 0:
-                share = uniform(seed, end_ms[step], g)
-                log_p, lower = log_tail(block[g, 1], known + n, before[g, 1] + block[g, 1], n, share)
-                p = expected[g] / n
-                tail[blocks, g], sign[blocks, g] = log_p, 1.0 if lower else -1.0
-                scale[blocks, g] = np.sqrt(n * p * (1.0 - p) * known / (known + n))
-            if not held:
-                before[g] += block[g]
-        block[:], expected[:] = 0, 0.0
+            of_group = sides[:, :, starts[g] : starts[g + 1]]
+            _, variance = moments(of_group[0, 0], of_group[0, 1], offset[g])
+            _, variance_before = moments(of_group[1, 0], of_group[1, 1], offset[g])
+            if variance == 0.0 or variance_before == 0.0:
+                continue
+            known = positives_before[g] + positives[g]
+            share = uniform(seed, end_ms[step], g)
+            tail[blocks, g], lower = log_tail(positives[g], known, of_group, offset[g], share)
+            sign[blocks, g] = 1.0 if lower else -1.0
+            scale[blocks, g] = np.sqrt(variance * variance_before / (variance + variance_before))
+        if not held:
+            before += block
+            positives_before += positives
+        block[:], positives[:], expected[0], events = 0.0, 0, 0.0, 0.0
         last[blocks] = step
         blocks += 1
     return last[:blocks], tail[:blocks], sign[:blocks], scale[:blocks]
