@@ -44,7 +44,7 @@ MAX_WIDTH: Final = 0.5
 REFERENCE_EVENTS: Final = 20_000
 _PILOT_SHARE: Final = 0.1
 _STIFFNESS: Final = 4.0
-"""Of the pilot: offsets of neighbouring groups differ by half a logit."""
+"""In the pilot, offsets of neighbouring groups are taken to differ by half a logit."""
 
 CURVATURES: Final = (0.25, 0.5, -0.25, -0.5)
 """Logits: of U-shaped changes, how much higher the ends lie than the middle, halved."""
@@ -160,7 +160,7 @@ class _Bins(NamedTuple):
     anchor: Floats
     """Where sums of predictions of each cell count from."""
     unit: float
-    """Of those sums."""
+    """What 1 in those sums stands for."""
     certain: float
     """What a prediction of 0 is taken for."""
 

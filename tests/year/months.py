@@ -22,7 +22,7 @@ from tests.year.truth import Truth
 
 FLAT: Final = 1.15
 """From the third month on, the last three months may take so many times what the first three did ..."""
-FLAT_MORE: Final = {"memory_mib": 32.0, "store_mib": 4.0, "samples": 0.0, "evaluation_seconds": 0.5}
+FLAT_MORE: Final = {"memory_mib": 32.0, "tables_mib": 4.0, "samples": 0.0, "evaluation_seconds": 0.5}
 """... and so much more."""
 _KEPT_DAYS: Final = 28 + LOOK_BACK_DAYS
 _GONE_DAYS: Final = _KEPT_DAYS + (HORIZON_MS + LATENESS_MS) // DAY_MS + 12
@@ -49,6 +49,8 @@ class Month(NamedTuple):
     """Samples of /metrics, of all replicas."""
     memory_mib: float
     """Of all replicas."""
+    tables_mib: float
+    """In use, of the store."""
     store_mib: float
     evaluation_seconds: float
     """Median over the month."""
@@ -58,14 +60,14 @@ class Month(NamedTuple):
         """Two lines: the names of the columns."""
         return (
             "| month | events so far | models: live / ever | versions: live / ever | names stored | samples "
-            "| memory, MiB | store, MiB | evaluation, s |\n|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+            "| memory, MiB | tables, MiB | store, MiB | evaluation, s |\n" + "|---:" * 10 + "|"
         )
 
     def text(self) -> str:
         """A line of the table."""
         return (
             f"| {self.month} | {self.events:,} | {self.models} | {self.versions} | {self.strata:,} | {self.samples:,} "
-            f"| {self.memory_mib:,.0f} | {self.store_mib:,.1f} | {self.evaluation_seconds:.2f} |"
+            f"| {self.memory_mib:,.0f} | {self.tables_mib:,.1f} | {self.store_mib:,.1f} | {self.evaluation_seconds:.2f} |"
         )
 
 
@@ -165,6 +167,7 @@ class Months:
         ever = [life for life in self._fleet.lives if life.born_ms <= now_ms]
         with self._service.store.database.reading() as connection:
             strata = connection.execute(sa.select(sa.func.count()).select_from(STRATA)).scalar_one()
+        self._tables.append(self._service.tables_mib())
         row = Month(
             month,
             events,
@@ -173,12 +176,12 @@ class Months:
             strata,
             len(self._service.samples()),
             sum(replica.memory_mib() for replica in self._service.replicas),
+            sum(self._tables[-1].values()),
             self._service.store_mib(),
             statistics.median(self._seconds),
         )
         self._seconds = []
         self._rows.append(row)
-        self._tables.append(self._service.tables_mib())
         print(row.text(), flush=True)
         return [f"month {month}: {line}" for line in wrong]
 
