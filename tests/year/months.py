@@ -67,7 +67,8 @@ class Month(NamedTuple):
         """A line of the table."""
         return (
             f"| {self.month} | {self.events:,} | {self.models} | {self.versions} | {self.strata:,} | {self.samples:,} "
-            f"| {self.memory_mib:,.0f} | {self.tables_mib:,.1f} | {self.store_mib:,.1f} | {self.evaluation_seconds:.2f} |"
+            f"| {self.memory_mib:,.0f} | {self.tables_mib:,.1f} | {self.store_mib:,.1f} "
+            f"| {self.evaluation_seconds:.2f} |"
         )
 
 
