@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from monitor.alarms.missing_labels import Labels
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.inference.cox import fit_cox
@@ -12,7 +13,7 @@ from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slop
 from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
 from monitor.reports.formatting import minute_text, pair, plain
-from monitor.scores import ScoreTable
+from monitor.scores import GridTable, ScoreTable
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Detector
 from monitor.sequential.steps import Steps
@@ -28,6 +29,8 @@ _HOUR_MS: Final = 60 * _MINUTE_MS
 PRIOR_SHIFT: Final = "prior_shift"
 SHAPE: Final = "shape"
 BOTH: Final = "both"
+MISSING_LABELS: Final = "missing_labels"
+"""An offset explains it, and labels may be missing because of what they are, which shifts odds as well."""
 UNCLEAR: Final = "unclear"
 """Predictions are wrong, and the outcomes since the change do not say how."""
 NOT_WORSE: Final = "not_worse"
@@ -133,14 +136,19 @@ class Attribution:
         """
         after = self._span(series, change.at_ms, to_ms, tolerance)
         before = self._span(series, after.from_ms - max(to_ms - after.from_ms, 0), after.from_ms, tolerance)
-        label = NOT_WORSE if changed and after.is_no_worse_than(before) else _label(after.diagnosis, robust=robust)
-        remedy = _remedy(label, after.diagnosis, where="" if series.segment == ALL else " there")
+        labels = Labels.of(after.table, before.table)
+        label = _label(after.diagnosis, robust=robust)
+        if changed and after.is_no_worse_than(before):
+            label = NOT_WORSE
+        elif label == PRIOR_SHIFT and labels.doubt:
+            label = MISSING_LABELS
+        remedy = _remedy(label, after.diagnosis, labels.doubt, where="" if series.segment == ALL else " there")
         document = {
             "label": label,
             "segment": None if series.segment == ALL else series.segment,
             "change_point": change.to_json(),
             "since": {
-                "predictions": after.predictions,
+                "predictions": after.table.predictions,
                 "labelled": after.labelled,
                 "hours": round((to_ms - change.at_ms) / _HOUR_MS, 2),
             },
@@ -151,6 +159,7 @@ class Attribution:
             ],
             "after": after.to_json(),
             "before": before.to_json(),
+            "labels": labels.to_json(),
             "remedy": {"text": remedy, "command": _command(label, series, change.at_ms)},
         }
         return f"{_sentence(series, label, change, after, changed=changed)} {remedy}", after.labelled, document
@@ -188,7 +197,7 @@ class Attribution:
         """The settled predictions of a span, as far back as panes are kept."""
         begin_ms, settled = self._panes.settled_span(series, from_ms, to_ms)
         (table,) = self._serve(series, Steps.of([(to_ms, settled)])).tables()
-        return _Span(begin_ms, to_ms, table.predictions, table.to_scores(), None)
+        return _Span(begin_ms, to_ms, table, table.to_scores(), None)
 
 
 class _Span(NamedTuple):
@@ -196,7 +205,7 @@ class _Span(NamedTuple):
 
     from_ms: int
     to_ms: int
-    predictions: int
+    table: GridTable
     scores: ScoreTable
     """Scores of the labelled events."""
     diagnosis: Diagnosis | None
@@ -205,7 +214,7 @@ class _Span(NamedTuple):
     @property
     def labelled(self) -> int:
         """Number of labelled predictions."""
-        return int(self.scores.counts.sum())
+        return self.table.labelled
 
     def is_no_worse_than(self, other: "_Span") -> bool:
         """Whether calibration is right, or at least as right as in another span."""
@@ -221,7 +230,7 @@ class _Span(NamedTuple):
         numbers: dict[str, Any] = {
             "from": format_time(self.from_ms),
             "to": format_time(self.to_ms),
-            "predictions": self.predictions,
+            "predictions": self.table.predictions,
             "labelled": self.labelled,
         }
         found = self.diagnosis
@@ -260,7 +269,7 @@ def _sentence(series: SeriesKey, label: str, change: ChangeSet, after: _Span, *,
         few = f"the {after.labelled:,} outcomes that are kept since then do not say how"
         return f"Predictions of {name} do not fit their outcomes {since}; {few}."
     parts, numbers = [], []
-    if label in {PRIOR_SHIFT, BOTH}:
+    if label in {PRIOR_SHIFT, MISSING_LABELS, BOTH}:
         parts.append(f"too {'low' if (found.offset or 0.0) > 0.0 else 'high'}")
         numbers.append("{} predicted, {} came true".format(*pair(*_means(after.scores))))
     if label in {SHAPE, BOTH}:
@@ -307,19 +316,24 @@ def _region(scores: ScoreTable, label: str) -> dict[str, Any] | None:
     return {"from": worst.first, "to": worst.last, "predicted": worst.predicted, "came_true": worst.happened}
 
 
-def _remedy(label: str, diagnosis: Diagnosis | None, *, where: str) -> str:
+def _remedy(label: str, diagnosis: Diagnosis | None, doubt: str | None, *, where: str) -> str:
     if label == NOT_WORSE:
         return "Nothing has to be done."
+    if label == MISSING_LABELS:
+        advice = "Look at how they come before anything is added to the logit."
+        return f"Labels may be missing because of what they are: {doubt}. {advice}"
     if label == PRIOR_SHIFT and diagnosis is not None and diagnosis.offset is not None:
         ends = _interval(diagnosis.offset, offset_interval(diagnosis))
         sure = "" if ends is None else f" ({ends[0]:.2f} to {ends[1]:.2f})"
         return f"The prior has shifted{where}: add {diagnosis.offset:.2f} to the logit{sure}."
+    if doubt is not None:
+        return f"Refit on the events since then, unless labels are missing because of what they are: {doubt}."
     return "Refit on the events since then."
 
 
 def _command(label: str, series: SeriesKey, since_ms: int) -> str | None:
     """The command that does what the remedy says."""
-    if label == NOT_WORSE:
+    if label in {NOT_WORSE, MISSING_LABELS}:
         return None
     # An offset of all predictions would be wrong for the other segments.
     method = " --method offset" if label == PRIOR_SHIFT and series.segment == ALL else ""

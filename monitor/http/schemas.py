@@ -232,7 +232,7 @@ class EvidenceStateBody(Body):
         "Predictions of churn 7 are too sure of themselves since 2026-11-20 14:05 UTC: slope 0.59 (0.55 to 0.62), "
         "where 1 is right. Refit on the events since then. Evidence 10^7.2; an alert fires at 10^5.1."
     )
-    label: Literal["prior_shift", "shape", "both", "unclear", "not_worse", "harm"] | None = field(
+    label: Literal["prior_shift", "missing_labels", "shape", "both", "unclear", "not_worse", "harm"] | None = field(
         "shape",
         "what is wrong, of one that is pending or firing; not_worse: outcomes changed for the better; harm: of the map "
         "that serves",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from monitor.alarms.alarms import Key
-from monitor.alarms.attribution import UNCLEAR
+from monitor.alarms.attribution import MISSING_LABELS, UNCLEAR
 from monitor.alarms.webhooks import Webhook
 from monitor.events.model import ALL
 from monitor.metrics.series import Family, Series, read_families
@@ -34,9 +34,9 @@ ALERTS: Final[tuple[Series[Alert | None], ...]] = (
 OPEN_ALERTS: Final[tuple[Series[Alert], ...]] = (
     Series(
         "calibration_alert_info",
-        "What the alert says, while calibration_alert_state is not 0: label `prior_shift`, `shape`, `both`, `unclear` "
-        "(too little is kept of the time since the change), `not_worse` of a change, or `harm` of a map; and the "
-        "segment whose evidence is largest. Always 1.",
+        "What the alert says, while calibration_alert_state is not 0: label `prior_shift`, `missing_labels` (looks the "
+        "same), `shape`, `both`, `unclear` (too little is kept of the time since the change), `not_worse` of a change, "
+        "or `harm` of a map; and the segment whose evidence is largest. Always 1.",
         lambda alert: [
             ((alert.finding.document.get("label", UNCLEAR), alert.finding.document.get("segment") or ALL), 1)
         ],
@@ -45,8 +45,8 @@ OPEN_ALERTS: Final[tuple[Series[Alert], ...]] = (
     Series(
         "calibration_alert_offset_logit",
         "What has to be added to every logit since the change that the alert is about, while calibration_alert_state "
-        "is not 0. Absent when the data is insufficient.",
-        lambda alert: _after(alert, "offset"),
+        "is not 0. Absent when the data is insufficient, or labels may be missing because of what they are.",
+        lambda alert: None if alert.finding.document.get("label") == MISSING_LABELS else _after(alert, "offset"),
         _LABELS,
     ),
     Series(

@@ -11,6 +11,7 @@ _LABELS: Final = {
     "prior_shift": "prior shift",
     "shape": "shape",
     "both": "prior and shape",
+    "missing_labels": "labels may be missing",
     "unclear": "unclear",
     "not_worse": "changed, not worse",
     "harm": "harmful map",

@@ -8,7 +8,7 @@ import numpy as np
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.alarms.watch import WEIGHTS, VersionWatch
-from monitor.arrays import Floats
+from monitor.arrays import Bools, Floats
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.sequential.steps import Steps
@@ -26,6 +26,9 @@ WIDE_MS = 15 * MINUTE_MS
 FOR_EVER_MS = 10**12
 POLICY = ModelPolicy(horizon_ms=0, lateness_ms=0)
 LINES = dict.fromkeys(WEIGHTS, 1e5)
+
+Arrival = Callable[[int, Bools], Floats]
+"""(minute, outcomes) -> the probability of each to arrive."""
 
 Truth = Callable[[int, str, Floats], Floats]
 """(minute, segment, logits of the predictions) -> true logits."""
@@ -68,6 +71,7 @@ def stream(
     kept_ms: Mapping[int, int] | None = None,
     lines: Mapping[str, float] = LINES,
     until_raised: str | None = None,
+    arrival: Arrival | None = None,
 ) -> Stream:
     """Draw a stream.
 
@@ -79,6 +83,8 @@ def stream(
         Detector -> evidence at which it raises an alarm.
     until_raised
         Detector: the stream ends with the minute in which it raises an alarm.
+    arrival
+        Which labels arrive; all of them if left out.
     """
     rng = np.random.default_rng(seed)
     kept_ms = kept_ms or {MINUTE_MS: FOR_EVER_MS, WIDE_MS: FOR_EVER_MS}
@@ -90,7 +96,8 @@ def stream(
         for segment, size in (of or {"": 60}).items():
             logit = rng.normal(0.0, 1.5, size)
             y = rng.random(size) < 1.0 / (1.0 + np.exp(-truth(at, segment, logit)))
-            tables[segment] = GridTable.from_events(1.0 / (1.0 + np.exp(-logit)), y)
+            label = y if arrival is None else np.where(rng.random(size) < arrival(at, y), y, -1)
+            tables[segment] = GridTable.from_events(1.0 / (1.0 + np.exp(-logit)), label)
         series = {"all": GridTable.sum(tables.values()), **{name: table for name, table in tables.items() if name}}
         keys = [SeriesKey("churn", "7", segment) for segment in sorted(series)]
         rows = [series[key.segment] for key in keys]

@@ -1,5 +1,7 @@
 """What alarms are about: labels, sentences, documents and change points against streams that are known."""
 
+import re
+
 import msgspec
 import numpy as np
 import pytest
@@ -65,6 +67,46 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
     assert (
         document["remedy"]["command"]
         == "monitor recalibrate churn --version 7 --method offset --since 2026-09-21T16:43:00Z --wait"
+    )
+
+
+def test_labels_that_arrive_by_what_they_are_get_no_offset() -> None:
+    finding = calibration(stream(moved(), arrival=lambda _, y: np.where(y, 0.5, 0.8)))
+    assert finding.document["label"] == "missing_labels"
+    assert re.fullmatch(
+        r"Predictions of churn 7 are too high since .* UTC: 47% predicted, 38% came true. "
+        r"Labels may be missing because of what they are: 7.% of the lowest quarter of the predictions have one, "
+        r"5.% of the highest. Look at how they come before anything is added to the logit.",
+        finding.summary,
+    )
+    assert finding.document["remedy"]["command"] is None
+    shares = finding.document["labels"]
+    assert shares["lowest"] > 0.7 > shares["now"] > 0.6 > shares["highest"]
+    assert shares["before"] is None or shares["before"] == pytest.approx(shares["now"], abs=0.1)
+
+
+def test_a_prior_that_shifted_when_labels_became_rare_gets_no_offset() -> None:
+    arrival = lambda at, y: np.full(y.size, 1.0 if at < CHANGE else 0.6)  # noqa: E731
+    finding = calibration(stream(moved(offset=0.5), arrival=arrival))
+    assert finding.document["label"] == "missing_labels"
+    assert re.search(r"(59|60|61)% of the predictions since then have one, 100% of those before", finding.summary)
+    assert finding.document["labels"]["before"] > 0.99
+
+
+def test_labels_that_are_always_as_rare_leave_the_offset() -> None:
+    finding = calibration(stream(moved(offset=0.5), arrival=lambda _, y: np.full(y.size, 0.6)))
+    assert finding.document["label"] == "prior_shift"
+    assert "The prior has shifted: add 0." in finding.summary
+
+
+def test_a_refit_of_a_wrong_shape_says_what_is_to_be_known_of_its_labels() -> None:
+    arrival = lambda at, y: np.full(y.size, 1.0 if at < CHANGE else 0.6)  # noqa: E731
+    finding = calibration(stream(moved(slope=0.6), arrival=arrival))
+    assert finding.document["label"] == "shape"
+    assert re.search(
+        r"Refit on the events since then, unless labels are missing because of what they are: "
+        r"(59|60|61)% of the predictions since then have one, 100% of those before\.$",
+        finding.summary,
     )
 
 

@@ -21,6 +21,7 @@ const FAULTS = {
   prior_shift: "prior has shifted",
   shape: "shape is wrong",
   both: "prior and shape wrong",
+  missing_labels: "labels may be missing",
   unclear: "wrong, cause unclear",
   not_worse: "changed, but not worse",
   harm: "its map does harm",
