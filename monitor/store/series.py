@@ -31,6 +31,8 @@ HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
 
 _OLDEST_STEP_MS: Final = 6 * HOUR_MS
+_DAYS_A_TRANSACTION: Final = 16
+"""Which are merged within some hundredths of a second: a checkpoint on SQLite waits that long."""
 _FORMAT: Final = 1
 _LEVEL: Final = 1
 """Level of the compression: most bytes are the last digits of measures, on which a higher one gains nothing."""
@@ -262,10 +264,12 @@ class SeriesStore:
             with database.writing() as connection:
                 is_old = of.day_ms < newest_ms - retention_ms
                 connection.execute(sa.delete(self._table).where(of.model == model, is_old))
-        for *key, day_ms, age_ms, wanted_ms in work:
-            if age_ms <= retention_ms:
-                of_day = [column == name for column, name in zip(self._keys, key, strict=True)]
-                self._merge(database, [*of_day, of.day_ms == day_ms], wanted_ms, whole=age_ms > 0)
+        kept = [row for row in work if row.age_ms <= retention_ms]
+        for start in range(0, len(kept), _DAYS_A_TRANSACTION):
+            with database.writing() as connection:
+                for *key, day_ms, age_ms, wanted_ms in kept[start : start + _DAYS_A_TRANSACTION]:
+                    of_day = [column == name for column, name in zip(self._keys, key, strict=True)]
+                    self._merge(connection, [*of_day, of.day_ms == day_ms], wanted_ms, whole=age_ms > 0)
         return len(old)
 
     def _work(self, retention_ms: int) -> sa.Select[Any]:
@@ -298,26 +302,24 @@ class SeriesStore:
         return sa.select(of.model, newest_ms.label("newest_ms")).group_by(of.model).subquery()
 
     def _merge(
-        self, database: Database, of_day: Sequence[sa.ColumnElement[bool]], step_ms: int, *, whole: bool
+        self, connection: sa.Connection, of_day: Sequence[sa.ColumnElement[bool]], step_ms: int, *, whole: bool
     ) -> None:
         """Merge the parts of a day: all of them, or the newest ones that together are worth it."""
         of = self._table.c
-        with database.writing() as connection:
-            # Locked, as another process may be merging them: then they are read as that one leaves them.
-            of_parts = sa.select(of.number, of.size, of.step_ms).where(*of_day).order_by(of.number).with_for_update()
-            parts = connection.execute(of_parts).all()
-            merged = parts[0 if whole else merge_from([part.size for part in parts], self._max_parts) :]
-            if not merged or (len(merged) == 1 and merged[0].step_ms >= step_ms):
-                return
-            last = merged[-1].number
-            are_merged = (*of_day, of.number >= merged[0].number, of.number <= last)
-            rows = connection.execute(sa.select(self._table).where(*are_merged).order_by(of.number)).all()
-            data = encode(self._thin(joined([self._empty, *(decode(row.points) for row in rows)]), step_ms))
-            values: dict[str, Any] = {"points": data, "size": len(data), "step_ms": step_ms}
-            if self._peaks is not None:
-                values["peaks"] = np.fmax.reduce(
-                    decode_peaks([row.peaks for row in rows], len(rows[0].peaks) // 4)
-                ).tobytes()
-            connection.execute(sa.delete(self._table).where(*are_merged, of.number < last))
-            # It has the number of the last one: what is saved from now on is newer.
-            connection.execute(sa.update(self._table).where(of.number == last).values(**values))
+        of_parts = sa.select(of.number, of.size, of.step_ms).where(*of_day).order_by(of.number)
+        # What another process is merging is left to it.
+        parts = connection.execute(of_parts.with_for_update(skip_locked=True)).all()
+        merged = parts[0 if whole else merge_from([part.size for part in parts], self._max_parts) :]
+        if not merged or (len(merged) == 1 and merged[0].step_ms >= step_ms):
+            return
+        last = merged[-1].number
+        are_merged = of.number.in_([part.number for part in merged])
+        rows = connection.execute(sa.select(self._table).where(are_merged).order_by(of.number)).all()
+        data = encode(self._thin(joined([self._empty, *(decode(row.points) for row in rows)]), step_ms))
+        values: dict[str, Any] = {"points": data, "size": len(data), "step_ms": step_ms}
+        if self._peaks is not None:
+            peaks = decode_peaks([row.peaks for row in rows], len(rows[0].peaks) // 4)
+            values["peaks"] = np.fmax.reduce(peaks).tobytes()
+        connection.execute(sa.delete(self._table).where(are_merged, of.number < last))
+        # It has the number of the last one: what is saved from now on is newer.
+        connection.execute(sa.update(self._table).where(of.number == last).values(**values))

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -201,6 +202,25 @@ def test_small_parts_are_merged_without_a_trace(store: SqlStore) -> None:
         most = max(most, parts(store))
     assert most < 64 + 60 + 16
     assert lines(read(store)) == lines(points)
+
+
+def test_processes_that_merge_at_once_leave_days_to_each_other(store: SqlStore) -> None:
+    points = every(10 * MINUTE_MS, NOON_MS, NOON_MS + 3 * DAY_MS)
+    names = [SeriesKey("churn", "7", f"region={one}") for one in range(20)]
+    for at in range(0, points.to_ms.size, 48):
+        append(store, {name: points.take(slice(at, at + 48)) for name in names})
+    append(store, points)
+    with ThreadPoolExecutor(3) as threads:
+        for done in [threads.submit(history.compact, store.database, RETENTION_MS) for _ in range(3)]:
+            done.result()
+    history.compact(store.database, RETENTION_MS)
+    # As of a series that came in one part.
+    assert all(lines(read(store, name)) == lines(read(store)) for name in names)
+    # Of days that are over one part is left.
+    of = HISTORY.c
+    with store.database.reading() as connection:
+        days = sa.select(sa.func.count()).group_by(of.segment, of.day_ms).where(of.day_ms < NOON_MS + 2 * DAY_MS)
+        assert set(connection.execute(days).scalars()) == {1}
 
 
 def test_old_days_are_thinned_out_and_those_beyond_the_retention_are_removed(store: SqlStore) -> None:

@@ -34,8 +34,8 @@ ALWAYS_WRONG: Final = ("m00", "m01")
 """Models that are wrong from the beginning, so that refits find a better map."""
 NAMES_DAY: Final = 40
 """When somebody invents thousands of models."""
-_NAMES_DAYS: Final = 62
-"""For how long those hold the places of undeclared models: none comes meanwhile."""
+_NAMES_DAYS: Final = 75
+"""For how long those hold the places of undeclared models, where reading lags days behind: none comes meanwhile."""
 
 
 class Fault(NamedTuple):
