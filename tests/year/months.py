@@ -83,6 +83,8 @@ class Months:
     def __init__(self, fleet: Fleet, service: Service, truth: Truth, receiver: Receiver) -> None:
         self._fleet, self._service, self._truth, self._receiver = fleet, service, truth, receiver
         self._rows: list[Month] = []
+        self._tables: list[Mapping[str, float]] = []
+        """MiB of each table of the store, by month."""
         self._seconds: list[float] = []
         self._alerts: dict[str, Mapping[str, Any]] = {}
         """By id, as last seen."""
@@ -176,6 +178,7 @@ class Months:
         )
         self._seconds = []
         self._rows.append(row)
+        self._tables.append(self._service.tables_mib())
         print(row.text(), flush=True)
         return [f"month {month}: {line}" for line in wrong]
 
@@ -363,6 +366,10 @@ class Months:
             )
             if last > FLAT * first + more:
                 yield f"{name} grew from {first:,.2f} to {last:,.2f}"
+        tables = {name: [of_month.get(name, 0.0) for of_month in self._tables] for name in self._tables[-1]}
+        print("MiB of the largest tables of the store, by month:")
+        for name, sizes in sorted(tables.items(), key=lambda one: -max(one[1]))[:10]:
+            print(f"{name:>20} {' '.join(f'{size:6.1f}' for size in sizes)}")
 
     # ------------------------------------------------------------------ reading
 

@@ -316,10 +316,19 @@ class Service:
         """Size of the store."""
         if self._server is None:
             return sum(path.stat().st_size for path in self.folder.glob("state.db*")) / (1 << 20)
+        return self._ask_store("SELECT pg_database_size(current_database())")[0][0] / (1 << 20)
+
+    def tables_mib(self) -> dict[str, float]:
+        """Size of each table with its indices."""
+        if self._server is None:
+            sizes = "SELECT tbl_name, sum(pgsize) FROM dbstat JOIN sqlite_schema USING (name) GROUP BY 1"
+        else:
+            sizes = "SELECT relname, pg_total_relation_size(relid) FROM pg_stat_user_tables"
+        return {name: int(size) / (1 << 20) for name, size in self._ask_store(sizes)}
+
+    def _ask_store(self, question: str) -> list[Any]:
         with self.store.database.reading() as connection:
-            return float(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one()) / (
-                1 << 20
-            )
+            return list(connection.exec_driver_sql(question))
 
     def back_up(self) -> None:
         """Back up the store beside the running service."""
