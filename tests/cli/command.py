@@ -98,6 +98,14 @@ def inside(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
+def forked(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end in a forked process; all that it wrote is its standard error."""
+    output = cwd / "output.txt"
+    with output.open("wb") as stream:
+        process = start(*arguments, cwd=cwd, output=stream)
+    return subprocess.CompletedProcess(arguments, process.wait(TIMEOUT_SECONDS), "", output.read_text(encoding="utf-8"))
+
+
 class _Forwarded(socketserver.StreamRequestHandler):
     """Runs one command that the program of :func:`monitor_in_path` sent."""
 

@@ -13,7 +13,7 @@ import yaml
 from monitor.cli import demo
 from monitor.cli.demo import links
 from monitor.simulation.models import MODELS
-from tests.cli.command import inside, monitor, one_error_line, patient, start
+from tests.cli.command import forked, inside, monitor, one_error_line, patient, start
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports
 from tests.real.forked import Forked
@@ -134,7 +134,7 @@ def test_a_taken_port_is_said(tmp_path: Path, when: str) -> None:
 def test_a_port_that_was_asked_for_is_had_or_none(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = monitor("demo", "--seconds", "1", "--port", str(port), cwd=tmp_path)
+        done = forked("demo", "--seconds", "1", "--port", str(port), cwd=tmp_path)
     assert done.returncode == 2
     assert one_error_line(done).startswith(f"api.port: cannot listen on 127.0.0.1:{port}: the port is taken")
 

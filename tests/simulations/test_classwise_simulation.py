@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.long import short_of
+from tests.long import longer, short_of
 from tests.simulations.classwise import CLASS_SCENARIOS, ClassScenario, ClassSetting, simulate_classes, simulate_vectors
 from tests.simulations.simulate import LEVEL, TOLERANCE
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.longer]
 
-REPEATS = 24
+REPEATS = longer(8, 24)
 DRAWS = 39
 
 
