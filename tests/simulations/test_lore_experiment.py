@@ -19,7 +19,7 @@ from tests.simulations.lore_experiment import CONTENDERS, GAMMAS, LEAST_OF_GROUP
 pytestmark = [pytest.mark.simulation, pytest.mark.longer]
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
-SEEDS: Final = (100, 101, 102)[: longer(1, 3)]
+SEEDS: Final = (100, 101, 102)[: longer(2, 3)]
 GLOBAL: Final = [name for name, contender in CONTENDERS.items() if contender.kind == "global"]
 SHORT: Final = ("no map", *GLOBAL, "LoRe")
 
