@@ -79,9 +79,7 @@ test: $(DEV_STAMP) $(NODE_STAMP) ## every test but Spark's and long forms, again
 	env -u OMP_NUM_THREADS -u OPENBLAS_NUM_THREADS -u NUMBA_NUM_THREADS $(BIN)/python -m pytest $(ALONE)
 
 test-long: $(DEV_STAMP) $(NODE_STAMP) ## long forms of tests: a million events, many rounds, simulations, pictures, ten weeks of `make year`
-	$(BIN)/python -m pytest -m long -n 2 --dist loadfile tests
-	FUZZ_EXAMPLES=2500 LOGGING_OUTAGE_SECONDS=60 $(BIN)/python -m pytest -n 2 --dist loadfile \
-		tests/events/test_fuzz.py tests/logging/test_kafka.py
+	LONG_FORMS=1 $(BIN)/python -m pytest -m 'long or longer' -n 2 --dist loadfile tests
 	$(BIN)/python -m tests.year --days 70
 	$(BIN)/python -m tests.year --days 70 --real
 

@@ -11,6 +11,7 @@ import tokenize
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,6 +33,7 @@ class Room(NamedTuple):
     """The first line of its docstring."""
 
 
+@cache
 def rooms() -> list[Room]:
     """All rooms, the highest floor first."""
     floors = _floors()

@@ -24,6 +24,7 @@ from tests.alarms.streams import (
     no_map,
     stream,
 )
+from tests.long import short_rows
 
 CHANGE = 150
 CHANGE_MS = START_MS + CHANGE * MINUTE_MS
@@ -209,11 +210,14 @@ def test_the_set_of_an_alarm_stays_though_its_panes_are_gone() -> None:
 
 @pytest.mark.parametrize(
     ("truth", "detector", "least"),
-    [
-        (moved(offset=0.5, after=40), "calibration", 22),
-        (moved(slope=1.6, after=40), "calibration", 22),
-        (moved(slope=0.5, after=40), "prevalence", 20),
-    ],
+    short_rows(
+        [
+            (moved(offset=0.5, after=40), "calibration", 22),
+            (moved(slope=1.6, after=40), "calibration", 22),
+            (moved(slope=0.5, after=40), "prevalence", 20),
+        ],
+        1,
+    ),
 )
 def test_the_set_holds_the_change(truth: Truth, detector: str, least: int) -> None:
     """Of 24 streams at the minute of their alarm; 95% are 22.8."""

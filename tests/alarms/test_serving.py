@@ -25,6 +25,7 @@ from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, read_closings
 from tests.alarms.findings import NOW_MS
 from tests.alarms.served import KEPT_MS, MODEL, PANE_EVENTS, PANE_MS, POLICY, VERSION, Replica, Stream, promote, watcher
+from tests.long import sqlite_first
 from tests.maps_of_refits import fitted as of_groups
 from tests.maps_of_refits import of_classes
 from tests.patience import PATIENCE_SECONDS
@@ -68,6 +69,7 @@ def levels(replica: Replica) -> dict[str, float]:
     return {name: level.log10_evidence for name, level in of_version.levels.items()}
 
 
+@sqlite_first
 def test_a_promotion_ends_the_alert_and_what_it_repairs_raises_no_other(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -91,6 +93,7 @@ def test_a_promotion_ends_the_alert_and_what_it_repairs_raises_no_other(
     assert replica.listed() == [("calibration", "resolved", "promoted"), ("calibration", "firing", None)]
 
 
+@sqlite_first
 def test_what_was_found_before_a_promotion_raises_nothing_after_it(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -105,6 +108,7 @@ def test_what_was_found_before_a_promotion_raises_nothing_after_it(
     assert replica.listed() == [("calibration", "resolved", "promoted")]
 
 
+@sqlite_first
 def test_a_map_that_turns_harmful_raises_an_alert_that_names_it(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -140,6 +144,7 @@ def test_a_map_that_turns_harmful_raises_an_alert_that_names_it(
     assert serving == champion
 
 
+@sqlite_first
 def test_a_harmful_map_is_rolled_back_by_the_service_where_promotion_is_automatic(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -181,6 +186,7 @@ def test_a_harmful_map_is_rolled_back_by_the_service_where_promotion_is_automati
         servings.promote_automatically(connection, candidate, now_ms=NOW_MS)
 
 
+@sqlite_first
 def test_a_rollback_that_comes_first_is_not_repeated(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -203,6 +209,7 @@ def test_a_rollback_that_comes_first_is_not_repeated(
 
 
 @pytest.mark.parametrize("method", ["beta", "isotonic", "histogram"])
+@sqlite_first
 def test_evidence_does_not_depend_on_when_a_change_is_noticed(
     stream: Stream, clock: ManualClock, rng: np.random.Generator, method: str
 ) -> None:
@@ -236,6 +243,7 @@ def _servings(stream: Stream) -> list[servings.Serving]:
         return servings.read(connection, [MODEL])
 
 
+@sqlite_first
 def test_harm_is_of_settled_events_also_where_only_wide_panes_are_kept(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -256,6 +264,7 @@ def test_harm_is_of_settled_events_also_where_only_wide_panes_are_kept(
     assert document["after"]["brier_difference"] == pytest.approx(served.mean(), rel=0.01)
 
 
+@sqlite_first
 def test_a_map_of_features_is_judged_on_samples_and_predictions_are_not_judged(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -290,6 +299,7 @@ def test_a_map_of_features_is_judged_on_samples_and_predictions_are_not_judged(
     assert list(watcher(stream, panes).update({MODEL: 9}).evidence[MODEL].states) == steady
 
 
+@sqlite_first
 def test_a_map_that_cannot_be_read_leaves_predictions_unjudged_and_says_so(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -314,6 +324,7 @@ WEIGHTS_OFF = dict.fromkeys(("calibration", "prevalence", "change", SERVING_MAP)
         {"detectors": WEIGHTS_OFF},
     ],
 )
+@sqlite_first
 def test_an_alert_that_other_settings_end_says_so(
     stream: Stream, clock: ManualClock, rng: np.random.Generator, changed: dict[str, Any]
 ) -> None:
@@ -336,6 +347,7 @@ def test_an_alert_that_other_settings_end_says_so(
     )
 
 
+@sqlite_first
 def test_what_other_settings_ended_may_fire_again_and_be_over(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -351,6 +363,7 @@ def test_what_other_settings_ended_may_fire_again_and_be_over(
     assert ends[-1] == ("calibration", "resolved", "over")
 
 
+@sqlite_first
 def test_an_alert_about_a_map_ends_where_its_detector_is_switched_off(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -373,6 +386,7 @@ def test_an_alert_about_a_map_ends_where_its_detector_is_switched_off(
     assert third.log10_evidence < 0.0
 
 
+@sqlite_first
 def test_the_share_of_a_version_is_divided_among_the_detectors_that_it_has(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:
@@ -386,6 +400,7 @@ def test_the_share_of_a_version_is_divided_among_the_detectors_that_it_has(
     assert lines == pytest.approx({"calibration": 4.0, "prevalence": 4.0, "change": 4.0, SERVING_MAP: 4.0})
 
 
+@sqlite_first
 def test_a_model_that_is_off_as_it_always_was_has_not_changed(
     stream: Stream, clock: ManualClock, rng: np.random.Generator
 ) -> None:

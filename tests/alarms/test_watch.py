@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alarms.watch import VersionWatch, lines_of
 from monitor.sequential.steps import Steps
 from monitor.sequential.watch import AlarmEvent
 from monitor.store.evidence import decode, encode
+from tests.long import examples
 from tests.sequential.streams import logistic, steps_of
 
 PANE_MS = 600_000
@@ -121,7 +122,7 @@ def lives() -> dict[str, Steps]:
     return {**made, "region=us": made["region=us"].after(105 * PANE_MS)}
 
 
-@settings(deadline=None, max_examples=10)
+@examples(4, 10)
 @given(st.sets(st.integers(1, 279), max_size=12))
 def test_batches_and_states_change_nothing(lives: dict[str, Steps], cuts: set[int]) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.classes.canonical_ece import Distance, canonical_ece, equal_width_bins, median_variance_bins
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores import ClassTable
+from tests.long import examples
 from tests.reference.naive_classes import ece_of_vectors, median_variance_groups, simulated
 
 THREE = [[0.4, 0.1, 0.5], [0.5, 0.3, 0.2], [0.3, 0.7, 0.0]]
@@ -23,7 +24,7 @@ def groups(bins: NDArray[np.int32]) -> set[frozenset[int]]:
     return {frozenset(np.flatnonzero(bins == b).tolist()) for b in np.unique(bins)}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, 60)
 @given(seed=st.integers(0, 99), distance=distances, min_size=st.sampled_from([1, 3, 10]), ties=st.booleans())
 def test_the_definition_by_loops(seed: int, distance: Distance, min_size: int, ties: bool) -> None:
     p, y = simulated(seed, 40, 2 + seed % 4, 1.5)

@@ -4,13 +4,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.classes.gce import FAMILY, GceMember, GceNorm, gce, gce_family
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import ece
 from monitor.scores import ClassTable
+from tests.long import examples
 from tests.reference.naive_classes import gce_by_loops, simulated
 
 members = st.builds(
@@ -31,7 +32,7 @@ def tied(seed: int, n: int, classes: int) -> ClassTable:
     return ClassTable.from_events(p, rng.integers(0, classes, n))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50, 200)
 @given(member=members, seed=st.integers(0, 999), ties=st.booleans(), n_bins=st.sampled_from([1, 4, 15]))
 def test_the_definition_by_loops(member: GceMember, seed: int, ties: bool, n_bins: int) -> None:
     classes = 2 + seed % 3

@@ -21,6 +21,7 @@ from monitor.classes import (
 from monitor.classes.skce import Estimator, skce_blocks
 from monitor.errors import InputError, NotEnoughData
 from monitor.scores import ClassTable
+from tests.long import short_rows
 from tests.reference import naive_classes as naive
 
 
@@ -37,7 +38,8 @@ TESTS: Final[dict[str, Callable[[ClassTable], ClassCalibrationTest]]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "tables"), [("block", 1000), ("exact_variance", 1000), ("bootstrap", 300), ("consistency", 300)]
+    ("name", "tables"),
+    short_rows([("block", 1000), ("exact_variance", 1000), ("bootstrap", 300), ("consistency", 300)], 1),
 )
 def test_the_size_of_a_test(name: str, tables: int) -> None:
     """Of 3,000 tables of 50 to 500 events the exact-variance test rejects .041 to .061, the block test .023 to .052."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.classes.skce import (
@@ -24,6 +24,7 @@ from monitor.classes.skce import (
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import kce
 from monitor.scores import ClassTable, ScoreTable
+from tests.long import examples
 from tests.reference import naive_classes as naive
 
 KERNELS: Final[dict[KernelName, Callable[[float], naive.Kernel]]] = {
@@ -39,7 +40,7 @@ def table_of(seed: int, n: int, classes: int, sharpness: float = 1.0) -> ClassTa
 
 
 @every_kernel
-@settings(max_examples=25, deadline=None)
+@examples(10, 25)
 @given(seed=st.integers(0, 99), classes=st.integers(2, 6), lengthscale=st.sampled_from([0.1, 1.0, 3.0]))
 def test_the_definition_by_double_sums(kernel: KernelName, seed: int, classes: int, lengthscale: float) -> None:
     table = table_of(seed, 13, classes, 2.0)

@@ -8,7 +8,7 @@ import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Final
 from unittest import mock
@@ -35,18 +35,6 @@ An end in order is then told by its exit status from one that was cut short, on 
 tested where a clock can be turned.
 """
 
-_PROGRAM: Final = """
-import importlib, json, sys
-for path, value in json.loads(sys.argv.pop(1)).items():
-    name, _, constant = path.rpartition(".")
-    module = importlib.import_module(name)
-    getattr(module, constant)
-    setattr(module, constant, value)
-from monitor.cli.main import main
-main()
-"""
-
-
 _FORWARDER: Final = """#!{python} -IS
 import json, os, socket, sys
 settings = {{name: value for name, value in os.environ.items() if name.startswith("MONITOR")}}
@@ -60,11 +48,6 @@ sys.exit(status)
 """
 
 
-def patient(constants: Mapping[str, object] | None = None) -> list[str]:
-    """`python -m monitor` with patience, and with other constants that differ."""
-    return [sys.executable, "-c", _PROGRAM, json.dumps(PATIENT | dict(constants or {}))]
-
-
 def environment(**more: str) -> dict[str, str]:
     """This process's environment without settings of the service, and with these."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MONITOR")}
@@ -74,13 +57,12 @@ def environment(**more: str) -> dict[str, str]:
 def monitor(
     *arguments: str,
     cwd: Path | None = None,
-    program: Sequence[str] = (sys.executable, "-m", "monitor"),
     timeout: float = TIMEOUT_SECONDS,
     **environ: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
     return subprocess.run(
-        [*program, *arguments],
+        [sys.executable, "-m", "monitor", *arguments],
         cwd=cwd,
         env=environment(**environ),
         capture_output=True,
@@ -96,6 +78,16 @@ def inside(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = run(arguments)
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
+def forked(
+    *arguments: str, cwd: Path, constants: Mapping[str, object] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end in a forked process, with constants that differ; all that it wrote is in stderr."""
+    output = cwd / "output.txt"
+    with output.open("wb") as stream:
+        process = start(*arguments, cwd=cwd, output=stream, constants=constants)
+    return subprocess.CompletedProcess(arguments, process.wait(TIMEOUT_SECONDS), "", output.read_text(encoding="utf-8"))
 
 
 class _Forwarded(socketserver.StreamRequestHandler):
@@ -128,9 +120,12 @@ def monitor_in_path(folder: Path) -> Iterator[str]:
             joined(thread)
 
 
-def start(*arguments: str, cwd: Path, output: IO[bytes], **environ: str) -> Forked:
+def start(
+    *arguments: str, cwd: Path, output: IO[bytes], constants: Mapping[str, object] | None = None, **environ: str
+) -> Forked:
     """Start a command that goes on until it is ended."""
-    return Forked("monitor", *arguments, cwd=cwd, output=output, environ=environment(**environ), constants=PATIENT)
+    differ = PATIENT | dict(constants or {})
+    return Forked("monitor", *arguments, cwd=cwd, output=output, environ=environment(**environ), constants=differ)
 
 
 def one_error_line(done: subprocess.CompletedProcess[str]) -> str:

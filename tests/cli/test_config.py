@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from monitor.app.settings import Settings
-from tests.cli.command import inside, monitor, one_error_line
+from tests.cli.command import inside, one_error_line
 
 SECRETS = """
 store: {url: "postgresql://monitor:hunter2@db/calibration"}
@@ -14,9 +14,10 @@ source: {kafka: {ssl_password: hunter2, group_id: blue}}
 """
 
 
-def test_the_settings_in_force_have_no_secrets(tmp_path: Path) -> None:
+def test_the_settings_in_force_have_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MONITOR__API__PORT", "9123")
     (tmp_path / "monitor.yaml").write_text(SECRETS, encoding="utf-8")
-    done = monitor("config", cwd=tmp_path, MONITOR__API__PORT="9123")
+    done = inside("config", cwd=tmp_path)
     assert done.returncode == 0
     assert "hunter2" not in done.stdout
     tree = yaml.safe_load(done.stdout)

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from monitor.app.settings import Settings
 from monitor.cli import demo
-from monitor.cli.demo import links
+from monitor.cli.demo import demo_settings, links
 from monitor.simulation.models import MODELS
-from tests.cli.command import inside, monitor, one_error_line, patient, start
+from tests.cli.command import forked, inside, one_error_line, start
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports
 from tests.real.forked import Forked
@@ -97,17 +98,14 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["output.txt"]
 
 
-TAKES = """
-import socket
-from monitor.cli import demo
-settings = demo.demo_settings
-def taking(directory, port):
-    global taken
+_taken: list[socket.socket] = []
+
+
+def taking(directory: Path, port: int) -> Settings:
+    """The settings of the demonstration, once another program has taken the port."""
     if port:
-        taken = socket.create_server(("127.0.0.1", port))
-    return settings(directory, port)
-demo.demo_settings = taking
-"""
+        _taken.append(socket.create_server(("127.0.0.1", port)))
+    return demo_settings(directory, port)
 
 
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
@@ -115,18 +113,18 @@ def test_a_taken_port_is_said(tmp_path: Path, when: str) -> None:
     assert demo._USUAL_PORT == 8000
     # Of the usual one, any program on the machine may let go in between.
     (port,) = free_ports(1)
-    program = patient({"monitor.cli.demo._USUAL_PORT": port})
+    constants: dict[str, object] = {"monitor.cli.demo._USUAL_PORT": port}
     with ExitStack() as stack:
         if when == "before":
             stack.enter_context(socket.create_server(("127.0.0.1", port)))
         else:
             # As another program that is started at the same time takes it.
-            program[2] = TAKES + program[2]
-        done = monitor("demo", "--seconds", "1", "--keep", "kept", cwd=tmp_path, program=program)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count(f"port {port} is taken, so a free one is used; --port chooses one") == 1
-    assert re.search(r"Prometheus +http://127\.0\.0\.1:\d+/metrics", done.stdout)
-    assert f":{port}/" not in done.stdout
+            constants["monitor.cli.demo.demo_settings"] = taking
+        done = forked("demo", "--seconds", "1", "--keep", "kept", cwd=tmp_path, constants=constants)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count(f"port {port} is taken, so a free one is used; --port chooses one") == 1
+    assert re.search(r"Prometheus +http://127\.0\.0\.1:\d+/metrics", done.stderr)
+    assert f":{port}/" not in done.stderr
     # What is kept does not ask for it either.
     assert yaml.safe_load((tmp_path / "kept" / "monitor.yaml").read_text())["api"] == {"port": 0}
 
@@ -134,7 +132,7 @@ def test_a_taken_port_is_said(tmp_path: Path, when: str) -> None:
 def test_a_port_that_was_asked_for_is_had_or_none(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = monitor("demo", "--seconds", "1", "--port", str(port), cwd=tmp_path)
+        done = forked("demo", "--seconds", "1", "--port", str(port), cwd=tmp_path)
     assert done.returncode == 2
     assert one_error_line(done).startswith(f"api.port: cannot listen on 127.0.0.1:{port}: the port is taken")
 

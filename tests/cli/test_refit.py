@@ -21,6 +21,7 @@ from monitor.measures import mce, smce
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.scores import ScoreTable
 from tests.cli.command import inside, monitor, one_error_line
+from tests.long import short_of
 from tests.page.document import document_of, titles
 from tests.real.chromium import render, screenshot
 
@@ -330,7 +331,7 @@ PAGES = {
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", short_of([*PAGES], 1))
 def test_a_page_opens_in_a_browser_and_needs_nothing_else(folder: Path, tmp_path: Path, name: str) -> None:
     page, picture = tmp_path / "page.html", tmp_path / "picture.png"
     done = inside("recalibrate", *PAGES[name], *QUICK, "--html", str(page), "--png", str(picture), cwd=folder)

@@ -20,7 +20,7 @@ from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.scores import ScoreTable
 from monitor.simulation.models import MODELS
 from monitor.simulation.traffic import Traffic
-from tests.cli.command import inside, monitor, one_error_line
+from tests.cli.command import inside, one_error_line
 from tests.page.document import document_of
 
 START_MS = 1_790_000_000_000
@@ -39,7 +39,7 @@ def table() -> pa.Table:
 
 def test_a_table_gives_the_report_of_the_library(tmp_path: Path, table: pa.Table) -> None:
     pa.csv.write_csv(table, tmp_path / "churn.csv")
-    done = monitor("report", "churn.csv", "--json", cwd=tmp_path)
+    done = inside("report", "churn.csv", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     expected = evaluate(table["score"], table["label"], seed=0, model="churn").to_dict()

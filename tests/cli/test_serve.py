@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from monitor.simulation.traffic import Traffic
-from tests.cli.command import environment, inside, monitor, one_error_line
+from tests.cli.command import environment, forked, inside, one_error_line
 from tests.cli.kafka_service import Served
 from tests.last_events import last_events
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -120,7 +120,7 @@ def test_a_taken_port_is_one_line_and_status_2(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         (tmp_path / "monitor.yaml").write_text(SETTINGS.format(port=port), encoding="utf-8")
-        done = monitor("serve", cwd=tmp_path)
+        done = forked("serve", cwd=tmp_path)
     assert done.returncode == 2
     assert one_error_line(done).startswith(f"api.port: cannot listen on 127.0.0.1:{port}: the port is taken")
 
@@ -128,14 +128,14 @@ def test_a_taken_port_is_one_line_and_status_2(tmp_path: Path) -> None:
 def test_a_store_of_another_kind_is_one_line_and_status_1(tmp_path: Path) -> None:
     (tmp_path / "monitor.yaml").write_text(SETTINGS.format(port=0), encoding="utf-8")
     (tmp_path / "state.db").write_bytes(b"no database at all" * 100)
-    done = monitor("serve", cwd=tmp_path)
+    done = forked("serve", cwd=tmp_path)
     assert done.returncode == 1
     assert "is not a SQLite file" in one_error_line(done)
 
 
 def test_an_address_that_is_none_is_one_line_and_status_2(tmp_path: Path) -> None:
     (tmp_path / "monitor.yaml").write_text("store: {url: 'user:secret'}", encoding="utf-8")
-    done = monitor("serve", cwd=tmp_path)
+    done = forked("serve", cwd=tmp_path)
     assert done.returncode == 2
     assert one_error_line(done).startswith("store.url must look like sqlite:///")
     assert "secret" not in done.stderr

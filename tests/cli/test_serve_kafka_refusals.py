@@ -11,7 +11,7 @@ from monitor.clock import SystemClock
 from monitor.scores.grid import GRID_VERSION
 from monitor.store.migrate import newest_revision
 from monitor.store.sql import SqlStore
-from tests.cli.command import inside, monitor, one_error_line
+from tests.cli.command import forked, inside, one_error_line
 from tests.cli.kafka_service import write_settings
 from tests.real.kafka import KafkaBroker
 
@@ -43,7 +43,7 @@ def test_a_store_of_another_version(kafka_broker: KafkaBroker, tmp_path: Path, s
         assert database.execute(statement).rowcount == 1
     database.close()
     write_settings(tmp_path, kafka_broker, "refused")
-    done = monitor("serve", cwd=tmp_path)
+    done = forked("serve", cwd=tmp_path)
     assert done.returncode == 1
     assert one_error_line(done).endswith(said)
 
@@ -77,6 +77,6 @@ def test_wrong_settings(
 def test_a_missing_certificate(kafka_broker: KafkaBroker, tmp_path: Path) -> None:
     # In a process of its own: this is noticed after logging is set up.
     write_settings(tmp_path, kafka_broker, "refused", source={"kafka": {"ssl_cafile": "no-such.pem"}})
-    done = monitor("serve", cwd=tmp_path)
+    done = forked("serve", cwd=tmp_path)
     assert done.returncode == 2
     assert "no-such.pem, which is none" in one_error_line(done)

@@ -88,9 +88,9 @@ def test_kernels_of_others_are_not_ours_to_speak_of(
 def test_in_a_new_installation_it_is_on_standard_error_and_later_it_is_not(tmp_path: Path) -> None:
     """Kernels that take seconds to compile, with an empty cache and then with a full one."""
     script = (
-        "from monitor.measures import smce_witness, tce; from monitor.scores import ScoreTable; "
+        "from monitor.measures import smce_witness; from monitor.scores import ScoreTable; "
         "import numpy as np; t = ScoreTable.from_events(np.linspace(0, 1, 99), np.arange(99) % 2); "
-        "print(smce_witness(t).size, round(tce(t), 1) >= 0)"
+        "print(smce_witness(t).size)"
     )
     written = []
     for _ in range(2):
@@ -102,6 +102,6 @@ def test_in_a_new_installation_it_is_on_standard_error_and_later_it_is_not(tmp_p
             timeout=300,
             env={"NUMBA_CACHE_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
         )
-        assert done.stdout == "99 True\n"
+        assert done.stdout == "99\n"
         written.append(done.stderr)
     assert written == [f"{LINE}\n", ""]

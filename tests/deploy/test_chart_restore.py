@@ -199,24 +199,25 @@ def test_what_the_commands_back_up_they_restore(tmp_path: Path, monitor_path: st
 
 def test_the_service_says_before_an_install_what_templates_cannot(tmp_path: Path) -> None:
     (tmp_path / "helm").symlink_to(CHART)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
-    def ask(values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    def ask(values: dict[str, Any], path: str) -> subprocess.CompletedProcess[str]:
         (tmp_path / "values.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
         return subprocess.run(
             ["bash", "-eo", "pipefail", "-c", block("--show-only")],
             cwd=tmp_path,
-            env={"PATH": path, "HOME": str(tmp_path)},
+            env={"PATH": f"{path}{os.pathsep}{programs}", "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
             check=False,
             timeout=PATIENCE_SECONDS,
         )
 
-    sound = ask({})
+    with monitor_in_path(tmp_path / "bin") as path:
+        sound = ask({}, path)
+        wrong = ask({"config": {"models": {"defaults": {"recalibration": {"schedule": "daily"}}}}}, path)
     assert (sound.returncode, sound.stderr) == (0, "")
     assert yaml.safe_load(sound.stdout)["api"]["host"] == "0.0.0.0"
-    wrong = ask({"config": {"models": {"defaults": {"recalibration": {"schedule": "daily"}}}}})
     assert wrong.returncode != 0
     assert "models.defaults.recalibration.schedule must" in wrong.stderr
 

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 import tomllib
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from monitor.cli.main import COMMANDS
 from monitor.durations import to_ms
 from monitor.simulation.traffic import HORIZON_MS, LATENESS_MS
 from monitor.version import VERSION
-from tests.cli.command import environment, inside
+from tests.cli.command import environment, inside, monitor_in_path
 from tests.cli.kafka_service import Served
 from tests.deploy.compose import DEPLOY, mounts, read
 from tests.patience import PATIENCE_SECONDS, eventually
@@ -357,7 +356,7 @@ def test_the_nightly_backups_are_cleared_away_and_nothing_else(tmp_path: Path) -
     held.mkdir()
     folder.symlink_to(held)
     command = line.replace("/var/lib/calibration-monitor-backups", str(folder))
-    command = command.replace("/usr/local/sbin/calibration-monitor", f"{sys.executable} -m monitor")
+    command = command.replace("/usr/local/sbin/calibration-monitor", "monitor")
     (tmp_path / "monitor.yaml").write_text("store: {url: 'sqlite:///state.db'}\n", encoding="utf-8")
     long_ago = time.time() - 20 * 86_400
     for name in ("calibration-monitor-2026-11-01T03-00-01Z.db", "store.db"):
@@ -365,11 +364,13 @@ def test_the_nightly_backups_are_cleared_away_and_nothing_else(tmp_path: Path) -
         os.utime(held / name, (long_ago, long_ago))
     (held / "calibration-monitor-2026-11-20T03-00-01Z.db").write_text("x", encoding="utf-8")
     before = sorted(held.iterdir())
-    run = partial(subprocess.run, ["/bin/sh", "-c", command], cwd=tmp_path, env=environment(), timeout=PATIENCE_SECONDS)
-    assert run(check=False).returncode != 0
-    assert sorted(held.iterdir()) == before
-    assert inside("keys", "create", "x", "--role", "read", cwd=tmp_path).returncode == 0
-    assert run(check=False).returncode == 0
+    with monitor_in_path(tmp_path / "bin") as path:
+        shell, env = ["/bin/sh", "-c", command], environment(PATH=path)
+        run = partial(subprocess.run, shell, cwd=tmp_path, env=env, timeout=PATIENCE_SECONDS, check=False)
+        assert run().returncode != 0
+        assert sorted(held.iterdir()) == before
+        assert inside("keys", "create", "x", "--role", "read", cwd=tmp_path).returncode == 0
+        assert run().returncode == 0
     kept = {path.name for path in held.iterdir()}
     assert len(kept) == 3
     assert {"store.db", "calibration-monitor-2026-11-20T03-00-01Z.db"} < kept

@@ -18,6 +18,7 @@ from monitor.events.formats.base import Rules
 from monitor.events.model import DeadLetter, EventColumns, Kind, Reason
 from monitor.events.wire import ABSENT, Event
 from tests.events.messages import CLASSES, NOW_MS, Message, decode, new_strata
+from tests.long import examples
 
 json_values: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -156,7 +157,7 @@ def without_offset(letter: DeadLetter) -> DeadLetter:
 
 
 @given(batch=st.lists(messages, max_size=8), kind=kinds)
-@settings(max_examples=300)
+@examples(100, 300)
 def test_every_message_has_one_fate_the_same_alone_as_in_company(batch: list[Message], kind: Kind | None) -> None:
     strata = new_strata()
     together = decode(*batch, default_kind=kind, strata=strata)
@@ -177,7 +178,7 @@ def test_every_message_has_one_fate_the_same_alone_as_in_company(batch: list[Mes
 
 
 @given(message=messages, kind=kinds)
-@settings(max_examples=500)
+@examples(150, 500)
 def test_the_fast_path_takes_nothing_that_the_examiner_refuses(message: Message, kind: Kind | None) -> None:
     why: Rejected | None
     try:
@@ -243,6 +244,7 @@ def test_garbage_anywhere_changes_nothing_for_its_neighbours(garbage: bytes | No
         assert [dirty[letter.offset] for letter in decoded.dead_letters] == [garbage] * len(places)
 
 
+@pytest.mark.long
 def test_most_messages_of_the_laws_come_through_somewhere() -> None:
     """The strategies above reach both fates and all three types: else the laws would say little."""
     fates: set[Any] = set()

@@ -2,7 +2,7 @@
 
 The seeds are what once did, here or in a decoder that was tried. A long run::
 
-    FUZZ_EXAMPLES=50_000 pytest -n0 tests/events/test_fuzz.py
+    LONG_FORMS=1 FUZZ_EXAMPLES=50_000 pytest -n0 tests/events/test_fuzz.py
 """
 
 import io
@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.events.formats import avro, json_schema, messagepack, protobuf
@@ -27,8 +27,9 @@ from tests.events.messages import decode, mapping_of
 from tests.events.test_avro import EVENT as FULL
 from tests.events.test_avro import record
 from tests.events.test_schema_formats import decoder_of
+from tests.long import examples
 
-EXAMPLES: Final = int(os.environ.get("FUZZ_EXAMPLES", "150"))
+EXAMPLES: Final = int(os.environ.get("FUZZ_EXAMPLES", "2500"))
 EVENT: Final = {key: value for key, value in FULL.items() if value is not None}
 PROTO: Final = """
 syntax = "proto3";
@@ -112,7 +113,7 @@ def assert_goes_on(name: str, value: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=EXAMPLES)
+@examples(40, EXAMPLES)
 @given(data=st.data())
 def test_changed_bytes(name: str, data: st.DataObject) -> None:
     assert_goes_on(name, data.draw(changed(CASES[name][1])))

@@ -25,6 +25,7 @@ from tests.events.test_avro import assert_same
 from tests.events.test_mapping import JSON
 from tests.events.test_protobuf_messages import plain
 from tests.events.test_schema_formats import decoder_of
+from tests.long import examples
 
 CUSTOMER: Final = {
     "type": "record",
@@ -146,6 +147,7 @@ MESSAGE: Final = Message(b"", [("version", b"7")], key=b"churn")
 
 
 @pytest.mark.parametrize("name", MAPPINGS)
+@examples(25, 100)
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=5), cut=st.booleans())
 def test_avro(name: str, messages: list[Any], cut: bool) -> None:
     values = [avro_of(message) for message in messages]
@@ -177,6 +179,7 @@ ANY: Final = st.dictionaries(
 
 
 @pytest.mark.parametrize("name", [*MAPPINGS, *BATCHES])
+@examples(25, 100)
 @given(messages=st.lists(st.one_of(ANY, MESSAGES), max_size=4), pack=st.booleans())
 def test_json_and_messagepack(name: str, messages: list[Any], pack: bool) -> None:
     mapping = (MAPPINGS | BATCHES)[name]
@@ -198,6 +201,7 @@ def small(values: Sequence[bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", MAPPINGS)
+@examples(25, 100)
 @given(messages=st.lists(MESSAGES, min_size=1, max_size=5))
 def test_what_is_mapped_is_what_it_is_as_json(name: str, messages: list[Any]) -> None:
     """Events, dead letters, reasons and details."""

@@ -17,6 +17,7 @@ from monitor.events.formats.protobuf import compile_schema
 from monitor.events.schema_format import Codec
 from monitor.events.schemas import Schema
 from tests.events.naive_mapping import read_message
+from tests.long import examples
 
 BODY: Final = """
 import "google/protobuf/timestamp.proto";
@@ -196,6 +197,7 @@ def decode(codec: Codec, payloads: Sequence[bytes]) -> dict[int, Any]:
 
 
 @pytest.mark.parametrize("syntax", CODECS)
+@examples(30, 100)
 @given(data=st.data())
 def test_bytes_of_all_sorts_are_what_each_is_alone(syntax: str, data: st.DataObject) -> None:
     payloads = data.draw(st.lists(ANY[syntax], min_size=1, max_size=6))

@@ -3,12 +3,13 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.maps import METHODS
 from tests.http.refits import of_this_process
 from tests.http.service import Service
+from tests.long import examples
 from tests.maps_of_refits import fitted
 from tests.snapshots import NOW_MS, report, snapshot
 
@@ -104,37 +105,37 @@ def dump(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40, 150)
 @given(documents | reports)
 def test_any_json_to_reports(value: Any) -> None:
     ask("/v1/reports", dump(value))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50, 200)
 @given(documents | events | st.lists(events, max_size=4))
 def test_any_json_to_events(value: Any) -> None:
     ask("/v1/events", dump(value))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, 60)
 @given(st.lists(documents | events, max_size=4), st.sampled_from(["application/x-ndjson", "application/json"]))
 def test_any_lines_to_events(values: list[Any], media: str) -> None:
     ask("/v1/events", b"\n".join(map(dump, values)), media)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50, 200)
 @given(documents | refits, st.sampled_from(POSTED))
 def test_any_json_to_refits(value: Any, path: str) -> None:
     ask(path, dump(value))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40, 150)
 @given(documents | batches)
 def test_any_json_to_be_recalibrated(value: Any) -> None:
     ask("/v1/models/churn/recalibrate", dump(value))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, 60)
 @given(
     st.sampled_from(["/v1/reports", "/v1/events", *POSTED]),
     st.binary(max_size=60),
@@ -144,7 +145,7 @@ def test_any_bytes(path: str, content: bytes, media: str) -> None:
     ask(path, content, media)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(30, 100)
 @given(
     st.dictionaries(
         st.sampled_from(["version", "segment", "window", "as_of", "limit", "cursor", "model", "x"]),
@@ -160,7 +161,7 @@ def test_any_query(query: dict[str, str], path: str) -> None:
     assert answer.status_code < 500, answer.text
 
 
-@settings(max_examples=100, deadline=None)
+@examples(30, 100)
 @given(
     st.sampled_from(
         [f"/v1/recalibrations/{SERVING}/artifact", "/v1/models/churn/map", "/v1/models/churn/recalibrations"]

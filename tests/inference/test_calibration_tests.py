@@ -19,6 +19,7 @@ from monitor.inference.rare_outcomes import contradictions
 from monitor.measures import MEASURES, kce
 from monitor.measures.laplace_loops import laplace_quadratic_forms
 from monitor.scores import GridTable, ScoreTable
+from tests.long import short_rows
 from tests.reference.naive_calibration_tests import (
     cauchy_by_formula,
     kernel_p_value_by_matrices,
@@ -64,7 +65,8 @@ def test_the_combination_keeps_its_digits_and_no_p_value_of_1_outweighs_the_othe
 
 
 @pytest.mark.parametrize(
-    ("n", "mean", "on_grid"), [(100, 0.0, False), (1000, -4.0, True), (2000, 0.0, True), (12_000, -2.0, False)]
+    ("n", "mean", "on_grid"),
+    short_rows([(1000, -4.0, True), (100, 0.0, False), (2000, 0.0, True), (12_000, -2.0, False)], 1),
 )
 def test_the_test_has_its_size(n: int, mean: float, on_grid: bool) -> None:
     runs = 100 if n > 10_000 else 400

@@ -1,11 +1,12 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
+from tests.long import examples
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +39,7 @@ def test_a_quadratic_in_a_box_is_solved_as_by_scipy(seed: int, dense: bool) -> N
 
 
 @given(st.integers(0, 10_000), st.sampled_from([1.0, 30.0, 1e4]), st.booleans())
-@settings(max_examples=100)
+@examples(30, 100)
 def test_at_a_fit_no_free_coordinate_has_a_slope(seed: int, scale: float, parted: bool) -> None:
     rng = np.random.default_rng(seed)
     x = np.column_stack([np.ones(40), rng.normal(size=40) * scale])

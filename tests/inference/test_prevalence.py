@@ -10,6 +10,7 @@ from monitor.inference.cox import fit_cox
 from monitor.inference.prevalence import prior_shift, projected_kernel_p_value, shifted
 from monitor.measures import smce
 from monitor.scores import GridTable, ScoreTable
+from tests.long import short_rows
 from tests.reference.naive_calibration_tests import projected_p_value_by_matrices, projected_p_value_by_refits
 
 Floats = NDArray[np.float64]
@@ -47,7 +48,7 @@ def test_the_p_value_is_that_of_draws_which_are_fitted_anew(seed: int, slope: fl
 
 @pytest.mark.parametrize(
     ("n", "mean", "offset", "weighted"),
-    [(200, 0.0, 1.0, False), (2000, -4.0, 0.0, False), (2000, -3.0, -0.7, False), (500, 0.0, 0.5, True)],
+    short_rows([(200, 0.0, 1.0, False), (2000, -4.0, 0.0, False), (2000, -3.0, -0.7, False), (500, 0.0, 0.5, True)], 1),
 )
 def test_a_mere_shift_is_taken_for_one(n: int, mean: float, offset: float, weighted: bool) -> None:
     """Whatever the offset: the test has its size, and chance is taken off the error."""

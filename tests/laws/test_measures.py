@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -28,6 +28,7 @@ from monitor.measures import (
     surrogate_intce,
 )
 from monitor.scores import GridTable, ScoreTable
+from tests.long import examples, longer
 from tests.reference.naive_measures import lower_distance_by_linear_programme
 
 Floats = NDArray[np.float64]
@@ -131,6 +132,7 @@ def test_two_measures_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @every_measure
+@examples(15, 100)
 @given(data=events())
 def test_a_measure_is_in_its_range(measure: Measure, data: tuple[Floats, Floats]) -> None:
     table = ScoreTable.from_events(*data)
@@ -142,6 +144,7 @@ def test_a_measure_is_in_its_range(measure: Measure, data: tuple[Floats, Floats]
 
 
 @every_measure
+@examples(15, 100)
 @given(data=events(), seed=st.integers(0, 9))
 def test_the_order_of_events_does_not_matter(measure: Measure, data: tuple[Floats, Floats], seed: int) -> None:
     p, y = data
@@ -189,8 +192,9 @@ def test_always_wrong_is_the_largest_value(measure: Measure) -> None:
 @every_bounded_measure
 @pytest.mark.parametrize("slope", [0.5, 1.0, 1.5])
 @pytest.mark.parametrize("n", [3, 40, 3000])
+@pytest.mark.longer
 def test_a_table_of_the_grid_is_within_its_error_bound(measure: Measure, slope: float, n: int) -> None:
-    for seed in range(8):
+    for seed in range(longer(2, 8)):
         p, y = simulated(seed, n, slope)
         raw = ScoreTable.from_events(p, y)
         cells = GridTable.from_events(p, y).to_scores()
@@ -204,6 +208,7 @@ def test_a_table_of_the_grid_is_within_its_error_bound(measure: Measure, slope: 
 
 
 @every_bounded_measure
+@examples(15, 100)
 @given(data=events(), shift=st.floats(0.0, 1e-3))
 def test_a_table_of_wide_cells_is_within_its_error_bound(
     measure: Measure, data: tuple[Floats, Floats], shift: float
@@ -250,6 +255,7 @@ def test_a_cell_of_nothing_but_0_or_1_has_a_bound(end: float) -> None:
 
 
 @every_norm
+@examples(20, 100)
 @given(data=events(), factor=st.floats(-3.0, 3.0))
 def test_a_norm_is_the_measure_and_a_semi_norm(measure: SemiNorm, data: tuple[Floats, Floats], factor: float) -> None:
     norms = measure.norms
@@ -270,6 +276,7 @@ def test_a_norm_is_the_measure_and_a_semi_norm(measure: SemiNorm, data: tuple[Fl
     [measure for measure in MEASURES.values() if isinstance(measure, SemiNorm) and measure.witness is not None],
     ids=lambda measure: measure.name,
 )
+@examples(20, 100)
 @given(data=events(), seed=st.integers(0, 99))
 def test_a_witness_attains_the_norm_and_is_never_above_it(
     measure: SemiNorm, data: tuple[Floats, Floats], seed: int
@@ -285,7 +292,7 @@ def test_a_witness_attains_the_norm_and_is_never_above_it(
 
 
 @every_measure
-@settings(deadline=None)
+@examples(15, 100)
 @given(data=events(), on_grid=st.booleans(), seed=st.integers(0, 99), empty=st.booleans())
 def test_many_draws_at_once_are_one_by_one(
     measure: Measure, data: tuple[Floats, Floats], on_grid: bool, seed: int, empty: bool
@@ -328,7 +335,7 @@ def check_draws(measure: Measure, table: ScoreTable, seed: int, empty: bool) -> 
 # --- The measures together --------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30, 60)
 @given(events(most=15))
 def test_the_measures_stand_as_the_theory_says(data: tuple[Floats, Floats]) -> None:
     """The inequalities of Blasiok et al. 2023, sections 5 to 8."""
@@ -342,6 +349,7 @@ def test_the_measures_stand_as_the_theory_says(data: tuple[Floats, Floats]) -> N
     assert intce(table) <= 4 * np.sqrt(at_most + slack)
 
 
+@examples(40, 100)
 @given(events())
 def test_the_measures_order_themselves(data: tuple[Floats, Floats]) -> None:
     p, y = data

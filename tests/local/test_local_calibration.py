@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -11,6 +11,7 @@ from monitor.local import LocalCalibration, Standardised, group_calibration_erro
 from monitor.local.calibration import BINS_OF_FEW, DEFAULT_BINS
 from monitor.measures import ece
 from monitor.scores import ScoreTable
+from tests.long import examples
 from tests.reference import naive_local
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,7 @@ def events(draw: st.DrawFn) -> tuple[Floats, Floats, Floats]:
     return p, rng.integers(0, 2, n).astype(np.float64), np.round(rng.normal(size=(n, draw(st.integers(1, 4)))), 1)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, 60)
 @given(data=events(), gamma=st.floats(0.05, 20.0), bins=st.integers(1, 6))
 def test_every_point_is_the_papers_loop(data: tuple[Floats, Floats, Floats], gamma: float, bins: int) -> None:
     p, y, phi = data
@@ -49,7 +50,7 @@ def test_every_point_is_the_papers_loop(data: tuple[Floats, Floats, Floats], gam
     assert ((found.n_eff >= 1.0 - 1e-12) & (found.n_eff <= p.size + 1e-9)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12, 40)
 @given(data=events(), bins=st.integers(1, 6))
 def test_between_the_event_itself_and_its_bin(data: tuple[Floats, Floats, Floats], bins: int) -> None:
     """Gamma leads from the one to the other (paper, section 3.1 and lemma 1)."""
@@ -65,7 +66,7 @@ def test_between_the_event_itself_and_its_bin(data: tuple[Floats, Floats, Floats
     np.testing.assert_allclose(narrow.n_eff, 1.0)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(10, 30)
 @given(data=events(), groups=st.integers(1, 4))
 def test_groups_have_the_gaps_of_their_bins(data: tuple[Floats, Floats, Floats], groups: int) -> None:
     p, y, _ = data

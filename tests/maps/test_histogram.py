@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import CorruptMap, InputError
@@ -11,6 +11,7 @@ from monitor.maps.histogram import Histogram
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures import ece
 from monitor.scores import ScoreTable
+from tests.long import examples
 from tests.maps.drawn import any_binary, binary_events
 from tests.reference.naive_maps import histogram_by_loops
 
@@ -27,7 +28,7 @@ def fitted(events: LabelledEvents, **options: Any) -> Histogram:
     st.sampled_from([0.0, 1.0, 5.0]),
     st.sampled_from(["equal_width", "quantile"]),
 )
-@settings(max_examples=60)
+@examples(20, 60)
 def test_it_is_the_frequency_of_each_bin(events: LabelledEvents, bins: int, shrinkage: float, kind: str) -> None:
     found = fitted(events, bins=bins, shrinkage=shrinkage, kind=kind)
     naive = histogram_by_loops(

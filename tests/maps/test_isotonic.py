@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from sklearn.isotonic import IsotonicRegression
 
 from monitor.errors import CorruptMap
@@ -11,6 +11,7 @@ from monitor.maps.isotonic import Isotonic
 from monitor.maps.labelled import LabelledEvents
 from monitor.measures.proper_scores import corp_curve
 from monitor.scores import ScoreTable
+from tests.long import examples
 from tests.maps.drawn import any_binary, binary_events
 from tests.reference.naive_maps import isotonic_by_max_min
 
@@ -23,7 +24,7 @@ def fitted(events: LabelledEvents, **options: Any) -> Isotonic:
 
 @pytest.mark.parametrize("shape", ["linear", "steps"])
 @given(any_binary())
-@settings(max_examples=60)
+@examples(20, 60)
 def test_it_is_the_max_min_of_the_means(shape: str, events: LabelledEvents) -> None:
     naive = isotonic_by_max_min(events.prediction.tolist(), events.outcome.tolist(), events.weight.tolist())
     found = fitted(events, shape=shape, ends="fitted")
@@ -74,7 +75,7 @@ def test_a_smoothed_end_stays_below_its_neighbour() -> None:
 
 
 @given(any_binary())
-@settings(max_examples=60)
+@examples(20, 60)
 def test_smoothed_ends_are_never_0_or_1(events: LabelledEvents) -> None:
     q = apply_map(fitted(events), np.linspace(0.0, 1.0, 101))
     assert q.min() > 0.0

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
@@ -14,6 +14,7 @@ from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps import lore as module
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore import GAMMAS, METHOD, WHOLE_BIN, Lore, bin_indices, coordinates, leave_one_out_losses
+from tests.long import examples, longer
 from tests.reference import naive_lore
 
 Floats = NDArray[np.float64]
@@ -43,7 +44,7 @@ def naive_data(lore: Lore, events: LabelledEvents) -> naive_lore.Data:
 # --- The formula ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15)
+@examples(5, 15)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([0.05, 0.4, 3.0]),
@@ -103,7 +104,7 @@ def test_where_features_say_nothing_it_takes_all_of_a_bin() -> None:
 # --- Its limits -------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15)
+@examples(5, 15)
 @given(st.integers(0, 10**6), st.sampled_from([0.0, 5.0, 100.0]), st.integers(1, 15), st.booleans())
 def test_of_an_infinite_gamma_it_is_histogram_binning(seed: int, shrinkage: float, bins: int, weighted: bool) -> None:
     events, asked = simulated(seed, 150, weighted=weighted), simulated(seed + 1, 50)
@@ -142,7 +143,7 @@ def test_a_bin_of_few_events_does_not_become_certain() -> None:
     assert apply_map(fit(events, bins=20, prior=0), [0.97], features=asked)[0] == pytest.approx(1.0, abs=5e-8)
 
 
-@settings(max_examples=15)
+@examples(5, 15)
 @given(st.integers(0, 10**6), st.booleans())
 def test_of_a_vanishing_gamma_it_is_the_nearest_neighbour_in_the_bin(seed: int, weighted: bool) -> None:
     events, asked = simulated(seed, 150, weighted=weighted), simulated(seed + 1, 50)
@@ -244,7 +245,7 @@ def shuffled(events: LabelledEvents, rows: NDArray[np.int64]) -> LabelledEvents:
     return LabelledEvents.of(events.prediction[rows], events.outcome[rows], features=events.features[rows])
 
 
-@settings(max_examples=10)
+@examples(4, 10)
 @given(st.integers(0, 10**6), st.sampled_from([150, 400, 50_000]))
 def test_equal_rows_may_come_in_any_order(seed: int, kept: int) -> None:
     events = discrete(seed, 600)
@@ -256,7 +257,7 @@ def test_equal_rows_may_come_in_any_order(seed: int, kept: int) -> None:
         np.testing.assert_allclose(array, two.arrays[name], rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=10)
+@examples(4, 10)
 @given(st.integers(0, 10**6), st.integers(1, 2))
 def test_of_equal_rows_a_part_is_kept(seed: int, times: int) -> None:
     """Of each group of equal rows about as much as of all; also where every row is there twice."""
@@ -288,12 +289,14 @@ def test_events_that_are_not_kept_do_not_make_gamma_small(seed: int) -> None:
     assert log_loss(after) < log_loss(later.prediction) + 0.01
 
 
+@pytest.mark.longer
 def test_gamma_does_not_depend_on_where_a_feature_has_its_zero() -> None:
     """Hashes of the rows change with it, and who is like whom does not."""
     events = discrete(4, 5000, values=6, fault=0.2)
     assert events.features is not None
     shifted = [
-        LabelledEvents.of(events.prediction, events.outcome, features=events.features + shift) for shift in range(10)
+        LabelledEvents.of(events.prediction, events.outcome, features=events.features + shift)
+        for shift in range(longer(3, 10))
     ]
     assert len({fit(other, bins=1).gamma for other in shifted}) == 1
 

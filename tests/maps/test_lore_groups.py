@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit, logit
@@ -11,6 +11,7 @@ from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import MapParts, apply_map, fit_map
 from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore_groups import METHOD, GroupedLore
+from tests.long import examples
 from tests.reference import naive_lore
 
 Floats = NDArray[np.float64]
@@ -33,7 +34,7 @@ def fit(events: LabelledEvents, **options: Any) -> GroupedLore:
     return found
 
 
-@settings(max_examples=20)
+@examples(8, 20)
 @given(st.integers(0, 10**6), st.integers(1, 15), st.sampled_from([(0.0, 0.0), (5.0, 1.0)]), st.booleans())
 def test_it_is_the_share_of_hits_of_the_group_in_the_bin(
     seed: int, bins: int, added: tuple[float, float], weighted: bool

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -12,6 +12,7 @@ from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, MapParts, RecalibrationMap, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
 from monitor.maps.labelled import LabelledEvents
+from tests.long import examples
 from tests.maps.drawn import any_binary, any_classes, binary_events, class_events, repeated
 
 Floats = NDArray[np.float64]
@@ -68,7 +69,7 @@ def require_probabilities(q: Floats, p: Floats) -> None:
 
 @pytest.mark.parametrize("name", BINARY)
 @given(any_binary(), st.lists(st.floats(0.0, 1.0), min_size=1))
-@settings(max_examples=40)
+@examples(15, 40)
 def test_any_events_give_probabilities_everywhere(name: str, events: LabelledEvents, p: list[float]) -> None:
     found = fit(name, events)
     everywhere = np.r_[p, 0.0, 1.0, 0.5]
@@ -78,7 +79,7 @@ def test_any_events_give_probabilities_everywhere(name: str, events: LabelledEve
 
 @pytest.mark.parametrize("name", CLASSES)
 @given(any_classes())
-@settings(max_examples=25)
+@examples(8, 25)
 def test_any_events_of_classes_give_probabilities_everywhere(name: str, events: LabelledEvents) -> None:
     try:
         found = fit(name, events)
@@ -92,7 +93,7 @@ def test_any_events_of_classes_give_probabilities_everywhere(name: str, events: 
 
 @pytest.mark.parametrize("name", RISING)
 @given(any_binary())
-@settings(max_examples=40)
+@examples(15, 40)
 def test_the_order_of_predictions_stays(name: str, events: LabelledEvents) -> None:
     p = np.unique(np.r_[events.prediction, np.linspace(0.0, 1.0, 101)])
     # Steps between neighbours of the same value go up and down by the last bit.
@@ -101,7 +102,7 @@ def test_the_order_of_predictions_stays(name: str, events: LabelledEvents) -> No
 
 @pytest.mark.parametrize("name", BY_LOG_LOSS)
 @given(any_binary())
-@settings(max_examples=60)
+@examples(20, 60)
 def test_log_loss_on_the_fit_data_is_never_above_that_of_no_map(name: str, events: LabelledEvents) -> None:
     after, before = (log_loss(p, events) for p in (applied(fit(name, events), events), events.prediction))
     assert after <= before + 1e-6
@@ -116,7 +117,7 @@ def test_log_loss_of_classes_on_the_fit_data_falls(name: str, seed: int) -> None
 
 @pytest.mark.parametrize("shape", ["linear", "steps"])
 @given(any_binary())
-@settings(max_examples=60)
+@examples(20, 60)
 def test_isotonic_regression_has_the_least_brier_score_of_rising_maps(shape: str, events: LabelledEvents) -> None:
     def brier(p: Floats) -> float:
         return float(np.average((events.outcome - p) ** 2, weights=events.weight))

@@ -25,6 +25,7 @@ from monitor.measures import (
 )
 from monitor.measures.binned_errors import BinKind, BinNorm, binned_error, binned_error_bound
 from monitor.scores import GridTable, ScoreTable
+from tests.long import examples
 from tests.reference import naive_measures as naive
 
 Floats = NDArray[np.float64]
@@ -160,6 +161,7 @@ def in_cells(p: Floats, y: Floats, cells: int) -> ScoreTable:
 
 @pytest.mark.parametrize("kind", ["equal_width", "quantile"])
 @pytest.mark.parametrize("norm", [1, 2, "max"])
+@examples(25, 100)
 @given(data=events(most=60), bins=st.integers(1, 7), cells=st.sampled_from([4, 9, 30]))
 def test_a_binned_error_of_cells_is_within_its_bound(
     kind: BinKind, norm: BinNorm, data: tuple[Floats, Floats], bins: int, cells: int

@@ -4,13 +4,14 @@ import importlib
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES, dce_lower, distance_bracket, intce, smce
 from monitor.scores import GridTable, ScoreTable
+from tests.long import examples
 from tests.reference import naive_measures as naive
 
 MODULE = importlib.import_module("monitor.measures.dce_lower")  # whose name in the package is the function's
@@ -36,7 +37,7 @@ def simulated(n: int, slope: float, seed: int = 1) -> tuple[Floats, Floats]:
     return 1.0 / (1.0 + ((1.0 - q) / q) ** slope), (rng.random(n) < q).astype(np.float64)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(12, 40)
 @given(events(most=12))
 def test_it_is_the_primal_programme(data: tuple[Floats, Floats]) -> None:
     at_least, at_most = naive.lower_distance_by_linear_programme(*data)
@@ -65,7 +66,7 @@ def test_two_points_by_hand() -> None:
     assert dce_lower(ScoreTable.from_events([0.4, 0.6], [0, 1])) == pytest.approx(0.4 * 0.2, abs=EXCESS)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(15, 60)
 @given(events(most=25))
 def test_smce_is_within_a_factor_of_two(data: tuple[Floats, Floats]) -> None:
     """Theorem 7.3; and below intCE."""
@@ -76,7 +77,7 @@ def test_smce_is_within_a_factor_of_two(data: tuple[Floats, Floats]) -> None:
     assert value <= float(np.abs(table.residual).sum()) / table.total + EXCESS
 
 
-@settings(max_examples=30, deadline=None)
+@examples(10, 30)
 @given(events(most=7))
 def test_the_bracket_holds_the_distance_whatever_is_known_of_the_events(data: tuple[Floats, Floats]) -> None:
     """If nothing tells equal predictions apart, if everything tells all events apart, or if something does."""

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.measures.intce_loops import cheapest_partition, cheapest_partition_costs
+from tests.long import examples
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +30,7 @@ def simulated(rng: np.random.Generator, m: int, draws: int) -> tuple[Floats, Flo
     return location, drawn / counts.sum(), counts / counts.sum()
 
 
-@settings(max_examples=150, deadline=None)
+@examples(40, 150)
 @given(
     m=st.integers(1, 80), draws=st.integers(1, 20), seed=st.integers(0, 10**6), scale=st.sampled_from([0.0, 1.0, 40.0])
 )

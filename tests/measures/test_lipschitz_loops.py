@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from monitor.measures.lipschitz_loops import lipschitz_maximiser, lipschitz_suprema, lipschitz_supremum, pop, push
+from tests.long import examples
 
 Floats = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ def weighted_points(draw: st.DrawFn) -> tuple[Floats, Floats]:
     return np.sort(np.array(points)) / 1000.0, np.array(weights)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(100, 500)
 @given(weighted_points())
 def test_a_function_attains_it(data: tuple[Floats, Floats]) -> None:
     location, weight = data
@@ -34,7 +35,7 @@ def test_a_function_attains_it(data: tuple[Floats, Floats]) -> None:
     assert lipschitz_supremum(location, weight) == pytest.approx(float(f @ weight), rel=1e-12, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(30, 60)
 @given(weighted_points())
 def test_no_function_passes_it(data: tuple[Floats, Floats]) -> None:
     location, weight = data

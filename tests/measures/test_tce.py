@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq
@@ -20,6 +20,7 @@ from monitor.measures.tce import Bins, TceKeywords, TceOptions, tce, tce_bins, t
 from monitor.measures.tce_loops import refuted_events
 from monitor.measures.tce_tests import Test
 from monitor.scores import GridTable, ScoreTable
+from tests.long import examples, longer
 from tests.reference import naive_tce
 
 MEASURE, T_MEASURE = MEASURES["tce"], MEASURES["tce_t"]
@@ -56,7 +57,7 @@ def test_every_prediction_has_scipys_verdict(train: float, test: float) -> None:
 
 @pytest.mark.parametrize("kind", ["pava_bc", "pava", "quantile"])
 @pytest.mark.parametrize("test", NAIVE_VERDICTS)
-@settings(max_examples=25, deadline=None)
+@examples(10, 25)
 @given(
     scores=st.lists(st.integers(0, 2000), min_size=6, max_size=80, unique=True),
     seed=st.integers(0, 2**32 - 1),
@@ -85,7 +86,7 @@ def test_all_bins_with_all_tests_are_the_papers_loops(
     assert tce_draws(table, np.stack([table.positives, table.negatives]), **asked).tolist() == [value, other]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, 60)
 @given(
     scores=st.lists(st.integers(0, 12), min_size=1, max_size=60),
     seed=st.integers(0, 2**32 - 1),
@@ -123,7 +124,7 @@ def test_isotonic_bins_meet_halfway_between_predictions() -> None:
 # Laws.
 
 
-@settings(max_examples=80, deadline=None)
+@examples(25, 80)
 @given(
     scores=st.lists(st.integers(0, 40), min_size=1, max_size=150),
     seed=st.integers(0, 2**32 - 1),
@@ -219,10 +220,11 @@ def test_a_far_miscalibrated_model_is_refuted_and_a_calibrated_one_is_not() -> N
 # Tables of cells.
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize(("slope", "offset"), [(1.0, 0.0), (1.2, 0.0), (1.0, -4.0), (1.3, -4.0)])
 @pytest.mark.parametrize("n", [300, 5000, 200_000])
 def test_with_edges_on_the_grid_a_grid_table_is_within_its_bound(n: int, slope: float, offset: float) -> None:
-    for seed, n_bins, test in itertools.product(range(3), (10, 15, 20, 30), NAIVE_VERDICTS):
+    for seed, n_bins, test in itertools.product(range(longer(1, 3)), (10, 15, 20, 30), NAIVE_VERDICTS):
         p, y = draw_events(seed, n, slope, offset)
         asked: dict[str, Any] = {"bins": "equal_width", "n_bins": n_bins, "test": test}
         raw = tce(ScoreTable.from_events(p, y), **asked)

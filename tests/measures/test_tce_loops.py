@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.optimize import brentq
@@ -11,6 +11,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from monitor.measures.binomial_loops import log_factorials, log_pmf, upper_tail
 from monitor.measures.tce_loops import pool_adjacent_violators, refuted_events
+from tests.long import examples, short_of
 from tests.reference.naive_tce import pava_bc
 
 Rows = list[tuple[int, int]]
@@ -32,7 +33,7 @@ def blocks(rows: Rows, min_size: int, max_size: int) -> list[tuple[int, int]]:
     return [(int(k), int(n)) for k, n in zip(*sums, strict=True)]
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100, 300)
 @given(outcomes=st.lists(st.integers(0, 1), min_size=1, max_size=120), data=st.data())
 def test_distinct_predictions_give_the_blocks_of_algorithm_2(outcomes: list[int], data: st.DataObject) -> None:
     max_size = data.draw(st.integers(0, len(outcomes)))
@@ -40,7 +41,7 @@ def test_distinct_predictions_give_the_blocks_of_algorithm_2(outcomes: list[int]
     assert blocks([(y, 1) for y in outcomes], min_size, max_size) == pava_bc(outcomes, min_size, max_size)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(70, 200)
 @given(rows=rows_of_counts)
 def test_without_limits_the_blocks_are_those_of_isotonic_regression(rows: Rows) -> None:
     positives, counts = arrays(rows)
@@ -51,7 +52,7 @@ def test_without_limits_the_blocks_are_those_of_isotonic_regression(rows: Rows) 
     np.testing.assert_allclose(np.repeat(rate, np.diff(np.append(starts, len(rows)))), fitted, atol=1e-12)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(100, 300)
 @given(rows=rows_of_counts, data=st.data())
 def test_a_block_exceeds_the_upper_limit_only_where_a_single_row_does(rows: Rows, data: st.DataObject) -> None:
     positives, counts = arrays(rows)
@@ -101,7 +102,7 @@ def scipy_refuted(score: Floats, counts: NDArray[np.int64], k: int, alpha: float
     return int(counts[np.array(verdicts)].sum())
 
 
-@pytest.mark.parametrize("alpha", [1e-6, 0.05, 0.5, 0.99])
+@pytest.mark.parametrize("alpha", short_of([0.05, 1e-6, 0.5, 0.99], 1))
 @pytest.mark.parametrize("n", [40, 1000, 30_000, 40_000, 2_000_000])
 def test_the_refuted_events_are_those_that_scipy_refutes(n: int, alpha: float) -> None:
     rng = np.random.default_rng(n)

@@ -11,6 +11,7 @@ from scipy.special import betainc, betaincc, expit, gammaln
 from scipy.stats import binomtest
 
 from monitor.measures.tce_tests import BinomialTest, StudentTest
+from tests.long import longer, short_of, short_rows
 from tests.reference import naive_tce
 
 Floats = NDArray[np.float64]
@@ -48,7 +49,7 @@ def test_every_small_observation_has_scipys_verdicts(n: int) -> None:
         assert verdicts(k, n, hypotheses) == scipy_verdicts(k, n, hypotheses), k
 
 
-@pytest.mark.parametrize("alpha", [1e-6, 0.01, 0.05, 0.5, 0.99])
+@pytest.mark.parametrize("alpha", short_of([0.05, 1e-6, 0.01, 0.5, 0.99], 1))
 @pytest.mark.parametrize("n", [30, 500, 20_000, 1_000_000])
 def test_hypotheses_about_the_limits_have_scipys_verdicts(n: int, alpha: float) -> None:
     rng = np.random.default_rng(n)
@@ -111,7 +112,7 @@ def test_many_bins_at_once_are_many_bins_one_by_one() -> None:
     assert 0.1 < together.mean() < 0.99
 
 
-@pytest.mark.parametrize(("n", "width"), [(20, 0.02), (300, 0.004), (5000, 0.002)])
+@pytest.mark.parametrize(("n", "width"), short_rows([(300, 0.004), (20, 0.02), (5000, 0.002)], 1))
 def test_a_cell_without_a_straddling_mark_has_one_verdict(n: int, width: float) -> None:
     rng = np.random.default_rng(n)
     edges = np.arange(0.0, 1.0 + width / 2, width)
@@ -163,12 +164,13 @@ VERDICTS = {False: naive_tce.is_rejected_by_t, True: naive_tce.is_rejected_by_pu
 every_scale = pytest.mark.parametrize("published", [False, True])
 
 
+@pytest.mark.longer
 @every_scale
 @pytest.mark.parametrize("alpha", [1e-4, 0.0499, 0.6])
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 40, 1000])
 def test_every_verdict_is_scipys(n: int, alpha: float, published: bool) -> None:
     for k in sorted({0, 1, n // 3, n // 2, n - 1, n}):
-        hypotheses = np.unique(np.append(np.linspace(0, 1, 301), k / n))
+        hypotheses = np.unique(np.append(np.linspace(0, 1, longer(41, 301)), k / n))
         found = StudentTest(published).rejected(
             hypotheses, np.array([0, hypotheses.size]), np.array([k]), np.array([n]), alpha
         )

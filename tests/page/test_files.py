@@ -12,6 +12,7 @@ from scipy.special import expit
 import monitor
 from monitor.page.assets import assets, single_file
 from monitor.results import Result
+from tests.long import short_of
 from tests.page.document import document_of, titles
 from tests.real.chromium import render
 
@@ -57,7 +58,7 @@ SHOWN: Final = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", short_of([390, 1280], 1))
 def test_a_file_shows_itself_and_asks_for_nothing(
     page: Page, context: BrowserContext, files: Path, name: str, width: int
 ) -> None:

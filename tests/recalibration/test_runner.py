@@ -22,6 +22,7 @@ from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.recalibration.obedient_worker import obedient_worker
 from tests.store.refits import queued
 
 HERE = Path(__file__).parent
@@ -40,16 +41,13 @@ class Samples:
         return Sample(LabelledEvents.of(p, (p > 0.5).astype(int), time_ms=np.arange(n)), n, {})
 
 
-def command(how: str) -> Sequence[str]:
-    worker = [str(HERE / "unruly_worker.py")]
-    if how in {"passes", "rejected", "spoils", "unreadable"}:
-        worker = ["-m", "tests.recalibration.obedient_worker"]
-    return [sys.executable, *worker, how]
+SLEEPS = [sys.executable, str(HERE / "unruly_worker.py"), "sleeps"]
 
 
 class Running:
-    def __init__(self, refits: RecalibrationStore) -> None:
+    def __init__(self, refits: RecalibrationStore, obedient: Sequence[str]) -> None:
         self.refits = refits
+        self._obedient = obedient
         self.promotions = 0
         self.runners: list[Runner] = []
 
@@ -59,7 +57,7 @@ class Running:
         runner = Runner(
             self.refits,
             Samples().read_sample,
-            command=command(how),
+            command=self.command(how),
             jobs=jobs,
             timeout_seconds=timeout_seconds,
             tolerance=lambda _: 0.05,
@@ -70,13 +68,23 @@ class Running:
         runner.start()
         return runner
 
+    def command(self, how: str) -> Sequence[str]:
+        obeys = how in {"passes", "rejected", "spoils", "unreadable"}
+        return [*(self._obedient if obeys else SLEEPS[:-1]), how]
+
     def _promoted(self) -> None:
         self.promotions += 1
 
 
+@pytest.fixture(scope="module")
+def obedient() -> Iterator[Sequence[str]]:
+    with obedient_worker() as command:
+        yield command
+
+
 @pytest.fixture
-def run(refits: RecalibrationStore) -> Iterator[Running]:
-    running = Running(refits)
+def run(refits: RecalibrationStore, obedient: Sequence[str]) -> Iterator[Running]:
+    running = Running(refits, obedient)
     yield running
     for runner in running.runners:
         runner.stop()
@@ -228,7 +236,7 @@ def test_a_worker_that_somebody_kills_is_begun_again(
     run("sleeps")
     refits.add_job(queued(1))
     own, child, _ = pids(refits)
-    run.runners[0]._command = command("passes")
+    run.runners[0]._command = run.command("passes")
     os.kill(own, signal.SIGKILL)
     job = ended(refits)
     assert (job.state, job.attempts) == (JobState.CANDIDATE, 2)
@@ -313,7 +321,7 @@ def serve(url: str) -> None:
             Samples().read_sample,
             tolerance=lambda _: 0.05,
             promoted=lambda: None,
-            command=command("sleeps"),
+            command=SLEEPS,
             clock=SystemClock(),
         )
         runner.start()

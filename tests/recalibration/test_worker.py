@@ -21,6 +21,7 @@ from monitor.recalibration.data import refit_data
 from monitor.recalibration.worker import refit
 from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerMessage, write_task
 from monitor.store.recalibrations import Job, JobState, Sample
+from tests.long import short_rows
 from tests.recalibration.samples import sample
 
 SECONDS = 300
@@ -187,11 +188,14 @@ def test_a_worker_fits_compares_draws_and_reports(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("given", "failure"),
-    [
-        (task(sample(60)), "42 labelled events to fit on (60 of the window), at least 100"),
-        (task(sample(900, dimensions=None), method="lore"), "lore needs features, and these events have none"),
-        (task(sample(900), champion=b"no map"), "the map that serves: "),
-    ],
+    short_rows(
+        [
+            (task(sample(60)), "42 labelled events to fit on (60 of the window), at least 100"),
+            (task(sample(900, dimensions=None), method="lore"), "lore needs features, and these events have none"),
+            (task(sample(900), champion=b"no map"), "the map that serves: "),
+        ],
+        1,
+    ),
 )
 def test_an_error_that_lies_in_the_task_is_in_the_result(tmp_path: Path, given: Given, failure: str) -> None:
     result = result_of(run(tmp_path, given))

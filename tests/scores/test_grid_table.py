@@ -6,13 +6,14 @@ from operator import add
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from monitor.errors import IncompatibleTables, InputError
 from monitor.scores import GridTable, ScoreTable, grid
 from monitor.scores.grid_table import COLUMNS, NEGATIVES, POSITIVES, UNLABELLED
+from tests.long import examples
 
 Events = tuple[NDArray[np.float64], NDArray[np.int64]]
 
@@ -208,7 +209,7 @@ def test_what_is_wrong_is_named(p: list[float], y: list[int], message: str) -> N
 # --- Bytes ------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(20, 60)
 @given(tables)
 def test_bytes_and_back(table: GridTable) -> None:
     assert GridTable.from_bytes(table.to_bytes()) == table

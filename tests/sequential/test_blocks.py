@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
@@ -19,6 +19,7 @@ from monitor.sequential.detector import Detector
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.serving_map import SHARES
 from monitor.sequential.steps import Steps
+from tests.long import examples
 from tests.reference.naive_blocks import log_bet
 from tests.sequential.stored import stored
 from tests.sequential.streams import steps_of
@@ -37,7 +38,7 @@ def patterns(cell: int) -> list[float]:
 PATTERNS = 20
 
 
-@settings(deadline=None, max_examples=40)
+@examples(12, 40)
 @given(
     st.lists(st.tuples(st.integers(1, 6000), st.floats(0.001, 0.999), st.integers(0, 1)), max_size=20),
     st.integers(0, 1),
@@ -62,7 +63,7 @@ def test_bets_are_those_on_the_events_of_each_complete_block(
     np.testing.assert_allclose(bets.log_bets, expected, rtol=0.01, atol=0.01)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(8, 20)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 40), max_size=6), st.integers(0, 1))
 def test_batches_and_states_change_no_bit(seed: int, cuts: list[int], parity: int) -> None:
     rng = np.random.default_rng(seed)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 
@@ -18,6 +18,7 @@ from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.prevalence import PrevalenceBets, Regions, _half_cell, _odds_ratios, _probabilities
 from monitor.sequential.prevalence_loops import bet_on_count, conditional_bets
 from monitor.sequential.steps import Steps
+from tests.long import examples, short_rows
 from tests.reference.naive_prevalence import Event, Row, bets_on_counts, block_bets, count_law, listed
 from tests.sequential.stored import stored
 from tests.sequential.streams import logistic, steps_of
@@ -43,7 +44,7 @@ def table(step: Step) -> GridTable:
     return GridTable.from_events(p, y)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(12, 40)
 @given(steps_of_few, st.integers(-(2**62), 2**62), st.sampled_from([0.0, 0.05, 0.3]))
 def test_bets_equal_those_over_all_outcomes_of_a_block(events: list[Step], end_ms: int, tolerance: float) -> None:
     information = np.bincount(grid.locate(np.array([0.1, 0.2, 0.5, 0.7])), minlength=grid.cell_count())
@@ -102,7 +103,7 @@ def bets_of_loop(first: list[float], second: list[float], total: int, band: floa
     return result
 
 
-@settings(deadline=None, max_examples=100)
+@examples(30, 100)
 @given(st.data())
 def test_the_mean_of_a_bet_is_at_most_1_wherever_the_truth_lies_in_the_band(data: st.DataObject) -> None:
     """And 1 at its edge. The offset and the number of positives make no difference."""
@@ -133,7 +134,7 @@ def test_predictions_are_known_to_half_a_cell() -> None:
     assert np.diff(z).max() / 2 <= _half_cell() * (1 + 1e-3) < 0.0042
 
 
-@settings(deadline=None, max_examples=30)
+@examples(10, 30)
 @given(st.integers(0, 10**6), st.lists(st.integers(0, 40), max_size=6))
 def test_batches_and_states_change_no_bit(seed: int, cuts: list[int]) -> None:
     rng = np.random.default_rng(seed)
@@ -209,7 +210,7 @@ def drift(rng: np.random.Generator, events: int) -> Floats:
 
 
 @pytest.mark.parametrize("prevalence", [jumps, ramp, drift])
-@pytest.mark.parametrize(("centre", "edge"), [(0.0, 0.0), (0.0, 0.05), (-5.5, 0.05)])
+@pytest.mark.parametrize(("centre", "edge"), short_rows([(0.0, 0.05), (0.0, 0.0), (-5.5, 0.05)], 1))
 def test_changes_of_prevalence_alarm_the_other_detector_alone(
     prevalence: Callable[[np.random.Generator, int], Floats], centre: float, edge: float
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
 
@@ -17,6 +17,7 @@ from monitor.scores import GridTable, grid
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.serving_map import SHARES, ServingMapBets, bet_on_events
 from monitor.sequential.steps import Steps
+from tests.long import examples
 from tests.reference.naive_serving_map import largest_loss, log_bet
 from tests.sequential.streams import logistic, steps_of
 
@@ -56,7 +57,7 @@ events = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=50)
+@examples(15, 50)
 @given(events, st.sampled_from(MAPS[:-1]))
 def test_a_bet_is_no_larger_than_that_on_the_events_and_near_it(
     step: list[tuple[float, int]], recalibrate: Callable[[Floats], Floats]
@@ -76,7 +77,7 @@ def test_a_bet_is_no_larger_than_that_on_the_events_and_near_it(
     assert bets[0] >= exact[0] - 1.1 * SHARES[0] ** 2 * p.size
 
 
-@settings(deadline=None, max_examples=30)
+@examples(10, 30)
 @given(events, st.permutations(range(50)), st.sampled_from([1.0, 2.0]))
 def test_events_one_by_one(step: list[tuple[float, int]], order: list[int], weight: float) -> None:
     p = np.array([event[0] for event in step])

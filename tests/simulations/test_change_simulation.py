@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import changes
-from tests.long import short_of
+from tests.long import longer, short_of
 
 pytestmark = pytest.mark.simulation
 
@@ -121,8 +121,9 @@ JUMPS = (
 
 
 @pytest.mark.parametrize("stream", short_of([STEADY[k] for k in (1, 3, 4, 6)], 1), ids=lambda each: each.name)
+@pytest.mark.longer
 def test_changes_that_are_none_are_found_in_at_most_a_twentieth(stream: Stream) -> None:
-    assert stream.outcome(60).any <= 0.05
+    assert stream.outcome(longer(20, 60)).any <= 0.05
 
 
 @pytest.mark.long
@@ -132,8 +133,9 @@ def test_of_rare_outcomes_too() -> None:
 
 
 @pytest.mark.parametrize("stream", short_of([JUMPS[4], JUMPS[5]], 1), ids=lambda each: each.name)
+@pytest.mark.longer
 def test_changes_are_found_where_they_are(stream: Stream) -> None:
-    found = stream.outcome(10)
+    found = stream.outcome(longer(3, 10))
     assert found.any >= 0.9
     assert found.away <= 0.05 * stream.n
     assert found.lost <= 0.1

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.long import short_of
+from tests.long import longer, short_of
 from tests.simulations.classwise import CLASS_SCENARIOS, ClassScenario, ClassSetting, simulate_classes, simulate_vectors
 from tests.simulations.simulate import LEVEL, TOLERANCE
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.longer]
 
 REPEATS = 24
 DRAWS = 39
@@ -26,7 +26,7 @@ def test_intervals_by_class_cover_and_tests_keep_their_level(scenario: ClassScen
 
 @pytest.mark.parametrize("scenario", short_of(CLASS_SCENARIOS[:2], 1), ids=lambda each: each.name)
 def test_intervals_of_whole_vectors_cover_and_tests_keep_their_level(scenario: ClassScenario) -> None:
-    for name, outcome in simulate_vectors(ClassSetting(scenario, 500, 2 * REPEATS, DRAWS)).items():
+    for name, outcome in simulate_vectors(ClassSetting(scenario, 500, longer(20, 2 * REPEATS), DRAWS)).items():
         chance = 3.0 * outcome.error(LEVEL)
         assert outcome.coverage >= 1.0 - LEVEL - TOLERANCE - chance, name
         if scenario.calibrated:

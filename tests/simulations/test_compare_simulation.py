@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.long import short_of
+from tests.long import longer, short_of
 from tests.simulations.differences import PAIRS, Pair, simulate_differences
 from tests.simulations.scenarios import Scenario
 from tests.simulations.simulate import LEVEL, TOLERANCE
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.longer]
 
-REPEATS = 24
+REPEATS = longer(12, 24)
 DRAWS = 79
 
 

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from monitor.local import group_calibration_error
-from tests.long import short_of
+from tests.long import longer, short_of
 from tests.reports.figures.tables import check_layout
 from tests.simulations import lore_report
 from tests.simulations.lore_data import GROUP, SETTINGS
 from tests.simulations.lore_experiment import CONTENDERS, GAMMAS, LEAST_OF_GROUP, Job, main, measure, run, summarise
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.longer]
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
-SEEDS: Final = (100, 101, 102)
+SEEDS: Final = (100, 101, 102)[: longer(2, 3)]
 GLOBAL: Final = [name for name, contender in CONTENDERS.items() if contender.kind == "global"]
 SHORT: Final = ("no map", *GLOBAL, "LoRe")
 

@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from monitor.simulation.models import MODELS
+from tests.long import longer
 from tests.simulations.demo_alarms import CALIBRATED, alarms, steps
 from tests.simulations.service_alarms import CHANGED, accepted, prior_shift
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.longer]
 
 DEMO = {model.name: model for model in MODELS}
-RUNS = 20
+RUNS = longer(6, 20)
 
 
 def test_a_jump_of_prevalence_is_called_a_prior_shift_and_its_offset_lies_in_its_interval() -> None:

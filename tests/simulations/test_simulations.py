@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.measures import REPORT_MEASURES
-from tests.long import short_of
+from tests.long import longer, short_of
 from tests.simulations.classwise import CLASS_SCENARIOS
 from tests.simulations.differences import PAIRS
 from tests.simulations.long_form import main
@@ -11,9 +11,9 @@ from tests.simulations.power import VERDICT, power
 from tests.simulations.scenarios import SCENARIOS, Form, Scenario
 from tests.simulations.simulate import LEVEL, TOLERANCE, Setting, has_a_law_value, simulate
 
-pytestmark = pytest.mark.simulation
+pytestmark = [pytest.mark.simulation, pytest.mark.longer]
 
-REPEATS = 60
+REPEATS = longer(20, 60)
 DRAWS = 39
 CASES: list[tuple[Scenario, Form]] = [
     *((scenario, "raw") for scenario in SCENARIOS[:4]),

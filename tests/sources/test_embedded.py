@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
@@ -18,6 +18,7 @@ from monitor.sources.base import LogStart, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.log_format import LogRecord, decode, encode, read_body, walk
+from tests.long import examples
 from tests.patience import PATIENCE_SECONDS
 from tests.sources.logs import EmbeddedUnderTest, Reading, count, read, run_all
 
@@ -114,7 +115,7 @@ def _flip(path: Path, position: int, bit: int) -> bytes:
     return bytes(content)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(25, 100)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), running=st.booleans())
 def test_a_flipped_bit_is_damage_also_in_the_last_batch_and_never_cut(
     tmp_path_factory: pytest.TempPathFactory, place: float, bit: int, running: bool
@@ -138,7 +139,7 @@ def test_a_flipped_bit_is_damage_also_in_the_last_batch_and_never_cut(
     assert _segment(log).read_bytes() == content
 
 
-@settings(max_examples=40, deadline=None)
+@examples(10, 40)
 @given(place=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_no_record_is_lost_or_skipped_behind_damage_that_was_read_before(
     tmp_path_factory: pytest.TempPathFactory, place: float, bit: int
@@ -309,14 +310,14 @@ def test_processes_write_while_another_reads(embedded: EmbeddedUnderTest) -> Non
     source = embedded.source("t")
     run_all(source)
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(embedded.directory), name, "60"], cwd=Path.cwd())
+        subprocess.Popen([sys.executable, "-c", WRITER, str(embedded.directory), name, "20"], cwd=Path.cwd())
         for name in ("a", "b")
     ]
-    reading = read(source, count(2 * 60 * 20))
+    reading = read(source, count(2 * 20 * 20))
     assert [writer.wait(PATIENCE_SECONDS) for writer in writers] == [0, 0]
     values = [value for partition in range(3) for value in reading.values("t", partition)]
     assert sorted(map(str, values)) == sorted(
-        str(f"{w}-{m}-{n}".encode()) for w in "ab" for m in range(60) for n in range(20)
+        str(f"{w}-{m}-{n}".encode()) for w in "ab" for m in range(20) for n in range(20)
     )
     for partition in range(3):
         records = reading.records["t", partition]
@@ -328,7 +329,7 @@ def test_a_writer_that_is_killed_loses_nothing_that_it_acknowledged(embedded: Em
     source = embedded.source("t")
     run_all(source)
     reading = Reading()
-    for life in range(3):
+    for life in range(2):
         command = [sys.executable, "-c", script, str(embedded.directory), str(life), "100000"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path.cwd()) as writer:
             assert writer.stdout is not None

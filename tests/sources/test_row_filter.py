@@ -10,12 +10,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import InputError
 from monitor.sources.data_sets import open_tables
 from monitor.sources.row_filter import RowFilter
+from tests.long import examples
 
 NUMBERS = [None, 0.0, 0.25, 0.1, 1.0, 3.0]
 TEXTS = [None, "eu", "O'Brien", "OBrien", "01", "x", r"C:\new", "C:\new", "a''b", 'say "x"', "äß"]
@@ -97,7 +98,7 @@ anything = conditions(pairs, st.sampled_from(["flag", "NOT flag", "(flag)"]), co
 duck = duckdb.connect()
 
 
-@settings(max_examples=300, deadline=None)
+@examples(80, 300)
 @given(anything)
 def test_rows_are_those_of_sql(condition: str) -> None:
     expected = duck.from_arrow(TYPED).filter(condition).to_arrow_table()
@@ -126,7 +127,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str | N
     return [*((name, None) for name in names), (f"sqlite:///{folder}/rows.db", "SELECT * FROM scores")]
 
 
-@settings(max_examples=25, deadline=None)
+@examples(10, 25)
 @given(condition=conditions(columns=EVERYWHERE))
 def test_every_source_keeps_the_same_rows(sources: list[tuple[str, str | None]], condition: str) -> None:
     expected = duck.from_arrow(ROWS).filter(condition).to_arrow_table()["row"].to_pylist()
@@ -135,7 +136,7 @@ def test_every_source_keeps_the_same_rows(sources: list[tuple[str, str | None]],
         assert [int(row) for (array,) in pieces for row in array.to_pylist()] == expected, name
 
 
-@settings(max_examples=60, deadline=None)
+@examples(20, 60)
 @given(anything, st.sets(st.sampled_from(TYPED.column_names)))
 def test_the_part_within_some_columns_loses_no_row(condition: str, columns: set[str]) -> None:
     whole = RowFilter(condition)

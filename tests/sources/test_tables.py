@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import InputError
 from monitor.sources.tables import Columns, read_table
+from tests.long import examples
 
 
 def written(path: Path, text: str) -> Path:
@@ -399,7 +400,7 @@ def test_a_cut_archive(tmp_path: Path) -> None:
     assert refusal(tmp_path / "f.csv.gz").startswith("cannot be read: ")
 
 
-@settings(max_examples=50, deadline=None)
+@examples(20, 50)
 @given(
     rows=st.lists(
         st.tuples(st.floats(0.0, 1.0), st.sampled_from([1, 0, None]), st.sampled_from(["a", "b b", 'q"', "c,d"])),

@@ -23,6 +23,7 @@ from monitor.stream.partition import Partition, PartitionSettings
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Window
 from tests.evaluations import Sharing, save
+from tests.long import sqlite_first
 from tests.stream.support import START_MS, LogRecord, batch_of
 
 MINUTE_MS: Final = 60_000
@@ -108,6 +109,7 @@ def as_of(replica: Replica, at_ms: int, window: str) -> Report:
     return replica.report("m", None, ALL, window, at_ms)
 
 
+@sqlite_first
 def test_what_was_answered_then_is_answered_later_by_any_replica(store: SqlStore, log: Log, clock: ManualClock) -> None:
     replica, shown = Replica(store, "a", clock), Shown()
     edges = []
@@ -167,6 +169,7 @@ def test_no_more_moments_are_kept_than_panes_are(store: SqlStore, clock: ManualC
     assert evaluations.moments("n", 0)[1] == StoredMoment(MINUTE_MS, MINUTE_MS - 1, *known[MINUTE_MS])
 
 
+@sqlite_first
 def test_moments_that_nothing_was_evaluated_at_are_taken_as_if_nothing_had_been_held_back(
     store: SqlStore, log: Log, clock: ManualClock
 ) -> None:

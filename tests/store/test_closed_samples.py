@@ -6,18 +6,19 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.errors import DamagedStore
 from monitor.store import closed_samples as arrow
 from monitor.store.candidates import CANDIDATE_ROW, Candidates, Lists
 from monitor.store.closed_samples import SCHEMA, ClosedSample
+from tests.long import examples
 from tests.reference.naive_sample import naive_closed
 from tests.store.drawn_samples import closed, random_rows, row
 
 
-@settings(max_examples=40)
+@examples(15, 40)
 @given(cuts=st.lists(st.integers(0, 90), max_size=4), capacity=st.integers(1, 60), seed=st.integers(0, 99))
 def test_parts_add_to_the_whole_in_any_order(cuts: list[int], capacity: int, seed: int) -> None:
     rows = random_rows(90, seed)

@@ -10,6 +10,7 @@ from monitor.store.base import MAX_BATCH_BYTES, Bucket
 from monitor.store.journal import FULL_BYTES, MAX_BATCHES, merge_from
 from monitor.store.sql import SqlStore
 from monitor.stream.journal_loops import JOURNAL_ROW
+from tests.long import sqlite_first
 from tests.store.samples import HOUR_MS, batch, checkpoint, load, rows
 
 ROW = JOURNAL_ROW.itemsize
@@ -67,6 +68,7 @@ def test_many_small_batches_become_few_in_their_order(store: SqlStore) -> None:
     assert load(store).rows() == {bucket: expected[bucket] for bucket in buckets[2:]}
 
 
+@sqlite_first
 def test_a_save_merges_only_so_much_and_the_next_ones_go_on(store: SqlStore) -> None:
     buckets = [Bucket("churn", i * HOUR_MS) for i in range(16)]
     epoch = store.claim(0)

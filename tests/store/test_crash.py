@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from monitor.clock import SystemClock
 from monitor.store.closing import Cells, Closing
 from monitor.store.sql import SqlStore
 from monitor.stream.journal_loops import JOURNAL_ROW
+from tests.long import longer
 from tests.patience import PATIENCE_SECONDS
 from tests.store.crash_writer import CHECKPOINTS_A_BUCKET, PANE_MS
 from tests.store.samples import Loaded, load, pane_closing
@@ -51,15 +53,16 @@ def assert_whole(loaded: Loaded, closings: Sequence[Closing], k: int) -> None:
     assert times.tolist() == [i for i in range(oldest, k + 1) for _ in range(1 + i % 7)]
 
 
+@pytest.mark.longer
 def test_a_killed_writer_leaves_whole_checkpoints(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/monitor.db"
     instants = random.Random(11)
     said = 0
-    for _ in range(8):
+    for _ in range(longer(3, 8)):
         process = writer(url, 0)
         assert process.stdout is not None
         # The first words say that it is writing; then any instant will do.
-        said = [int(process.stdout.readline()) for _ in range(3)][-1]
+        said = [int(process.stdout.readline()) for _ in range(8)][-1]
         time.sleep(instants.uniform(0, 0.15))
         process.kill()
         said = int((process.stdout.read().split() or [str(said)])[-1])
@@ -80,7 +83,7 @@ def test_two_processes_share_one_file(tmp_path: Path) -> None:
     processes = [writer(url, partition) for partition in (0, 1)]
     for process in processes:
         assert process.stdout is not None
-        for _ in range(30):
+        for _ in range(10):
             assert process.stdout.readline()
     with SqlStore.open(url, patience_seconds=PATIENCE_SECONDS, clock=SystemClock()) as store:
         # While both write.

@@ -22,6 +22,7 @@ from monitor.store.schema import HISTORY, MODELS
 from monitor.store.series import decode, encode
 from monitor.store.sql import SqlStore
 from tests.evaluations import save
+from tests.long import sqlite_first
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.store.histories import (
     CHURN,
@@ -192,6 +193,7 @@ def test_the_series_with_the_newest_points_is_the_last(store: SqlStore) -> None:
         assert history.series_of(connection, "churn") == [old, new]
 
 
+@sqlite_first
 def test_small_parts_are_merged_without_a_trace(store: SqlStore) -> None:
     points = every(MINUTE_MS, NOON_MS, NOON_MS + 10 * HOUR_MS)
     most = 0
@@ -223,6 +225,7 @@ def test_processes_that_merge_at_once_leave_days_to_each_other(store: SqlStore) 
         assert set(connection.execute(days).scalars()) == {1}
 
 
+@sqlite_first
 def test_old_days_are_thinned_out_and_those_beyond_the_retention_are_removed(store: SqlStore) -> None:
     start_ms = 20_000 * DAY_MS
     days = 30

@@ -1,10 +1,8 @@
 """What is opened, what is refused, and in which words."""
 
-import shutil
 import subprocess
 import sys
 import threading
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -166,35 +164,3 @@ def test_no_message_shows_the_password(postgres_server: PostgresServer) -> None:
 def test_a_password_of_one_letter_does_not_mangle_messages() -> None:
     with pytest.raises(StoreUnavailable, match=r"the store postgresql://.* does not answer: connection failed"):
         SqlStore.open("postgresql://monitor:e@127.0.0.1:1/monitor", clock=SystemClock())
-
-
-def test_the_wheel_carries_the_migrations(tmp_path: Path) -> None:
-    # Built from a copy: building leaves files behind.
-    source = tmp_path / "source"
-    shutil.copytree(ROOT / "monitor", source / "monitor", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", source)
-    shutil.copy(ROOT / "LICENSE", source)
-    (source / "README.md").write_text("# Calibration monitor")
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
-            *("--wheel-dir", tmp_path, source),
-        ],
-        check=True,
-    )
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "installed")
-    script = (
-        "import monitor; from monitor.clock import SystemClock; from monitor.store.sql import SqlStore;"
-        "print(monitor.__file__);"
-        f" print(SqlStore.open('sqlite:///{tmp_path}/m.db', clock=SystemClock()).claim(0))"
-    )
-    said = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path / "installed",
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    assert said == [str(tmp_path / "installed" / "monitor" / "__init__.py"), "1"]

@@ -7,11 +7,14 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from monitor.clock import SystemClock
 from monitor.errors import UnknownRecalibration
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import UNDER_WAY, JobState
 from monitor.store.sql import SqlStore
+from tests.long import longer
 from tests.store.refits import stored_map
 
 ROOT = Path(__file__).parents[2]
@@ -51,11 +54,12 @@ def assert_whole(refits: RecalibrationStore) -> int:
     return len(jobs)
 
 
+@pytest.mark.longer
 def test_a_killed_writer_leaves_nothing_half_promoted(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/monitor.db"
     instants = random.Random(12)
     refits = 0
-    for _ in range(6):
+    for _ in range(longer(2, 6)):
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.store.refit_crash_writer", url],
             cwd=ROOT,

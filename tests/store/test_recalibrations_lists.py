@@ -12,6 +12,7 @@ from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState
 from monitor.store.schema import RECALIBRATION_MAPS
 from monitor.store.sql import SqlStore
+from tests.long import sqlite_first
 from tests.store.refits import queued, recalibrations, run
 
 
@@ -72,6 +73,7 @@ def promotable(refits: RecalibrationStore) -> set[str]:
     return {job.id for job in refits.jobs() if job.promotable}
 
 
+@sqlite_first
 def test_what_may_be_promoted_is_what_a_promotion_lets_serve(store: SqlStore, refits: RecalibrationStore) -> None:
     """Whatever was done before: of each refit, one tells beforehand what the other then does."""
     chance = random.Random(7)

@@ -10,6 +10,7 @@ from monitor.scores import GridTable
 from monitor.store.base import Bucket, CapUse, ModelState, SavedStratum
 from monitor.store.closing import Closing, OldPanes
 from monitor.store.sql import SqlStore
+from tests.long import sqlite_first
 from tests.store.samples import HOUR_MS, batch, checkpoint, closings_in, grid_table, letter, load, pane_closing, rows
 from tests.stream.support import tables_of
 
@@ -144,6 +145,7 @@ def test_expired_closings_go_by_model(store: SqlStore) -> None:
     assert len(closings_in(store, 0, "other")) == 3
 
 
+@sqlite_first
 def test_many_small_closings_are_merged_and_nothing_is_lost(store: SqlStore) -> None:
     epoch = store.claim(0)
     saved = [pane_closing(300_000 * at, at) for at in range(1, 400)]

@@ -28,7 +28,7 @@ from monitor.stream.partition import Partition
 from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.stream.status import Phase
 from tests import patience
-from tests.long import short_of
+from tests.long import longer, short_of
 from tests.patience import eventually
 from tests.real.kafka import KafkaBroker
 from tests.real.postgres import PostgresProcess, suspended
@@ -146,13 +146,14 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.store.close()
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("after", short_of([4, 2, 0], 1))
 @pytest.mark.parametrize("silent", [False, True])
 def test_a_partition_moves_while_its_owner_claims_it_in_every_order(bench: Bench, silent: bool, after: int) -> None:
     # One is assigned the partition and has got some way in claiming it, when another joins, to which the group moves
     # it: at once, or because the first has not polled for too long. That one gets some way too, and then the first goes
     # on. Each way from nothing done to all done.
-    for before, between in itertools.product(range(6), range(8)):
+    for before, between in [*itertools.product(range(6), range(8))][:: longer(3, 1)]:
         attempt = bench.attempt(1)
         first, second = attempt.replica("b"), attempt.replica("a")  # by its name, the second is dealt the partition
         for _ in range(before):
@@ -167,7 +168,7 @@ def test_a_partition_moves_while_its_owner_claims_it_in_every_order(bench: Bench
         attempt.kill()
 
 
-@pytest.mark.parametrize("seed", short_of(range(60), 20))
+@pytest.mark.parametrize("seed", short_of(range(60), 8))
 def test_replicas_come_and_go_while_the_database_fails(bench: Bench, seed: int) -> None:
     chance = random.Random(seed)
     attempt = bench.attempt(chance.choice([1, 2, 3]))
@@ -255,7 +256,7 @@ def test_a_claim_is_void_once_the_partition_is_assigned_to_another(bench: Bench)
 
 # ---------------------------------------------------------------------- with real parts
 
-MANY = 2_000
+MANY = 500
 LONGEST_POLL_INTERVALS = 7.0, 4.0
 """Of the two replicas, in seconds: the group expels a member that does not poll for so long."""
 

@@ -17,6 +17,7 @@ from monitor.store.sql import SqlStore
 from monitor.stream.journal import pieces
 from monitor.stream.journal_loops import BLOCK, JOURNAL_ROW, VECTOR
 from monitor.stream.partition import Partition, PartitionSettings
+from tests.long import short_of
 from tests.real.mixed_log import (
     CLASSES,
     MODELS,
@@ -248,7 +249,7 @@ class TestChangedDeclarations:
         assert fates(partition)["outcome", "duplicate"] == 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", short_of(range(3), 1))
 def test_a_log_read_with_crashes_comes_to_what_obvious_loops_make_of_it(tmp_path: Path, seed: int) -> None:
     rng = np.random.default_rng(seed)
     log = MixedLog(3_000, partitions=1, seed=seed, models=(*MODELS, OF_CLASSES))

@@ -13,6 +13,7 @@ from monitor.stream.closing import close
 from monitor.stream.join import Join
 from monitor.stream.journal_loops import NO_OUTCOME
 from monitor.stream.log_progress import LogEnds
+from tests.long import short_of
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views
 from tests.stream.support import START_MS, PaneTables, Traffic, columns_of, tables_of, unruly_events
 
@@ -51,7 +52,7 @@ def expected_panes(naive: NaiveJoin) -> PaneTables:
 
 
 @pytest.mark.parametrize("traffic", [BINARY, MIXED], ids=["binary", "mixed"])
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", short_of(range(20), 4))
 def test_every_fate_and_every_pane_as_by_obvious_loops(seed: int, traffic: Traffic) -> None:
     rng = np.random.default_rng(seed)
     events = unruly_events(rng, 600, POLICY, traffic)
@@ -67,7 +68,7 @@ def test_every_fate_and_every_pane_as_by_obvious_loops(seed: int, traffic: Traff
 
 
 @pytest.mark.parametrize("traffic", [BINARY, MIXED], ids=["binary", "mixed"])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", short_of(range(10), 3))
 def test_how_two_logs_interleave_changes_nothing(seed: int, traffic: Traffic) -> None:
     rng = np.random.default_rng(100 + seed)
     events = [event for event in unruly_events(rng, 500, POLICY, traffic) if event.kind is not Kind.LABELLED]
@@ -82,7 +83,7 @@ def test_how_two_logs_interleave_changes_nothing(seed: int, traffic: Traffic) ->
         assert panes == first_panes
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", short_of(range(10), 3))
 def test_eviction_changes_no_later_answer(seed: int) -> None:
     """What has left the join could not have changed any more, so every later event meets the same fate."""
     rng = np.random.default_rng(200 + seed)

@@ -24,6 +24,7 @@ from monitor.stream.sampling import SampleSettings
 from monitor.windows.panes import ClosedPanes, read_closings
 from monitor.windows.windows import Window
 from tests.evaluations import Sharing
+from tests.long import short_of
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import START_MS, LogRecord, Published, batch_of, closings_in, records_of
 
@@ -66,7 +67,7 @@ def records_of_a_quarter() -> list[LogRecord]:
     return written(events)
 
 
-@pytest.mark.parametrize("crashes", [False, True])
+@pytest.mark.parametrize("crashes", short_of([True, False], 1))
 def test_versions_and_segment_values_of_a_quarter_all_have_a_place(store: SqlStore, *, crashes: bool) -> None:
     rng, records = np.random.default_rng(2), records_of_a_quarter()
     published, largest, loads = Published(), 0, 0

@@ -21,6 +21,7 @@ from monitor.store.schema import METADATA
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings
 from monitor.windows.panes import ClosedPanes, read_closings
+from tests.long import short_of
 from tests.reference.naive_join import NaiveEvent
 from tests.stream.support import (
     START_MS,
@@ -57,7 +58,7 @@ def seen(partition: Partition) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("traffic", [Traffic(ids=200, span_ms=300_000), MIXED], ids=["binary", "mixed"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", short_of(range(6), 2))
 def test_restored_is_as_never_stopped(tmp_path: Path, seed: int, traffic: Traffic) -> None:
     rng = np.random.default_rng(seed)
     events = unruly_events(rng, 3_000, POLICY, traffic)

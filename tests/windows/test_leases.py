@@ -16,6 +16,7 @@ from monitor.errors import StoreUnavailable
 from monitor.store.evaluations import Beat, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.windows.leases import Leases, owner_of
+from tests.long import short_of
 from tests.patience import eventually, joined
 from tests.real.postgres import PostgresServer
 
@@ -94,7 +95,7 @@ def test_rendezvous_hashing_is_even_and_moves_few() -> None:
     assert all(two[model] == owner for model, owner in three.items() if owner != "b")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", short_of(range(12), 3))
 def test_no_two_replicas_hold_a_model_at_one_time(store: SqlStore, clock: ManualClock, seed: int) -> None:
     draw = random.Random(seed)
     databases = [Database(store, clock, draw) for _ in range(3)]

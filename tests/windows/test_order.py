@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from monitor.clock import SystemClock
@@ -18,6 +18,7 @@ from monitor.store.base import Checkpoint, ModelClock, ModelState
 from monitor.store.closing import Cells, Closing, OldPanes, Panes
 from monitor.store.sql import SqlStore
 from monitor.windows.panes import ClosedPanes, read_closings
+from tests.long import examples
 
 PANE_MS: Final = 10
 WIDE_MS: Final = 30
@@ -178,7 +179,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InterruptedStore
         yield store
 
 
-@settings(max_examples=25)
+@examples(6, 25)
 @given(events=EVENTS, steps=STEPS, order=st.permutations(range(PARTITIONS)))
 # A reader has a part of a pane that is widened before it reads the rest.
 @example(events=EVERYWHERE, steps=[Step(0, 4, 0), Step(1, 24, 1), Step(2, 24, 1)], order=[0, 1, 2])
@@ -212,7 +213,7 @@ def test_windows_do_not_depend_on_the_order_of_closings_nor_on_who_reads_them_wh
         assert_windows(panes, model, events)
 
 
-@settings(max_examples=40)
+@examples(20, 40)
 @given(events=EVENTS, cuts=st.sets(st.integers(1, PANES - 1)), groups=st.sets(st.integers(1, PANES - 1)))
 def test_closings_merge_and_widen_to_the_same_in_any_grouping(
     events: list[Event], cuts: set[int], groups: set[int]

@@ -183,6 +183,7 @@ class Months:
         )
         self._seconds = []
         self._rows.append(row)
+        self._tables.append(self._service.tables_mib())
         print(row.text(), flush=True)
         return [f"month {month}: {line}" for line in wrong]
 

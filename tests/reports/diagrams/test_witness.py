@@ -7,6 +7,7 @@ from monitor.reports.diagrams.rows import MAX_POINTS, on_cells
 from monitor.reports.diagrams.witness import Witness
 from monitor.reports.evaluation.places import Place, centred_witness, places
 from monitor.scores import ScoreTable
+from tests.long import longer
 from tests.reports.figures.tables import TABLES, every_table
 
 
@@ -51,12 +52,13 @@ def test_a_place_in_words() -> None:
     assert str(Place(0.3, 0.3, 0.3, 0.2, 1.0)) == "At 30%: too high (30% predicted, 20% came true)"
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("n", [500, 2000, 10000])
 @pytest.mark.parametrize(("shift", "centre"), [(0.6, 0.0), (-1.0, 0.0), (2.0, 0.0), (-0.8, -2.0), (0.6, -2.5)])
 def test_where_all_predictions_err_to_one_side_there_is_one_sign_and_one_place(
     n: int, shift: float, centre: float
 ) -> None:
-    for seed in range(40):
+    for seed in range(longer(8, 40)):
         rng = np.random.default_rng([seed, n])
         z = rng.normal(centre, 1.5, n)
         table = ScoreTable.from_events(expit(z), rng.random(n) < expit(z + shift))

@@ -192,6 +192,7 @@ def test_levels_of_many_predictions_are_drawn_on_cells_and_are_of_the_raw_ones()
         assert report.classwise[name].null_mean == pytest.approx(np.mean(each), rel=0.12)
 
 
+@pytest.mark.long
 def test_p_values_of_calibrated_models_are_uniform() -> None:
     few = {name: MEASURES[name] for name in ("kce", "smce")}
     found: dict[str, list[float]] = {}

@@ -23,6 +23,7 @@ from monitor.reports.evaluation.diagnosis import WEAK, diagnose, offset_interval
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Diagnosis, Report, Severity, Verdict
 from monitor.scores import GridTable, ScoreTable
+from tests.long import longer, short_rows
 
 Floats = NDArray[np.float64]
 FEW, CHECK = "of a calibrated model, so few", "Check where the outcomes come from."
@@ -71,9 +72,10 @@ def test_each_fault_has_its_verdict(of: dict[str, float], verdict: Verdict) -> N
     assert verdicts.count(verdict) >= 24
 
 
+@pytest.mark.longer
 def test_a_calibrated_model_is_seldom_called_anything_else() -> None:
     """Each number of events and each prevalence; the level is .01."""
-    for n, mean in ((300, 0.0), (2000, -3.0)):
+    for n, mean in ((2000, -3.0), (300, 0.0))[: longer(1, 2)]:
         verdicts = [found(seed, n, mean=mean).verdict for seed in range(200)]
         assert sum(verdict not in {Verdict.CALIBRATED, Verdict.INSUFFICIENT} for verdict in verdicts) / 200 <= 0.04
 
@@ -362,7 +364,7 @@ def test_the_limits_hold_in_95_of_100_tables() -> None:
     assert stretches >= 184
 
 
-@pytest.mark.parametrize(("n", "mean"), [(500, 0.0), (1_000, -2.0), (20_000, -4.0)])
+@pytest.mark.parametrize(("n", "mean"), short_rows([(500, 0.0), (1_000, -2.0), (20_000, -4.0)], 1))
 @pytest.mark.parametrize("fault", ["offset", "slope_below", "slope_above"])
 def test_the_smallest_fault_that_is_named_is_found_in_eight_of_ten_samples(n: int, mean: float, fault: str) -> None:
     rng = np.random.default_rng(n)

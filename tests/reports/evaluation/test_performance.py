@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit
 from sklearn import metrics
@@ -12,9 +12,10 @@ from sklearn import metrics
 from monitor import evaluate
 from monitor.reports.evaluation.report import Performance, Report, performance
 from monitor.scores import GridTable, ScoreTable
+from tests.long import examples
 
 
-@settings(max_examples=200, deadline=None)
+@examples(50, 200)
 @given(
     events=st.lists(
         st.tuples(st.integers(1, 9), st.booleans(), st.sampled_from([0.5, 1.0, 3.0])), min_size=2, max_size=60

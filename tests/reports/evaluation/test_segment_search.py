@@ -12,6 +12,7 @@ from monitor.reports.evaluation.files import report_table
 from monitor.reports.evaluation.segment_search import find_segments
 from monitor.reports.evaluation.segments import ranges_of
 from monitor.sources.tables import EventTable, SegmentColumn
+from tests.long import short_rows
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +27,7 @@ def events(n: int, seed: int, prevalence: float = 0.5) -> tuple[np.random.Genera
     return rng, expit(z), columns
 
 
-@pytest.mark.parametrize(("n", "prevalence"), [(1500, 0.5), (4000, 0.04)])
+@pytest.mark.parametrize(("n", "prevalence"), short_rows([(1500, 0.5), (4000, 0.04)], 1))
 def test_where_nothing_is_wrong_hardly_a_search_names_a_group(n: int, prevalence: float) -> None:
     searches, wrong = 80, 0
     for seed in range(searches):
@@ -47,7 +48,8 @@ def test_what_is_wrong_with_the_whole_is_no_group(slope: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "size", "least"), [("one column", 0.45, 18), ("two columns", 0.9, 18), ("a slope", 0.45, 15)]
+    ("kind", "size", "least"),
+    short_rows([("two columns", 0.9, 18), ("one column", 0.45, 18), ("a slope", 0.45, 15)], 1),
 )
 def test_what_is_wrong_with_a_group_is_found(kind: str, size: float, least: int) -> None:
     hits = extra = 0

@@ -80,6 +80,7 @@ def test_severity_without_levels_is_the_value() -> None:
     assert severity(report(value=0.0, null_q95=0.0)) == 0.0
 
 
+@pytest.mark.long
 def test_of_many_calibrated_groups_few_are_called_miscalibrated() -> None:
     groups, each = 20, 400
     codes = np.repeat(np.arange(groups, dtype=np.int32), each)

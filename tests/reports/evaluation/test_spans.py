@@ -98,6 +98,7 @@ def test_without_draws_nothing_is_said_of_chance() -> None:
     assert "chance" not in found.sentence
 
 
+@pytest.mark.long
 def test_changes_are_found_by_chance_as_often_as_said() -> None:
     """Cochran's Q of calibrated spans; 200 of them, so that 5% are 10 with a standard deviation of 3."""
     found = 0

@@ -11,13 +11,14 @@ from docs.generators.counter_examples import confident_mistakes, two_points
 from docs.generators.figures import FIGURES
 from monitor.measures import ece, kce, smce, tce
 from monitor.reports.figures.output import to_png, to_svg
+from tests.long import short_of
 from tests.reports.figures.tables import check_layout
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
 MOST_BYTES: Final = 170_000
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", short_of([*FIGURES], 2))
 def test_a_picture_can_be_drawn_and_is_there(name: str) -> None:
     figure = FIGURES[name]()
     check_layout(figure)
