@@ -127,7 +127,8 @@ class Served:
         temporary = folder / "temporary"
         temporary.mkdir(exist_ok=True)
         with self.output.open("wb") as output:
-            self.process = start("serve", cwd=folder, output=output, **({"TMPDIR": str(temporary)} | environ))
+            settings = {"TMPDIR": str(temporary)} | environ
+            self.process = start("serve", cwd=folder, output=output, constants=None, **settings)
         self._url = ""
         self.key = ""
         """API key of requests; none if empty."""
