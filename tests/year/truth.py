@@ -35,8 +35,7 @@ class Truth:
     """What the counters of the service must be once all is read."""
 
     def __post_init__(self) -> None:
-        self.rows = Rows.joined([])
-        self.partition: Ints = np.zeros(0, np.int64)
+        self._parts: list[tuple[Rows, Ints]] = []
         self._numbers = {life.name: number for number, life in enumerate(self.fleet.lives)}
         self._closed_to_ms: dict[tuple[int, str], int] = {}
 
@@ -44,12 +43,32 @@ class Truth:
 
     def add(self, rows: Rows, partition: Ints) -> None:
         """Add predictions that the log's partitions hold, in the order of their ids."""
-        self.rows = Rows.joined([self.rows, rows])
-        self.partition = np.concatenate([self.partition, partition])
+        self._parts.append((rows, partition))
+
+    @property
+    def rows(self) -> Rows:
+        """All predictions that are kept."""
+        return self._joined()[0]
+
+    @property
+    def partition(self) -> Ints:
+        """The partition of each."""
+        return self._joined()[1]
+
+    def _joined(self) -> tuple[Rows, Ints]:
+        """What was added, in one part from now on: millions of rows are not copied for each hour."""
+        if len(self._parts) != 1:
+            rows, partitions = [one for one, _ in self._parts], [one for _, one in self._parts]
+            self._parts = [(Rows.joined(rows), np.concatenate([np.zeros(0, np.int64), *partitions]))]
+        return self._parts[0]
+
+    def _keep(self, kept: NDArray[np.bool_]) -> None:
+        rows, partition = self._joined()
+        self._parts = [(rows.take(kept), partition[kept])]
 
     def holds(self, ids: Ints) -> NDArray[np.bool_]:
         """Whether each of these predictions was read, or will be."""
-        return np.isin(ids, self.rows.id)
+        return np.logical_or.reduce([np.isin(ids, rows.id) for rows, _ in self._parts])
 
     def regions(self, model: str, version: int) -> set[str]:
         """Segment values that a version has met."""
@@ -59,17 +78,16 @@ class Truth:
 
     def never_answered(self, ids: Ints) -> None:
         """Note predictions whose outcomes reach no partition that knows them."""
-        self.rows.y[np.isin(self.rows.id, ids)] = -1
+        for rows, _ in self._parts if ids.size else ():
+            rows.y[np.isin(rows.id, ids)] = -1
 
     def lose(self, ids: Ints) -> None:
         """Forget predictions that were removed from the log before they were read."""
-        kept = ~np.isin(self.rows.id, ids)
-        self.rows, self.partition = self.rows.take(kept), self.partition[kept]
+        self._keep(~np.isin(self.rows.id, ids))
 
     def forget(self, before_ms: int) -> None:
         """Forget predictions of earlier times."""
-        kept = self.rows.time_ms >= before_ms
-        self.rows, self.partition = self.rows.take(kept), self.partition[kept]
+        self._keep(self.rows.time_ms >= before_ms)
 
     # ------------------------------------------------------------------ what must come of it
 
