@@ -14,7 +14,7 @@ from monitor.sequential.steps import Steps
 from monitor.store.base import BACKFILL
 from monitor.store.closing import Closing
 from monitor.store.sql import SqlStore
-from tests.year.fleet import MILLION, Fleet, Ints, Rows, region
+from tests.year.fleet import MILLION, NO_ROWS, Fleet, Ints, Rows, region
 
 Counts = Counter[tuple[str, str]]
 """(type, result) -> events."""
@@ -35,7 +35,7 @@ class Truth:
     """What the counters of the service must be once all is read."""
 
     def __post_init__(self) -> None:
-        self._parts: list[tuple[Rows, Ints]] = []
+        self._parts: list[tuple[Rows, Ints]] = [(NO_ROWS, np.zeros(0, np.int64))]
         self._numbers = {life.name: number for number, life in enumerate(self.fleet.lives)}
         self._closed_to_ms: dict[tuple[int, str], int] = {}
 
@@ -59,7 +59,7 @@ class Truth:
         """What was added, in one part from now on: millions of rows are not copied for each hour."""
         if len(self._parts) != 1:
             rows, partitions = [one for one, _ in self._parts], [one for _, one in self._parts]
-            self._parts = [(Rows.joined(rows), np.concatenate([np.zeros(0, np.int64), *partitions]))]
+            self._parts = [(Rows.joined(rows), np.concatenate(partitions))]
         return self._parts[0]
 
     def _keep(self, kept: NDArray[np.bool_]) -> None:
@@ -68,7 +68,10 @@ class Truth:
 
     def holds(self, ids: Ints) -> NDArray[np.bool_]:
         """Whether each of these predictions was read, or will be."""
-        return np.logical_or.reduce([np.isin(ids, rows.id) for rows, _ in self._parts])
+        held = np.zeros(ids.size, np.bool_)
+        for rows, _ in self._parts:
+            held |= np.isin(ids, rows.id)
+        return held
 
     def regions(self, model: str, version: int) -> set[str]:
         """Segment values that a version has met."""
