@@ -59,9 +59,9 @@ class ChangeBets:
     The first labelled events of the series are the reference, on which there are no bets. After a promotion, or when a
     miscalibrated model was accepted, begin a new detector.
 
-    The uncertainty of a small reference looks like a change: with 20,000 events a slope of 1.15 is seen,
-    with 2,000 offsets of .25 and few slopes. Later events join the reference, so that a change which is not seen
-    becomes part of it.
+    The uncertainty of a small reference looks like a change: with 20,000 events and a false alarm a year an offset of
+    .25 and a slope of 1.3 are seen, one of 1.15 rarely; with 2,000 events offsets and few slopes. Later events join the
+    reference, so that a change which is not seen becomes part of it.
 
     Copies (``copy.copy``) share nothing that changes.
 
