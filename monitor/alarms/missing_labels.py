@@ -14,9 +14,9 @@ import numpy as np
 from monitor.scores import GridTable
 
 _FAR: Final = 0.1
-"""By how much shares of labelled predictions differ at least."""
+"""The least difference of two shares of labelled predictions that counts."""
 _SURE: Final = 4.0
-"""And by how many standard errors."""
+"""The same in standard errors."""
 _QUARTERS: Final = 4
 
 
@@ -45,14 +45,14 @@ class Labels(NamedTuple):
 
     now: Labelled
     before: Labelled
-    """The same of the predictions before the change."""
+    """Predictions before the change."""
     lowest: Labelled
-    """The same of the lowest quarter of the predictions since."""
+    """The lowest quarter of the predictions since."""
     highest: Labelled
 
     @classmethod
     def of(cls, after: GridTable, before: GridTable) -> "Labels":
-        """Those of the settled predictions since a change, and before it."""
+        """Count labels of the settled predictions since a change, and before it."""
         predictions, labels = after.values[:, :3].sum(axis=1), after.values[:, :2].sum(axis=1)
         # Whole cells: a quarter, and what is left of its last cell.
         upto = np.cumsum(predictions) * _QUARTERS
