@@ -66,7 +66,7 @@ class Labels(NamedTuple):
 
     @property
     def doubt(self) -> str | None:
-        """What speaks for labels that are missing because of what they are, as a main clause; None: nothing."""
+        """The shares that speak for labels that are missing because of what they are, as a main clause; or None."""
         if self.highest.is_far_from(self.lowest):
             low, high = self.lowest.share, self.highest.share
             return f"{low:.0%} of the lowest quarter of the predictions have one, {high:.0%} of the highest"

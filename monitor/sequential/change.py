@@ -1,7 +1,7 @@
 """D3: evidence that outcomes changed since a reference, whether or not predictions were calibrated then.
 
-Null hypothesis: in each group of predictions the true logits are those of the predictions and one offset, which nobody
-knows and which is the same in the reference and in all that came since. Groups are sixteenths of the predictions of the
+Null hypothesis: in each group of predictions the true logits are those of the predictions plus one unknown offset, the
+same in the reference and in all that came since. Groups are sixteenths of the predictions of the
 reference, cut where they are wider than half a logit. In each block of steps, the positive events of a group are ranked
 among all so far: given the total, each choice of the positive events is as likely as the product of the odds that were
 predicted for them, whatever the offset. So their number in the block has Fisher's noncentral hypergeometric law, and
@@ -160,9 +160,9 @@ class _Bins(NamedTuple):
     anchor: Floats
     """Where sums of predictions of each cell count from."""
     unit: float
-    """What 1 in those sums stands for."""
+    """The prediction that 1 in those sums is worth."""
     certain: float
-    """What a prediction of 0 is taken for."""
+    """The prediction that 0 is taken for."""
 
     def events(self, table: GridTable) -> Floats:
         """Labelled events of each bin, and the sum of their predictions, shape (2, bins)."""
