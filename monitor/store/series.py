@@ -31,8 +31,8 @@ HOUR_MS: Final = 60 * MINUTE_MS
 DAY_MS: Final = 24 * HOUR_MS
 
 _OLDEST_STEP_MS: Final = 6 * HOUR_MS
-_DAYS_A_TRANSACTION: Final = 16
-"""Which are merged within some hundredths of a second: a checkpoint on SQLite waits that long."""
+_DAYS_A_TRANSACTION: Final = 64
+"""Which are merged within a tenth of a second: a checkpoint on SQLite waits that long."""
 _FORMAT: Final = 1
 _LEVEL: Final = 1
 """Level of the compression: most bytes are the last digits of measures, on which a higher one gains nothing."""
@@ -267,9 +267,7 @@ class SeriesStore:
         kept = [row for row in work if row.age_ms <= retention_ms]
         for start in range(0, len(kept), _DAYS_A_TRANSACTION):
             with database.writing() as connection:
-                for *key, day_ms, age_ms, wanted_ms in kept[start : start + _DAYS_A_TRANSACTION]:
-                    of_day = [column == name for column, name in zip(self._keys, key, strict=True)]
-                    self._merge(connection, [*of_day, of.day_ms == day_ms], wanted_ms, whole=age_ms > 0)
+                self._merge(connection, kept[start : start + _DAYS_A_TRANSACTION])
         return len(old)
 
     def _work(self, retention_ms: int) -> sa.Select[Any]:
@@ -301,25 +299,40 @@ class SeriesStore:
         newest_ms = sa.case((is_held, sa.func.max(of.day_ms)), else_=of_all)
         return sa.select(of.model, newest_ms.label("newest_ms")).group_by(of.model).subquery()
 
-    def _merge(
-        self, connection: sa.Connection, of_day: Sequence[sa.ColumnElement[bool]], step_ms: int, *, whole: bool
-    ) -> None:
-        """Merge the parts of a day: all of them, or the newest ones that together are worth it."""
+    def _merge(self, connection: sa.Connection, work: Sequence[sa.Row[Any]]) -> None:
+        """Merge the parts of these days: all of a day that is over, of the newest those that together are worth it."""
         of = self._table.c
-        of_parts = sa.select(of.number, of.size, of.step_ms).where(*of_day).order_by(of.number)
+        day = [*self._keys, of.day_ms]
+        of_days = sa.tuple_(*day).in_([tuple(row[: len(day)]) for row in work])
+        of_parts = sa.select(*day, of.number, of.size, of.step_ms).where(of_days).order_by(of.number)
+        parts: defaultdict[tuple[Any, ...], list[sa.Row[Any]]] = defaultdict(list)
         # What another process is merging is left to it.
-        parts = connection.execute(of_parts.with_for_update(skip_locked=True)).all()
-        merged = parts[0 if whole else merge_from([part.size for part in parts], self._max_parts) :]
-        if not merged or (len(merged) == 1 and merged[0].step_ms >= step_ms):
+        for part in connection.execute(of_parts.with_for_update(skip_locked=True)):
+            parts[tuple(part[: len(day)])].append(part)
+        merged: dict[int, tuple[list[int], int]] = {}
+        for *key, age_ms, step_ms in work:
+            of_day = parts[tuple(key)]
+            if age_ms <= 0:
+                of_day = of_day[merge_from([part.size for part in of_day], self._max_parts) :]
+            if len(of_day) > 1 or (of_day and of_day[0].step_ms < step_ms):
+                # It has the number of the last one: what is saved from now on is newer.
+                merged[of_day[-1].number] = [part.number for part in of_day], step_ms
+        if not merged:
             return
-        last = merged[-1].number
-        are_merged = of.number.in_([part.number for part in merged])
-        rows = connection.execute(sa.select(self._table).where(are_merged).order_by(of.number)).all()
+        numbers = [number for of_day, _ in merged.values() for number in of_day]
+        rows = {row.number: row for row in connection.execute(sa.select(self._table).where(of.number.in_(numbers)))}
+        values = [
+            {"last": last, **self._merged([rows[number] for number in of_day], step_ms)}
+            for last, (of_day, step_ms) in merged.items()
+        ]
+        connection.execute(sa.delete(self._table).where(of.number.in_(set(numbers) - merged.keys())))
+        connection.execute(sa.update(self._table).where(of.number == sa.bindparam("last")), values)
+
+    def _merged(self, rows: Sequence[sa.Row[Any]], step_ms: int) -> dict[str, Any]:
+        """The values of the row that stands for these parts of a day."""
         data = encode(self._thin(joined([self._empty, *(decode(row.points) for row in rows)]), step_ms))
         values: dict[str, Any] = {"points": data, "size": len(data), "step_ms": step_ms}
         if self._peaks is not None:
             peaks = decode_peaks([row.peaks for row in rows], len(rows[0].peaks) // 4)
             values["peaks"] = np.fmax.reduce(peaks).tobytes()
-        connection.execute(sa.delete(self._table).where(are_merged, of.number < last))
-        # It has the number of the last one: what is saved from now on is newer.
-        connection.execute(sa.update(self._table).where(of.number == last).values(**values))
+        return values
