@@ -305,18 +305,18 @@ class SeriesStore:
         day = [*self._keys, of.day_ms]
         of_days = sa.tuple_(*day).in_([tuple(row[: len(day)]) for row in work])
         of_parts = sa.select(*day, of.number, of.size, of.step_ms).where(of_days).order_by(of.number)
-        parts: defaultdict[tuple[Any, ...], list[sa.Row[Any]]] = defaultdict(list)
+        parts: defaultdict[tuple[Any, ...], list[Any]] = defaultdict(list)
         # What another process is merging is left to it.
         for part in connection.execute(of_parts.with_for_update(skip_locked=True)):
             parts[tuple(part[: len(day)])].append(part)
         merged: dict[int, tuple[list[int], int]] = {}
-        for *key, age_ms, step_ms in work:
-            of_day = parts[tuple(key)]
-            if age_ms <= 0:
+        for row in work:
+            of_day = parts[tuple(row[: len(day)])]
+            if row.age_ms <= 0:
                 of_day = of_day[merge_from([part.size for part in of_day], self._max_parts) :]
-            if len(of_day) > 1 or (of_day and of_day[0].step_ms < step_ms):
+            if len(of_day) > 1 or (of_day and of_day[0].step_ms < row.wanted_ms):
                 # It has the number of the last one: what is saved from now on is newer.
-                merged[of_day[-1].number] = [part.number for part in of_day], step_ms
+                merged[of_day[-1].number] = [part.number for part in of_day], row.wanted_ms
         if not merged:
             return
         numbers = [number for of_day, _ in merged.values() for number in of_day]
