@@ -51,6 +51,14 @@ def format_duration(duration: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
+def rough_duration(milliseconds: int) -> str:
+    """Say how long something is in the unit that a person would choose: ``40 min``, ``25 h``, ``9 d``."""
+    for unit, size in (("d", _UNITS["d"]), ("h", _UNITS["h"]), ("min", _UNITS["m"])):
+        if milliseconds >= 2 * size:
+            return f"{milliseconds / size:.0f} {unit}"
+    return f"{milliseconds / 1000:.0f} s"
+
+
 def to_ms(duration: timedelta) -> int:
     """Whole milliseconds of a duration."""
     return round(duration / timedelta(milliseconds=1))

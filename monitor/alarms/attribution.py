@@ -12,7 +12,7 @@ from monitor.inference.cox import fit_cox
 from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slope_interval
 from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
-from monitor.reports.formatting import minute_text, pair, plain
+from monitor.reports.formatting import minute_text, pair, plain, rounded
 from monitor.scores import GridTable, ScoreTable
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Detector
@@ -142,7 +142,7 @@ class Attribution:
             label = NOT_WORSE
         elif label == PRIOR_SHIFT and labels.doubt:
             label = MISSING_LABELS
-        remedy = _remedy(label, after.diagnosis, labels.doubt, where="" if series.segment == ALL else " there")
+        remedy = _remedy(label, after.diagnosis, labels.doubt, there="" if series.segment == ALL else " there")
         document = {
             "label": label,
             "segment": None if series.segment == ALL else series.segment,
@@ -316,7 +316,7 @@ def _region(scores: ScoreTable, label: str) -> dict[str, Any] | None:
     return {"from": worst.first, "to": worst.last, "predicted": worst.predicted, "came_true": worst.happened}
 
 
-def _remedy(label: str, diagnosis: Diagnosis | None, doubt: str | None, *, where: str) -> str:
+def _remedy(label: str, diagnosis: Diagnosis | None, doubt: str | None, *, there: str) -> str:
     if label == NOT_WORSE:
         return "Nothing has to be done."
     if label == MISSING_LABELS:
@@ -325,7 +325,11 @@ def _remedy(label: str, diagnosis: Diagnosis | None, doubt: str | None, *, where
     if label == PRIOR_SHIFT and diagnosis is not None and diagnosis.offset is not None:
         ends = _interval(diagnosis.offset, offset_interval(diagnosis))
         sure = "" if ends is None else f" ({ends[0]:.2f} to {ends[1]:.2f})"
-        return f"The prior has shifted{where}: add {diagnosis.offset:.2f} to the logit{sure}."
+        odds = rounded(math.exp(diagnosis.offset))
+        return (
+            f"It has become {odds} times as likely (in odds){there} as the model says. "
+            f"Adding {diagnosis.offset:.2f}{sure} to every logit{there} repairs it."
+        )
     if doubt is not None:
         return f"Refit on the events since then, unless labels are missing because of what they are: {doubt}."
     return "Refit on the events since then."

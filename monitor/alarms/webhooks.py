@@ -24,6 +24,7 @@ from pydantic import AfterValidator, Field, SecretStr
 from monitor.clock import Clock
 from monitor.errors import StoreError
 from monitor.events.times import format_time
+from monitor.reports.formatting import evidence_text
 from monitor.section import Address, Section, check_http_url
 from monitor.store.alert import SHOWN, Alert, AlertChange, AlertState
 from monitor.store.webhooks import WebhookDelivery, WebhookStore
@@ -214,8 +215,8 @@ def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
     status = "resolved" if change.state is AlertState.RESOLVED else "firing"
     annotations = {
         "summary": finding.summary,
-        "description": f"Evidence 10^{finding.log10_evidence:.1f}, {finding.events} events since "
-        f"{format_time(finding.since_ms)}; an alert fires at 10^{finding.log10_line:.1f}.",
+        "description": f"{finding.events:,} events since {format_time(finding.since_ms)}. The evidence is "
+        f"{evidence_text(finding.log10_evidence, finding.log10_line)}.",
         "since": format_time(finding.since_ms),
         "runbook_url": RUNBOOK,
     }

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.http_client import request_document
-from monitor.reports.formatting import plain, printable, share_text
+from monitor.reports.formatting import evidence_text, plain, printable, share_text
 from monitor.store.alert import SHOWN
 from monitor.urls import path_of
 
@@ -131,7 +131,8 @@ def _facts(alert: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:
     point = alert["change_point"]
     beginning = "before " if document.get("change_point", {}).get("open") else ""
     facts = {
-        "evidence": f"10^{alert['log10_evidence']:.1f}; an alert fires at 10^{alert['log10_line']:.1f}",
+        "evidence": f"{evidence_text(alert['log10_evidence'], alert['log10_line'])}: 10^{alert['log10_evidence']:.1f}, "
+        f"the line is 10^{alert['log10_line']:.1f}",
         "changed": f"{_time(point['at'])}; {beginning}{_day(point['from'])} to {_day(point['to'])}"
         if point["from"] != point["to"]
         else _time(point["at"]),

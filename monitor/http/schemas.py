@@ -230,7 +230,7 @@ class EvidenceStateBody(Body):
     words: str = field("firing: shape", "the state as pages show it")
     sentence: str = field(
         "Predictions of churn 7 are too sure of themselves since 2026-11-20 14:05 UTC: slope 0.59 (0.55 to 0.62), "
-        "where 1 is right. Refit on the events since then. Evidence 10^7.2; an alert fires at 10^5.1."
+        "where 1 is right. Refit on the events since then. The evidence is well past the alert line (130 x)."
     )
     label: Literal["prior_shift", "missing_labels", "shape", "both", "unclear", "not_worse", "harm"] | None = field(
         "shape",

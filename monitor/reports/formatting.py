@@ -72,6 +72,23 @@ def rounded_share(value: float | None, missing: str = "-") -> str:
     return missing if value is None else f"{100.0 * value:.3g}%"
 
 
+def rounded(value: float) -> str:
+    """Format a positive number with two digits, for a sentence: ``0.41``, ``2.4``, ``1,600``."""
+    digits = 1 - math.floor(math.log10(value))
+    return f"{round(value, digits):,.{max(digits, 0)}f}"
+
+
+def evidence_text(log10_evidence: float, log10_line: float) -> str:
+    """Say where evidence stands: ``well past the alert line (160 x)``, ``below the alert line (1/40 of it)``."""
+    beyond = log10_evidence - log10_line
+    if beyond >= 0.0:
+        times = f"{rounded(10.0**beyond)} x" if beyond < 6.0 else "more than 1,000,000 x"
+        return f"{'well ' if beyond >= 1.0 else ''}past the alert line ({times})"
+    if beyond > -1.0:
+        return f"close to the alert line ({100.0 * 10.0**beyond:.0f}% of it)"
+    return "far below the alert line" if beyond < -4.0 else f"below the alert line (1/{rounded(10.0**-beyond)} of it)"
+
+
 def time_text(milliseconds: int | None) -> str:
     """Format a time to the second, UTC."""
     if milliseconds is None:

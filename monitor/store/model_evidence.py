@@ -94,15 +94,15 @@ class Shock(NamedTuple):
     @property
     def sentence(self) -> str:
         """What it means for alarms, and what to do."""
-        size = f"{self.deviation:.2f} logits ({self.lower:.2f} to {self.upper:.2f}, {self.periods} periods)"
+        size = f"{self.deviation:.2f} logits ({self.lower:.2f} to {self.upper:.2f} by {self.periods} horizons)"
+        swing = f"Outcomes of this model swing together from horizon to horizon, by {size}"
         if self.covered:
-            return f"The common shock of a horizon is {size}: the tolerance of {self.tolerance:g} may cover it."
+            return f"{swing}, which its tolerance of {self.tolerance:g} may cover."
         enough = math.ceil(200.0 * self.deviation) / 100.0
         return (
-            f"The common shock of a horizon is {size}, which the tolerance of {self.tolerance:g} does not cover: there "
-            "may be more false alarms than the budget allows. A drift, or an offset that moved, counts as a shock, "
-            f"too: correct that first. Otherwise set the model's tolerance to {enough:g}, or its dependence to "
-            "within_horizon."
+            f"{swing}, more than its tolerance of {self.tolerance:g} covers: alerts may be false more often than "
+            "promised. A drift swings them, too: repair that first. If it is normal here, set the model's tolerance to "
+            f"{enough:g}, or its dependence to within_horizon."
         )
 
 

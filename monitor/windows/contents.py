@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import xxhash
 
 from monitor.classes.sketch import SkceSketch
-from monitor.durations import format_duration
+from monitor.durations import format_duration, rough_duration
 from monitor.errors import InputError, NoLongerKept
 from monitor.events.model import CLASS, SeriesKey
 from monitor.reports.evaluation.assess import Assessment, build_report
@@ -207,7 +207,9 @@ def _emptiness(panes: ClosedPanes, series: SeriesKey, window: Window, span: tupl
     first_ms, wait_ms = waiting[0].start_ms, 0
     if window.mature:
         wait_ms = panes.policy(series.model).retention_ms if at.edge_ms < 0 else at.watermark_ms - at.edge_ms
-    ends = f"ends where all is settled, {_length(wait_ms)} before the newest event, and " if window.mature else ""
+    ends = (
+        f"ends where all is settled, {rough_duration(wait_ms)} before the newest event, and " if window.mature else ""
+    )
     return (
         f"holds no predictions yet: the first ones, since {_utc(first_ms)}, will be in it once there is an event of "
         f"{_utc(first_ms + window.slide_ms + wait_ms)} or later, as it {ends}moves on in steps of "

@@ -2,7 +2,7 @@
 
 from typing import Final, Literal, NamedTuple
 
-from monitor.reports.formatting import minute_text
+from monitor.reports.formatting import evidence_text, minute_text
 from monitor.store.model_evidence import KINDS, NO_EVIDENCE, EvidenceLevel, VersionEvidence
 
 StateName = Literal["waiting", "quiet", "pending", "firing"]
@@ -57,9 +57,9 @@ def evidence_state(known: VersionEvidence | None) -> EvidenceState:
     level = levels[name]
     value = level.log10_evidence
     numbers = name, value, level.log10_line
-    line = f"an alert fires at 10^{level.log10_line:.1f}."
+    where = evidence_text(value, level.log10_line)
     if not level.is_pending:
-        sentence = f"Evidence 10^{value:.1f}; {line}"
+        sentence = f"The evidence is {where}."
         if known.resting:
             sentence += f" It is about the map alone: {known.resting}."
         return EvidenceState("quiet", "nothing found", sentence, None, *numbers, None, known.to_ms)
@@ -67,9 +67,9 @@ def evidence_state(known: VersionEvidence | None) -> EvidenceState:
     kind = next((kind for kind, detectors in KINDS.items() if name in detectors), None)
     why = None if kind is None else known.explanations.get(kind)
     if why is None:
-        sentence = f"Evidence since {minute_text(level.since_ms)}: 10^{value:.1f}; {line}"
+        sentence = f"The evidence since {minute_text(level.since_ms)} is {where}."
         return EvidenceState(state, state, sentence, None, *numbers, level.since_ms, known.to_ms)
-    sentence, words = f"{why.sentence} Evidence 10^{value:.1f}; {line}", f"{state}: {_LABELS[why.label]}"
+    sentence, words = f"{why.sentence} The evidence is {where}.", f"{state}: {_LABELS[why.label]}"
     return EvidenceState(state, words, sentence, why.label, *numbers, level.since_ms, known.to_ms)
 
 

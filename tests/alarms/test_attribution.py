@@ -49,7 +49,8 @@ def test_a_prior_that_shifted_is_corrected_by_an_offset() -> None:
     finding = calibration(drawn)
     assert finding.summary == (
         "Predictions of churn 7 are too low since 2026-09-21 16:43 UTC: 50% predicted, 59% came true. "
-        "The prior has shifted: add 0.52 to the logit (0.47 to 0.58)."
+        "It has become 1.7 times as likely (in odds) as the model says. Adding 0.52 (0.47 to 0.58) to every logit "
+        "repairs it."
     )
     document = msgspec.json.decode(msgspec.json.encode(finding.document))
     assert document["label"] == "prior_shift"
@@ -97,7 +98,7 @@ def test_a_prior_that_shifted_when_labels_became_rare_gets_no_offset() -> None:
 def test_labels_that_are_always_as_rare_leave_the_offset() -> None:
     finding = calibration(stream(moved(offset=0.5), arrival=lambda _, y: np.full(y.size, 0.6)))
     assert finding.document["label"] == "prior_shift"
-    assert "The prior has shifted: add 0." in finding.summary
+    assert "as likely (in odds) as the model says. Adding 0." in finding.summary
 
 
 def test_a_refit_of_a_wrong_shape_says_what_is_to_be_known_of_its_labels() -> None:

@@ -137,5 +137,5 @@ def test_without_a_shock_nothing_is_said() -> None:
         shock = world.shock()
     assert shock is not None
     assert shock.covered
-    assert "may cover it" in shock.sentence
+    assert shock.sentence.endswith("which its tolerance of 0.05 may cover.")
     assert logs == []

@@ -93,7 +93,7 @@ def test_each_change_comes_in_alertmanagers_format(fleet: Fleet, oncall: Receive
     labels = {"alertname": "CalibrationEvidence", "model": "churn", "version": "7", "kind": "calibration"}
     annotations = {
         "summary": "churn 7 is too sure of itself",
-        "description": "Evidence 10^7.2, 1000 events since 2026-09-21T13:13:20.000Z; an alert fires at 10^5.0.",
+        "description": "1,000 events since 2026-09-21T13:13:20.000Z. The evidence is well past the alert line (170 x).",
         "since": "2026-09-21T13:13:20.000Z",
         "runbook_url": "docs/alerts.md#what-to-do",
         "settled_to": "2026-09-21T14:14:20.000Z",

@@ -229,7 +229,8 @@ class Served:
             assert found or self.process.poll() is None, self.output.read_text()
             return found
 
-        return eventually(alive, shown=lambda: (shown(), self.output.read_text()[-4000:]))
+        # What is asked costs the service and the test more than a look elsewhere.
+        return eventually(alive, shown=lambda: (shown(), self.output.read_text()[-4000:]), pause_seconds=0.2)
 
     def ready(self) -> None:
         """Wait until /readyz says so."""

@@ -49,8 +49,9 @@ def test_a_list_says_what_is_wrong(alert_and_url: tuple[Alert, str], tmp_path: P
     assert lines_of("list", "--url", url, folder=tmp_path) == [
         f"{alert.id}  firing        10^7.2    calibration of churn 7",
         "  Predictions of churn 7 for region=eu are too low since 2026-09-21 16:45 UTC:",
-        "  50% predicted, 64% came true. The prior has shifted there: add 0.80 to the",
-        "  logit (0.70 to 0.90).",
+        "  50% predicted, 64% came true. It has become 2.2 times as likely (in odds)",
+        "  there as the model says. Adding 0.80 (0.70 to 0.90) to every logit there",
+        "  repairs it.",
     ]
     assert lines_of("list", "--state", "resolved", "--url", url, folder=tmp_path) == ["no alerts"]
 
@@ -72,7 +73,7 @@ def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[
     shown = lines_of("show", alert.id, "--url", url, folder=tmp_path)
     assert shown[0] == f"{alert.id}  firing        10^7.2    calibration of churn 7"
     assert shown[4:10] == [
-        "evidence    10^7.2; an alert fires at 10^5.0",
+        "evidence    well past the alert line (170 x): 10^7.2, the line is 10^5.0",
         "changed     2026-09-21 16:45 UTC; 2026-09-21 16:40 to 2026-09-21 16:51",
         "since then  3,000 predictions with an outcome of 3,000, in 2.5 h",
         "settled to  2026-09-21 19:15 UTC",

@@ -23,6 +23,7 @@ from monitor.events.model import SeriesKey
 from monitor.store.sql import SqlStore
 from monitor.windows.leases import BEAT_SECONDS
 from tests.cli.kafka_service import Served, reports_of, topics, write_settings
+from tests.long import longer
 from tests.patience import eventually, joined
 from tests.real.kafka import KafkaBroker
 from tests.real.mixed_log import MixedLog, unjoined_as_one
@@ -31,9 +32,9 @@ from tests.real.produce import produce
 from tests.reference.naive_windows import NaiveWindows
 from tests.stream.published import Pane, assert_closed
 
-pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.postgres, pytest.mark.longer, pytest.mark.timeout(1200)]
 
-EVENTS: Final = 30_000
+EVENTS: Final = longer(12_000, 30_000)
 PARTITIONS: Final = 12
 MODELS: Final = tuple(f"model-{number}" for number in range(8))
 WINDOWS: Final = ("1h", "50m")
@@ -264,7 +265,7 @@ def assert_as_the_log(log: MixedLog, replicas: Replicas, expected: list[dict[str
         counted = sum((Counter(served.counted()) for served in reading), Counter[tuple[str, str]]())
         return counted if counted.total() == len(log.lines) else None
 
-    counted = eventually(all_counted)
+    counted = eventually(all_counted, pause_seconds=0.2)
     assert counted is not None
     assert unjoined_as_one(counted) == unjoined_as_one(log.expected.counters)
     for served in serving:
@@ -281,7 +282,10 @@ def assert_as_the_log(log: MixedLog, replicas: Replicas, expected: list[dict[str
     ends: set[str] = set()
     for series, window in itertools.product(windows.series, WINDOWS):
         query = f"/v1/models/{series.model}/history?version={series.version}&segment={series.segment}&window={window}"
-        eventually(lambda query=query: len({served.ask(query) for served in serving}) == 1)  # type: ignore[misc]
+        eventually(
+            lambda query=query: len({served.ask(query) for served in serving}) == 1,  # type: ignore[misc]
+            pause_seconds=0.2,
+        )
         status, history = serving[0].get(query)
         assert status == 200, history
         for point in history["points"]:

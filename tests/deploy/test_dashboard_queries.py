@@ -53,13 +53,13 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Watched"]:
     directory = tmp_path_factory.mktemp("watched")
     tree = demo_settings(directory, 0).model_dump(exclude_unset=True)
     # Few resamples and frequent looks: what is measured is tested elsewhere. Caps are shown from a half on.
-    tree |= {"evaluation": {"interval": "2s", "draws": 19}, "caps": {"versions": 2}}
+    tree |= {"evaluation": {"interval": "4s", "draws": 19}, "caps": {"versions": 2}}
     settings = Settings.model_validate(tree)
     clock = SystemClock()
     replicas = [Service(settings.model_copy(update={"roles": roles}), clock=SystemClock()) for roles in ROLES.values()]
     service = replicas[0]
     pace = Pace(history_ms=HOUR_MS, calm_ms=HOUR_MS // 2)
-    simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=1.0)
+    simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=0.5)
     for replica in replicas:
         # Maps are looked at twice a minute.
         replica.recalibration._live_maps._seconds = 0.5
@@ -126,7 +126,7 @@ def _wait_until_sampled(service: Service, simulator: Simulator) -> None:
 
 def _scraped(addresses: list[str], rules: Iterator[Path]) -> Mapping[str, Any]:
     return {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "global": {"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "2s"},
         "rule_files": [str(path) for path in rules],
         "scrape_configs": [
             {

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from monitor.reports.formatting import (
     MAX_NAME,
     count,
+    evidence_text,
     interval_text,
     p_text,
     pair,
     percent,
     plain,
     points,
+    rounded,
     short_count,
     tick,
     value_text,
@@ -123,3 +125,27 @@ def test_numbers_have_places_enough() -> None:
     assert interval_text(0.1, 0.2, "ratio") == "0.1000 to 0.2000"
     assert interval_text(0.1, None, "ratio") == "-"
     assert [p_text(each) for each in (None, 0.04, 0.00036, 1e-7)] == ["-", "0.040", "0.00036", "<.0001"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.41, "0.41"), (0.999, "1.00"), (2.41, "2.4"), (14.4, "14"), (158.0, "160"), (1_620.0, "1,600")],
+)
+def test_a_factor_has_two_digits(value: float, text: str) -> None:
+    assert rounded(value) == text
+
+
+@pytest.mark.parametrize(
+    ("evidence", "text"),
+    [
+        (12.0, "well past the alert line (more than 1,000,000 x)"),
+        (7.2, "well past the alert line (160 x)"),
+        (5.0, "past the alert line (1.0 x)"),
+        (4.8, "close to the alert line (63% of it)"),
+        (3.0, "below the alert line (1/100 of it)"),
+        (0.9, "far below the alert line"),
+        (-308.0, "far below the alert line"),
+    ],
+)
+def test_evidence_stands_beside_its_line(evidence: float, text: str) -> None:
+    assert evidence_text(evidence, 5.0) == text

@@ -169,7 +169,7 @@ def test_a_window_that_holds_nothing_yet_says_when_it_will(window: Window) -> No
     due_ms = START_MS + 4 * HOUR_MS
     assert report.insufficient == (
         f"holds no predictions yet: the first ones, since {text_of(START_MS)}, will be in it once there is an event of "
-        f"{text_of(due_ms)} or later, as it ends where all is settled, 1h before the newest event, and moves on in "
+        f"{text_of(due_ms)} or later, as it ends where all is settled, 60 min before the newest event, and moves on in "
         "steps of 3h"
     )
     assert report.diagnosis is not None

@@ -24,7 +24,7 @@ def test_where_nothing_is_found_the_strongest_is_shown_beside_its_line() -> None
     known = VersionEvidence(5, {"change": level(NO_EVIDENCE), "calibration": level(-2.0), "prevalence": level(1.23)})
     state = evidence_state(known)
     assert (state.state, state.words, state.detector) == ("quiet", "nothing found", "prevalence")
-    assert state.sentence == "Evidence 10^1.2; an alert fires at 10^5.1."
+    assert state.sentence == "The evidence is below the alert line (1/7,400 of it)."
     assert (state.label, state.since_ms, state.to_ms) == (None, None, 5)
 
 
@@ -38,7 +38,7 @@ def test_within_a_factor_of_ten_of_the_line_it_is_pending() -> None:
 def test_what_fires_is_said_before_what_is_larger() -> None:
     levels = {"prevalence": level(9.0), "calibration": level(7.24, RAISED)}
     state = evidence_state(VersionEvidence(5, levels, {"calibration": SHAPE}))
-    said = f"{SHAPE.sentence} Evidence 10^7.2; an alert fires at 10^5.1."
+    said = f"{SHAPE.sentence} The evidence is well past the alert line (140 x)."
     assert state == EvidenceState("firing", "firing: shape", said, "shape", "calibration", 7.24, 5.1, SINCE_MS, 5)
     assert state.style == "bold red"
 
@@ -57,11 +57,11 @@ def test_words_and_numbers_are_of_the_same_detector() -> None:
     levels = {"calibration": level(4.2), "change": level(4.9)}
     state = evidence_state(VersionEvidence(5, levels, {"calibration": wrong, "change": changed}))
     assert (state.label, state.detector, state.log10_evidence) == ("prior_shift", "change", 4.9)
-    assert state.sentence == "Outcomes have changed. Evidence 10^4.9; an alert fires at 10^5.1."
+    assert state.sentence == "Outcomes have changed. The evidence is close to the alert line (63% of it)."
 
 
 @pytest.mark.parametrize("raised", [None, RAISED])
 def test_evidence_that_is_not_explained_says_since_when(raised: Raised | None) -> None:
     state = evidence_state(VersionEvidence(5, {"map": level(4.9, raised)}))
     assert state.words == ("pending" if raised is None else "firing")
-    assert state.sentence.startswith("Evidence since 2026-09-21 14:15 UTC: 10^")
+    assert state.sentence == "The evidence since 2026-09-21 14:15 UTC is close to the alert line (63% of it)."

@@ -79,7 +79,7 @@ class ShockBody(Body):
     upper: float = field(0.15, "upper end of its 95% confidence interval")
     periods: int = field(14, "periods with outcomes")
     covered: bool = field(False, "whether the tolerance may cover it: twice the lower end is not more")
-    sentence: str = field("The common shock of a horizon is 0.08 logits (0.03 to 0.15, 14 periods), which ...")
+    sentence: str = field("Outcomes of this model swing together from horizon to horizon, by 0.08 logits ...")
 
 
 class PastLevelsBody(Body):

@@ -230,7 +230,7 @@ function Health({ models }) {
 
 /** @param {{ firing: number, all: number }} props */
 const Headline = ({ firing, all }) =>
-  html`<h1 class=${firing ? "wrong" : ""}>${firing ? html`${count(firing)} of ${plural(all, "model version")} ${firing === 1 ? "is" : "are"} firing` : html`None of ${plural(all, "model version")} is firing`}</h1>`;
+  html`<h1 class=${firing ? "wrong" : ""}>${firing ? html`${count(firing)} of ${plural(all, "model version")} ${firing === 1 ? "is" : "are"} firing` : "All quiet"}</h1>`;
 
 function Fleet() {
   const { data, failure } = useAnswer(MODELS, 5, "models");

@@ -26,13 +26,19 @@ function known(model, of, report, serving) {
     return `Nothing can be said yet. ${report?.insufficient ? sentence(report.insufficient) : evidence.sentence}${horizon}`;
   }
   if (evidence.state === "quiet") {
-    const how = serving
-      ? "predictions as the map that serves corrects them: there is nothing to do while scorers apply it"
-      : "these predictions: there is nothing to do";
-    return `Nothing speaks against ${how}. ${evidence.sentence}`;
+    const calm = serving
+      ? "With the correction, predictions are fine: there is nothing to do while scorers apply it."
+      : "Nothing is found: there is nothing to do.";
+    return `${calm} ${evidence.sentence}`;
   }
   return evidence.sentence;
 }
+
+/** Where evidence stands, in powers of ten. @param {any} evidence */
+const powers = (evidence) =>
+  evidence?.log10_evidence == null
+    ? null
+    : `evidence 10^${evidence.log10_evidence.toFixed(1)}, the alert line is 10^${evidence.log10_line.toFixed(1)}`;
 
 /**
  * @param {{ model: any, of: any, alert: any, report: any, serving: any }} props
@@ -46,7 +52,7 @@ export function Lead({ model, of, alert, report, serving }) {
   const { held_back_by: hold, evaluated_at: evaluated } = model;
   const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
   return html`<div class=${`lead ${toneOf(state)}`}>
-    <p><bdi>${told}</bdi></p>
+    <p title=${powers(of?.evidence)}><bdi>${told}</bdi></p>
     <p class="notes">
       ${alert && html`<a href="${ROOT}alerts/${encodeURIComponent(alert.id)}">${state === "pending" ? "What is pending" : "The alert, and what to do"}</a>: it began <${Time} at=${alert.change_point.at} relative />${alert.acknowledged_by && html`, <bdi>${alert.acknowledged_by}</bdi> has it`}. `}
       ${serving ? html`<a href="${ROOT}recalibrations/${encodeURIComponent(serving.id)}">${serving.method}</a> serves. ` : "No map serves. "}

@@ -56,9 +56,11 @@ export function EvidencePlot({ evidence, shared }) {
     };
   }, [evidence]);
   const shades = useMemo(() => [...fires, ...(shared.shades ?? [])], [fires, shared.shades]);
+  // A fault swings outcomes together, too: advice to raise the tolerance would silence the alert on it.
+  const isFiring = evidence.detectors.some((/** @type {any} */ of) => of.alarm);
   return html`<section class="card wide"><h2>Evidence</h2>
     <${TimePlot} title="Evidence of each detector against the model, and the line at which the budget of false alarms lets an alert fire" times=${times} lines=${lines} shared=${{ ...shared, shades }} least=${FLOOR} most=${2} whole written=${power} ticks=${powerTick} height=${240} />
-    <p class="soft"><small>${shades.length > 0 && 'Shaded at a mark "change": when the change may have come; shaded since a mark "alert": an alert fires, until the data speak against it, and its evidence is the most there was. '}${evidence.resting ?? ""} ${evidence.shock?.sentence ?? ""}</small></p>
+    <p class="soft"><small>${shades.length > 0 && 'Shaded at a mark "change": when the change may have come; shaded since a mark "alert": an alert fires, until the data speak against it, and its evidence is the most there was. '}${evidence.resting ?? ""} ${isFiring ? "" : (evidence.shock?.sentence ?? "")}</small></p>
   </section>`;
 }
 

@@ -52,7 +52,7 @@ function Density({ columns, top }) {
 function Verdicts({ test, x, top, show }) {
   const middle = top + STRIP / 2;
   return html`<g role="group" aria-label="What the exact test refutes in each of its bins">
-    <text x=${LEFT} y=${top - 5}>Refuted by the exact test: ▲ as too low, ▼ as too high</text>
+    <text x=${LEFT} y=${top - 5}>Predictions that cannot be right: ▲ too low, ▼ too high</text>
     ${rowsOf(test).map((bin) => {
       const [left, width] = [x(bin.from), Math.max(x(bin.to) - x(bin.from) - 1, 0.5)];
       const [low, high] = [(bin.too_low / bin.n) * (STRIP / 2), (bin.too_high / bin.n) * (STRIP / 2)];
@@ -127,7 +127,7 @@ export function Reliability({ title, data, small = false }) {
       ${columns && !small && html`<${Density} columns=${columns} top=${strips} />`}
       ${test && !small && html`<${Verdicts} test=${test} x=${x} top=${strips + (columns ? STRIP + GAP : 0)} show=${show} />`}
     </svg>
-    <figcaption aria-live="polite">${shown ?? html`Points: the share that came true among similar predictions${hasIntervals ? ", with its 95% interval; diamonds differ by more than chance explains." : "."}${curve ? " Line: the CORP curve; shaded: where 95 of 100 calibrated models are." : ""}`}</figcaption>
+    <figcaption aria-live="polite">${shown ?? html`Points: the share that came true among similar predictions${hasIntervals ? ", with its 95% interval; diamonds differ by more than chance explains." : "."}${curve ? " Line: how often it came true. Inside the grey band the difference may be chance." : ""}`}</figcaption>
     ${test && !small && html`<p class="soft"><small>${tested(test)}</small></p>`}
     <${Numbers} title=${title} heads=${["predicted", "came true", "95% interval", "n", "positives", "if calibrated"]}
       rows=${() => rows.map((bin) => [chance(bin.prediction), chance(bin.rate), bin.lower === undefined ? "–" : `${chance(bin.lower)} to ${chance(bin.upper)}`, count(bin.n), count(bin.positives), bin.chance_lower === undefined ? "–" : `${chance(bin.chance_lower)} to ${chance(bin.chance_upper)}`])} />

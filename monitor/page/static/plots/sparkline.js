@@ -14,7 +14,7 @@ const LEAST = -3; // factors of ten below the line: what is less speaks for noth
  */
 export function Sparkline({ past, state, evidence, line }) {
   const now =
-    evidence === null || line === null ? "no evidence yet" : `evidence 10^${evidence.toFixed(1)}, an alert fires at 10^${line.toFixed(1)}`;
+    evidence === null || line === null ? "no evidence yet" : `evidence 10^${evidence.toFixed(1)}, the alert line is 10^${line.toFixed(1)}`;
   const last = past?.findLastIndex((value) => value !== null) ?? -1;
   if (!past || last < 0)
     return html`<span class="soft" title=${now}>${evidence === null ? "–" : html`10<sup>${evidence.toFixed(1)}</sup>`}</span>`;

@@ -46,7 +46,7 @@ export function Witness({ data }) {
         return html`<rect class=${off ? "bar off" : "bar"} x=${LEFT + at * width + 0.5} width=${width - 1} y=${y} height=${height} />`;
       })}
       <line class="axis" x1=${LEFT} x2=${LEFT + SIZE} y1=${middle} y2=${middle} />
-      <text x=${LEFT} y=${line - STRIP / 2 - 6}>Witness: ▲ says too little, ▼ says too much</text>
+      <text x=${LEFT} y=${line - STRIP / 2 - 6}>Where the model is too low (▲) or too high (▼)</text>
       <path class="data" d=${pathOf(shown.map((/** @type {number[]} */ [p, value]) => [x(p), line - (value * STRIP) / 2 / steepest]))} />
       <line class="axis" x1=${LEFT} x2=${LEFT + SIZE} y1=${line} y2=${line} />
     </svg>
