@@ -79,7 +79,7 @@ def test_the_model_that_fires_is_the_first_and_leads_to_its_alert_and_page(site:
     expect(rows(shown).nth(1)).to_contain_text("pending")
     expect(rows(shown).nth(1)).to_contain_text("prior has shifted")
     expect(rows(shown).nth(2)).to_contain_text("no outcomes yet")
-    expect(rows(shown).last).to_contain_text("calibrated")
+    expect(rows(shown).last).to_contain_text("nothing found")
     expect(first.get_by_role("link", name="shape is wrong")).to_have_attribute(
         "href", f"{site.url}/alerts/{site.alert.id}"
     )

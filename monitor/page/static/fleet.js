@@ -32,7 +32,6 @@ const HOLDS = {
   not_read: "a partition is unread",
   behind: "reading is behind",
   outcomes_silent: "outcomes have stopped",
-  idle: "a partition is idle",
 };
 
 /**
@@ -62,7 +61,9 @@ const COLUMNS = {
 function stateOf(model, version, alert) {
   if (alert) return alert.state;
   if (model.state !== "measured") return model.state;
-  return model.held_back_by && version.evidence.state === "quiet" ? "stale" : version.evidence.state;
+  // A model that sent nothing for a while is not stale: what came of it is settled, or waits for its outcomes as always.
+  const isStale = model.held_back_by && model.held_back_by.reason !== "idle" && version.evidence.state === "quiet";
+  return isStale ? "stale" : version.evidence.state;
 }
 
 /** @param {string} state @param {any} model @param {any} version */

@@ -9,7 +9,7 @@ const STATES = {
   acknowledged: ["seen", "◆", "acknowledged"],
   pending: ["warn", "◐", "pending"],
   resolved: ["good", "✓", "resolved"],
-  quiet: ["good", "✓", "calibrated"],
+  quiet: ["good", "✓", "nothing found"],
   insufficient: ["", "…", "not enough data"],
   waiting: ["", "…", "no events yet"],
   stale: ["warn", "○", "stale"],
