@@ -1,5 +1,6 @@
 """What is compared at the end of each simulated month, and the table by month."""
 
+import re
 import statistics
 import time
 from collections import defaultdict
@@ -24,6 +25,8 @@ FLAT: Final = 1.15
 """From the third month on, the last three months may take so many times what the first three did ..."""
 FLAT_MORE: Final = {"memory_mib": 32.0, "tables_mib": 4.0, "samples": 0.0, "evaluation_seconds": 0.5}
 """... and so much more."""
+_MODEL: Final = re.compile(r'[{,]model="([^"]+)"')
+_VERSION: Final = re.compile(r'[{,]version="([^"]+)"')
 _KEPT_DAYS: Final = 28 + LOOK_BACK_DAYS
 _GONE_DAYS: Final = _KEPT_DAYS + (HORIZON_MS + LATENESS_MS) // DAY_MS + 12
 """After so many days without a prediction nothing may be left of a name."""
@@ -102,8 +105,8 @@ class Months:
     def look(self, now_ms: int) -> None:
         """Note how long evaluations take, and acknowledge every other new alert."""
         # A replica that has just started has evaluated nothing yet.
-        samples = self._service.samples()
-        self._seconds += [value for name, _, value in samples if name == "calibration_evaluation_duration_seconds"]
+        took = [line for line in self._service.samples() if line.startswith("calibration_evaluation_duration_seconds")]
+        self._seconds += [float(line.split()[-1]) for line in took]
         for alert in self._all("/v1/alerts", "alerts"):
             if alert["id"] not in self._alerts and alert["state"] == "firing" and int(alert["id"][-1], 16) % 2:
                 body = {"note": f"seen {now_ms}"}
@@ -287,10 +290,11 @@ class Months:
             # Names of versions and segments stay until a cap that is half used gets places back by them.
             stored = {(row.name, "") for row in connection.execute(sa.select(MODELS.c.name))}
         exported = {
-            (labels["model"], labels.get("version", ""))
-            for _, labels, _ in self._service.samples()
+            (model[1], "" if version is None else version[1])
+            for line in self._service.samples()
             # A cap that is not of one model has no name of a model.
-            if labels.get("model")
+            if (model := _MODEL.search(line))
+            for version in [_VERSION.search(line)]
         }
         listed = {(one["model"], version["version"]) for one in models for version in one["versions"]}
         for where, names in (("stored", stored), ("exported", exported), ("listed", listed)):

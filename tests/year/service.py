@@ -18,7 +18,6 @@ import psutil
 import trustme
 import yaml
 from confluent_kafka import Producer
-from prometheus_client.parser import text_string_to_metric_families
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import Message
@@ -394,14 +393,10 @@ class Service:
         assert found is not None
         return found
 
-    def samples(self) -> list[tuple[str, dict[str, str], float]]:
-        """/metrics of all replicas: names, labels and values."""
-        return [
-            (sample.name, sample.labels, sample.value)
-            for number in range(len(self.replicas))
-            for family in text_string_to_metric_families(self.request("GET", "/metrics", number).text)
-            for sample in family.samples
-        ]
+    def samples(self) -> list[str]:
+        """/metrics of all replicas: a line for each sample."""
+        texts = [self.request("GET", "/metrics", number).text for number in range(len(self.replicas))]
+        return [line for text in texts for line in text.splitlines() if not line.startswith("#")]
 
     # ------------------------------------------------------------------ its settings
 

@@ -38,6 +38,8 @@ class Truth:
         self._parts: list[tuple[Rows, Ints]] = [(NO_ROWS, np.zeros(0, np.int64))]
         self._numbers = {life.name: number for number, life in enumerate(self.fleet.lives)}
         self._closed_to_ms: dict[tuple[int, str], int] = {}
+        self._by_model: tuple[Rows, list[Ints]] = NO_ROWS, []
+        """All predictions, and where those of each life are."""
 
     # ------------------------------------------------------------------ what is known
 
@@ -62,6 +64,15 @@ class Truth:
             self._parts = [(Rows.joined(rows), np.concatenate(partitions))]
         return self._parts[0]
 
+    def _of_model(self, number: int) -> Ints:
+        """Where the predictions of a life are: of millions of rows, no more is asked of all."""
+        rows = self.rows
+        if self._by_model[0] is not rows:
+            order = np.argsort(rows.model, kind="stable")
+            ends = np.searchsorted(rows.model[order], np.arange(1, len(self.fleet.lives)))
+            self._by_model = rows, np.split(order, ends)
+        return self._by_model[1][number]
+
     def _keep(self, kept: NDArray[np.bool_]) -> None:
         rows, partition = self._joined()
         self._parts = [(rows.take(kept), partition[kept])]
@@ -76,8 +87,9 @@ class Truth:
     def regions(self, model: str, version: int) -> set[str]:
         """Segment values that a version has met."""
         number = self._numbers[model]
-        chosen = (self.rows.model == number) & (self.rows.version == version)
-        return {region(self.fleet.lives[number], one) for one in np.unique(self.rows.region[chosen]).tolist()}
+        rows = self.rows.take(self._of_model(number))
+        regions = np.unique(rows.region[rows.version == version])
+        return {region(self.fleet.lives[number], one) for one in regions.tolist()}
 
     def never_answered(self, ids: Ints) -> None:
         """Note predictions whose outcomes reach no partition that knows them."""
@@ -96,16 +108,16 @@ class Truth:
 
     def of(self, series: SeriesKey, from_ms: int = 0, to_ms: int | None = None) -> Rows:
         """The predictions of a series that were made in [from, to)."""
-        rows = self.rows
         number = self._numbers[series.model]
-        chosen = (rows.model == number) & (rows.version == int(series.version)) & (rows.time_ms >= from_ms)
+        rows = self.rows.take(self._of_model(number))
+        chosen = (rows.version == int(series.version)) & (rows.time_ms >= from_ms)
         if to_ms is not None:
             chosen &= rows.time_ms < to_ms
         if series.segment != ALL:
-            names = np.array(
-                [f"region={region(self.fleet.lives[number], one)}" for one in range(rows.region.max() + 1)]
+            life = self.fleet.lives[number]
+            chosen &= np.isin(
+                rows.region, [one for one in np.unique(rows.region) if f"region={region(life, one)}" == series.segment]
             )
-            chosen &= names[rows.region] == series.segment
         return rows.take(chosen)
 
     def table(self, series: SeriesKey, from_ms: int, to_ms: int) -> GridTable:
@@ -136,9 +148,9 @@ class Truth:
         return wrong
 
     def _expected(self, model: str, partition: int, from_ms: int, to_ms: int) -> dict[str, list[int]]:
-        rows = self.rows
-        chosen = (rows.model == self._numbers[model]) & (self.partition == partition)
-        rows = rows.take(chosen & (rows.time_ms >= from_ms) & (rows.time_ms < to_ms))
+        of_model = self._of_model(self._numbers[model])
+        rows = self.rows.take(of_model[self.partition[of_model] == partition])
+        rows = rows.take((rows.time_ms >= from_ms) & (rows.time_ms < to_ms))
         sums = {}
         for version in np.unique(rows.version).tolist():
             of_version = rows.take(rows.version == version)
