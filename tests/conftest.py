@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import pytest
 import structlog
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
+from tests.long import longer
 from tests.real.kafka import KafkaBroker, KafkaProcess
 from tests.real.postgres import PostgresProcess, PostgresServer
 from tests.real.registry import SchemaRegistryServer
@@ -42,7 +43,7 @@ _LONGEST: Final = (
 """As measured with ``--durations=0``; a file of a minute or more belongs here."""
 
 # The same examples in every run, and no deadline: the first call of a compiled loop loads or compiles it.
-settings.register_profile("reproducible", deadline=None, derandomize=True)
+settings.register_profile("reproducible", deadline=None, derandomize=True, max_examples=longer(30, 100))
 settings.load_profile("reproducible")
 
 # A service within a test's own process must not write into what the test reads from a command's standard output: its
@@ -54,8 +55,15 @@ structlog.configure(
 )
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest: else one process would still test when the others have ended."""
+    """Begin with the files that take longest: else one process would still test when the others have ended.
+
+    Properties have more examples in their long form.
+    """
+    for item in items:
+        if is_hypothesis_test(getattr(item, "obj", None)):
+            item.add_marker(pytest.mark.longer)
     ranks = {name: rank for rank, name in enumerate(_LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
 

@@ -11,8 +11,10 @@ from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Performance, Severity, Verdict
+from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE
+from monitor.reports.formatting import printable
 
-_FORM: Final = re.compile(r"([a-z_][a-z0-9_]*)(?:\.([a-z0-9_]+))?\s*(?:(>=|<=|==|!=|>|<)\s*([^\s<>=!]+))?")
+_FORM: Final = re.compile(r"(segments\.)?([a-z_][a-z0-9_]*)(?:\.([a-z0-9_]+))?\s*(?:(>=|<=|==|!=|>|<)\s*([^\s<>=!]+))?")
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -32,7 +34,7 @@ _WORDS: Final[Mapping[str, Sequence[str]]] = {"verdict": list(Verdict), "severit
 
 @dataclass(frozen=True, slots=True)
 class FailCondition:
-    """One condition: ``verdict``, ``severity>=moderate``, ``smce>0.02``, ``tce.lower>10``, ``auc<0.7``.
+    """One condition: ``verdict``, ``severity>=moderate``, ``smce>0.02``, ``tce.lower>10``, ``segments.smce>0.1``.
 
     Attributes
     ----------
@@ -42,6 +44,8 @@ class FailCondition:
         What is compared: verdict, severity, a number of the report, or a measure and one of its fields.
     comparison, limit
         The operator and the limit; None and "" for ``verdict`` alone, which holds if the verdict names a fault.
+    of_segments
+        Whether it is about the segments: it holds if it does so for one of them.
     """
 
     text: str
@@ -49,6 +53,7 @@ class FailCondition:
     field: str | None
     comparison: str | None
     limit: float | str
+    of_segments: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "FailCondition":
@@ -59,20 +64,21 @@ class FailCondition:
                 f"--fail-if must be like verdict, severity>=moderate or smce>0.02, got {text!r} (quote it: the shell "
                 "reads < and > itself)"
             )
-        name, field, comparison, limit = match.groups()
+        prefix, name, field, comparison, limit = match.groups()
+        of_segments = prefix is not None
         _check_name(text, name, field)
         if comparison is None:
             if name != "verdict":
                 raise InputError(f"--fail-if {text!r}: say how {name} is compared, such as {_example(name)}")
-            return cls(text, name, field, None, "")
+            return cls(text, name, field, None, "", of_segments)
         if name in _WORDS:
             if limit not in _WORDS[name]:
                 raise InputError(f"--fail-if {text!r}: {name} is one of {', '.join(_WORDS[name])}, got {limit!r}")
             if name == "verdict" and comparison not in {"==", "!="}:
                 raise InputError(f"--fail-if {text!r}: a verdict is compared by == and != alone")
-            return cls(text, name, field, comparison, limit)
+            return cls(text, name, field, comparison, limit, of_segments)
         try:
-            return cls(text, name, field, comparison, float(limit))
+            return cls(text, name, field, comparison, float(limit), of_segments)
         except ValueError:
             raise InputError(f"--fail-if {text!r}: {name} is compared with a number, got {limit!r}") from None
 
@@ -82,8 +88,24 @@ class FailCondition:
         Raises
         ------
         NotEnoughData
-            The report lacks the value: a pipeline must not pass for lack of data.
+            The report lacks the value, or has no segments: a pipeline must not pass for lack of data.
         """
+        if not self.of_segments:
+            return self._failure_of(report)
+        if "segments" not in report and "found_segments" not in report:
+            self._refuse("the report has no segments; name their columns with --segment")
+        segments = [*report.get("segments", ()), *report.get("found_segments", {}).get("segments", ())]
+        # The worst come first. Of a segment with too little data nothing can be said: the whole is the place for that.
+        failures = (self._failure_of(one) for one in segments if self._is_decided(one))
+        return next((failure for failure in failures if failure is not None), None)
+
+    def _is_decided(self, segment: Mapping[str, Any]) -> bool:
+        """Whether a segment has enough outcomes; a verdict on one of many counts only beyond chance."""
+        if self.name in {"verdict", "severity"}:
+            return segment["q_value"] is not None and segment["q_value"] <= FALSE_DISCOVERY_RATE
+        return segment["insufficient"] is None
+
+    def _failure_of(self, report: Mapping[str, Any]) -> str | None:
         about = report.get("top_label", report)
         value = self._value(report, about)
         if self.comparison is None:
@@ -93,6 +115,7 @@ class FailCondition:
         else:
             holds = _OPERATORS[self.comparison](value, self.limit)
         where = self.name if self.field is None else f"{self.name}.{self.field}"
+        where = f"{where} of {printable(about['segment'])}" if self.of_segments else where
         shown = f"{value:.6g}" if isinstance(value, float) else str(value)
         return f"{self.text} ({where} is {shown})" if holds else None
 

@@ -14,7 +14,16 @@ from monitor.reports.evaluation.files import FileReport, SearchReport
 from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Severity, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.findings import Findings, GroupFindings
-from monitor.reports.formatting import bound_text, interval_text, p_text, plain, share_text, time_text, value_text
+from monitor.reports.formatting import (
+    bound_text,
+    interval_text,
+    p_text,
+    plain,
+    rounded_share,
+    share_text,
+    time_text,
+    value_text,
+)
 from monitor.reports.view import (
     WIDE,
     Cell,
@@ -131,6 +140,7 @@ def report_view(findings: Findings) -> View:
         sections = _comparison_sections(findings, result)
     else:
         sections = _binary_sections(findings, result)
+        lead = _with_worst_segment(lead, result)
     if findings.local is not None:
         features = ", ".join(map(plain, findings.local.features))
         sections.append(ViewSection(f"Among events that are alike: {features}", [findings.local.sentence]))
@@ -143,6 +153,26 @@ def _verdict_lead(report: Report) -> Lead:
         return Lead(report.insufficient or "")
     word = judge_report(report)
     return Lead(report.diagnosis.sentence, word.style, f"{word.value[:1].upper()}{word.value[1:]}")
+
+
+def _with_worst_segment(lead: Lead, report: FileReport) -> Lead:
+    """Name the segment that is more severely off than the whole, beyond chance: who is hurt comes first."""
+    segments = [*report.segments, *(() if report.search is None else report.search.segments)]
+    worst = max((segment for segment in segments if segment.significant), key=_rank_of, default=None)
+    if worst is None or _rank_of(worst) <= _severity_rank(report.whole):
+        return lead
+    of, word = worst.report, judge_segment(worst)
+    means = f"{rounded_share(of.mean_prediction)} predicted, {rounded_share(of.prevalence)} came true"
+    return lead._replace(text=f"{lead.text} Worse for {plain(of.segment)}: {word.value}, {means}.", style=word.style)
+
+
+def _rank_of(segment: SegmentReport) -> int:
+    return _severity_rank(segment.report)
+
+
+def _severity_rank(report: Report) -> int:
+    severity = None if report.diagnosis is None else report.diagnosis.severity
+    return 0 if severity is None else severity.rank
 
 
 def head_lines(report: Report) -> list[str]:

@@ -128,6 +128,38 @@ def test_conditions_are_of_the_report_as_it_is_in_json(text: str, failure: str |
     assert FailCondition.parse(text).failure(document) == failure
 
 
+@pytest.fixture(scope="module")
+def segmented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Calibrated predictions in three regions, and in a fourth logits that are too low by 1."""
+    rng = np.random.default_rng(2)
+    z, region = rng.normal(-1.0, 1.2, 12_000), rng.integers(4, size=12_000)
+    y = rng.random(z.size) < expit(z + np.where(region == 3, 1.0, 0.0))
+    path = tmp_path_factory.mktemp("segmented") / "scores.csv"
+    rows = (f"{p:.8f},{int(one)},r{at}" for p, one, at in zip(expit(z), y, region, strict=True))
+    path.write_text("\n".join(["prediction,outcome,region", *rows]) + "\n")
+    return path
+
+
+def test_the_worst_segment_is_named_first_and_fails_a_pipeline(segmented: Path) -> None:
+    options = ["--measure", "smce", "--segment", "region"]
+    conditions = ["severity>=severe", "segments.severity>=severe", "segments.smce.lower>0.9", "segments.verdict"]
+    done = report(segmented, *options, *(f"--fail-if={one}" for one in conditions))
+    said = " ".join(done.stdout.split())
+    assert "Worse for region=r3: severe prior shift, 31.5% predicted, 51.3% came true." in said
+    assert done.returncode == 3
+    assert done.stderr.splitlines() == [
+        "failed: segments.severity>=severe (severity of region=r3 is severe)",
+        "failed: segments.verdict (verdict of region=r3 is prior_shift)",
+    ]
+
+
+def test_where_the_whole_is_as_bad_no_segment_is_named_before_it(file: Path, segmented: Path) -> None:
+    assert "Worse for" not in report(file, "--measure", "smce").stdout
+    undecided = report(segmented, "--measure", "smce", "--fail-if", "segments.severity>=severe")
+    assert undecided.returncode == 1
+    assert "the report has no segments; name their columns with --segment" in undecided.stderr
+
+
 def test_what_cannot_be_decided_does_not_pass() -> None:
     few = evaluate([0.2] * 40, [0, 1] * 20, measures="smce", draws=19).to_dict()
     for text in ("verdict", "severity>=slight", "offset>1"):
