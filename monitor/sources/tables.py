@@ -51,6 +51,20 @@ PREDICTION_NAMES: Final = (
 OUTCOME_NAMES: Final = ("y", "outcome", "outcomes", "label", "target", "y_true", "true_label", "actual", "observed")
 TIME_NAMES: Final = ("ts", "time", "timestamp", "event_time", "prediction_time", "datetime", "date")
 """The usual names of columns, most specific first, in any case: used to guess columns that are not named."""
+_TIMED: Final = (
+    "snapshot",
+    "scored",
+    "scoring",
+    "score",
+    "predicted",
+    "inference",
+    "observation",
+    "request",
+    "created",
+)
+"""What a time of predictions is called after: ``snapshot_date`` and ``scored_at`` are times, ``birth_date`` is not."""
+_TIMES: Final = tuple(f"{what}_{last}" for what in _TIMED for last in ("at", "on", "time", "date", "ts", "timestamp"))
+_WORDS: Final = re.compile(r"[\W_]+")
 
 FEW: Final = 50
 """Outcomes below which a report says that it is uncertain."""
@@ -278,14 +292,15 @@ def open_reading(
         for role, columns_of_role in (("segment", segments), ("feature", (*columns.features, *columns.values))):
             for name in columns_of_role:
                 header.require(role, name)
+        prediction = header.choose_predictions(columns.prediction)
         chosen = columns._replace(
-            prediction=header.choose_predictions(columns.prediction),
+            prediction=prediction,
             outcome=(
-                header.choose(Option.OUTCOME, columns.outcome, OUTCOME_NAMES)
+                header.choose(Option.OUTCOME, columns.outcome, (*OUTCOME_NAMES, *_outcomes_of(prediction[0])))
                 if labelled or columns.outcome is not None
                 else None
             ),
-            time=header.optional("time", columns.time, TIME_NAMES if labelled else ()),
+            time=header.optional("time", columns.time, (*TIME_NAMES, *_TIMES) if labelled else ()),
             segments=segments,
             weight=header.optional("weight", columns.weight),
             id=header.optional("id", columns.id),
@@ -303,6 +318,16 @@ def open_reading(
             time_guessed=columns.time is None,
             of_classes=of_classes,
         )
+
+
+def _outcomes_of(prediction: str) -> list[str]:
+    """What the outcome is called beside a column such as ``churn_probability``: churn, churned, is_churn, ..."""
+    *stem, last = _WORDS.split(prediction.strip().lower())
+    if not stem or last not in PREDICTION_NAMES:
+        return []
+    what = "_".join(stem)
+    forms = [what, f"{what}d" if what.endswith("e") else f"{what}ed"]
+    return [*forms, *(f"{be}_{form}" for be in ("is", "has", "was") for form in forms), f"{what}_flag"]
 
 
 def crossed_columns(name: str, columns: Container[str]) -> tuple[str, ...]:
@@ -324,7 +349,7 @@ class _ColumnNames:
         role = option.value
         if given is not None:
             return self.require(role, given)
-        matches = self._usual(usual)
+        matches = self._usual(usual) or self._ending(usual)
         if not matches:
             raise InputError(
                 f"{self._path}: no column looks like the {role} ({', '.join(usual[:5])}, ...); "
@@ -359,8 +384,16 @@ class _ColumnNames:
         return name
 
     def _usual(self, usual: Sequence[str]) -> list[str]:
-        by_lower = {name.strip().lower(): name for name in reversed(self._names) if name not in self._used}
+        by_lower = self._by_lower()
         return [by_lower[name] for name in usual if name in by_lower]
+
+    def _ending(self, usual: Sequence[str]) -> list[str]:
+        """The columns whose last word is such a name: ``churn_probability``; not a letter alone, as in ``coord_y``."""
+        words = [(_WORDS.split(lower)[-1], name) for lower, name in self._by_lower().items()]
+        return [name for one in usual if len(one) > 1 for word, name in words if word == one]
+
+    def _by_lower(self) -> dict[str, str]:
+        return {name.strip().lower(): name for name in reversed(self._names) if name not in self._used}
 
 
 _B = TypeVar("_B", bound=Builder)

@@ -99,12 +99,16 @@ def test_every_format_says_the_same(write: Callable[[Path], Path], tmp_path: Pat
         ("Probability,Target,Date", "Probability", "Target", "Date"),
         ("y_pred,y,score", "score", "y", None),
         ("proba,outcome,ts,time", "proba", "outcome", "ts"),
+        ("customer,churn_probability,churned,snapshot_date", "churn_probability", "churned", "snapshot_date"),
+        ("Fraud Score,is_fraud,scored_at,birth_date", "Fraud Score", "is_fraud", "scored_at"),
+        ("default_proba,defaulted,birth_date", "default_proba", "defaulted", None),
+        ("model_score,coord_y,final_label", "model_score", "final_label", None),
     ],
 )
 def test_columns_with_usual_names_are_found_and_said(
     header: str, prediction: str, outcome: str, time: str | None, tmp_path: Path
 ) -> None:
-    values = {prediction: "0.5", outcome: "1", time: "2026-11-20"}
+    values = {prediction: "0.5", outcome: "1", time: "2026-11-20", "birth_date": "1980-01-02"}
     line = ",".join(values.get(name, "x") for name in header.split(","))
     table = read_table(written(tmp_path / "f.csv", f"{header}\n{line}\n"))
     assert table.prediction.tolist() == [0.5]
