@@ -235,7 +235,13 @@ def judge(
     if against_serving.reaches(MIN_E_VALUE):
         passed.append(f"Better than {serving}: {result}, where at least {MIN_E_VALUE:g} is needed.")
     else:
-        faults.append(f"Not evidently better than {serving}: {result}, and at least {MIN_E_VALUE:g} is needed.")
+        fault = f"Not evidently better than {serving}: {result}, and at least {MIN_E_VALUE:g} is needed."
+        # Two tests that disagree: say which one decides.
+        if against_serving.upper < 0.0:
+            fault += (
+                " The interval alone would pass it; the evidence decides, as it holds however often maps are compared."
+            )
+        faults.append(fault)
     if against_none.lower > 0.0:
         faults.append(
             f"Evidently worse than no map at all: its Brier score is {against_none.brier_difference:.2g} higher "

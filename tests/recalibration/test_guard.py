@@ -155,6 +155,9 @@ def test_20_is_enough_and_less_is_not() -> None:
     refused = judged(evidence(math.log10(20.0) - 1e-3))
     assert not refused.passed
     assert refused.reasons[0].startswith("Not evidently better than no map: ")
+    # The interval lies below 0.
+    assert refused.reasons[0].endswith(" the evidence decides, as it holds however often maps are compared.")
+    assert judged(evidence(0.0, radius=0.02)).reasons[0].endswith(", and at least 20 is needed.")
     assert judged(evidence(57.3)).reasons[0].count("E = 10^57") == 1
 
 
