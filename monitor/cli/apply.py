@@ -95,3 +95,5 @@ def apply(
             f", mean {share_text(float(table.prediction.mean()))} before and {share_text(float(after.mean()))} after"
         )
     typer.echo(f"{summary}\nwrote {output}")
+    if artifact.about.get("guard_passed") is False:
+        typer.echo("mind: the map was not proven better than no map (--unguarded)")

@@ -137,6 +137,14 @@ def recalibrate(
         Path | None,
         _file_option("--output", "-o", metavar="FILE", help="Write the map of the best method, for `monitor apply`."),
     ] = None,
+    unguarded: Annotated[
+        bool,
+        _file_option(
+            "--unguarded",
+            help="Write the map of the one method that --method names, though it is not proven better than no map; the "
+            "file says so.",
+        ),
+    ] = False,
     html: Annotated[
         Path | None, _file_option(metavar="FILE", help="Write a page with figures, in one HTML file.")
     ] = None,
@@ -203,6 +211,7 @@ def recalibrate(
             held_out=held_out,
             since_change=since_change,
             draws=draws,
+            unguarded=unguarded,
             targets={"--output": output, "--html": html, "--png": png},
             as_json=as_json,
         )

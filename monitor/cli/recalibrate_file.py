@@ -11,6 +11,7 @@ from monitor.cli.options import check_target, method_options, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.progress import StageProgress
+from monitor.recalibration.compare import Candidate
 from monitor.recalibration.refit_file import Trial, artifact, choose_methods, labelled_rows, refit_rows
 from monitor.recalibration.refit_page import before_and_after, refit_page
 from monitor.recalibration.refit_view import advice, print_trial, reasons_of
@@ -34,6 +35,7 @@ def recalibrate_file(
     held_out: float,
     since_change: bool,
     draws: int,
+    unguarded: bool,
     targets: Mapping[str, Path | None],
     as_json: bool,
 ) -> None:
@@ -43,7 +45,7 @@ def recalibrate_file(
     ----------
     columns
         Columns of the file.
-    method, option, held_out, since_change, draws, as_json
+    method, option, held_out, since_change, draws, unguarded, as_json
         Values of the options of these names.
     targets
         Option -> file to write.
@@ -51,9 +53,11 @@ def recalibrate_file(
     Raises
     ------
     typer.Exit
-        No map is better than none: status 3.
+        No map is better than none, and none was asked for all the same: status 3.
     """
     _check(file, targets)
+    if unguarded and (len(method) != 1 or targets["--output"] is None):
+        raise InputError("--unguarded writes the map of one method: name it with --method, and the file with --output")
     options = method_options(option)
     with rows_progress(f"reading {file.name}") as count:
         table = read_table(file, columns, progress=count)
@@ -62,7 +66,9 @@ def recalibrate_file(
     model = model_of(file)
     with stages_progress() as progress:
         trial = refit_rows(rows, methods, held_out=held_out, since_change=since_change, draws=draws, progress=progress)
-        written = _write(trial, model, needed_columns(table, columns), progress, targets)
+        chosen = trial.shown if unguarded else trial.best
+        needed = needed_columns(table, columns)
+        written = _write(trial, chosen, targets, model=model, columns=needed, progress=progress)
     if as_json:
         document = {
             "file": str(file),
@@ -76,9 +82,11 @@ def recalibrate_file(
         print_trial(report_console(), trial, model)
         for path in written:
             typer.echo(f"wrote {path}")
-        if trial.best is None and targets["--output"] is not None:
-            typer.echo(f"{targets['--output']} is not written: no map is better than none")
-    if trial.best is None:
+        if chosen is None and targets["--output"] is not None:
+            typer.echo(f"{targets['--output']} is not written: no map is better than none (--unguarded writes one)")
+        elif chosen is not None and not chosen.better:
+            typer.echo(f"mind: {chosen.method.name} is not proven better than no map, and the file says so")
+    if chosen is None:
         raise typer.Exit(NONE_BETTER)
 
 
@@ -102,12 +110,18 @@ def _check(file: Path, targets: Mapping[str, Path | None]) -> None:
 
 
 def _write(
-    trial: Trial, model: str, columns: Mapping[str, Any], progress: StageProgress, targets: Mapping[str, Path | None]
+    trial: Trial,
+    chosen: Candidate | None,
+    targets: Mapping[str, Path | None],
+    *,
+    model: str,
+    columns: Mapping[str, Any],
+    progress: StageProgress,
 ) -> list[Path]:
     """Write the requested files; return those that were written."""
     written = []
     for option, path in targets.items():
-        if path is None or (option == "--output" and trial.best is None):
+        if path is None or (option == "--output" and chosen is None):
             continue
         progress(f"{'writing' if option == '--output' else 'drawing'} {path.name}", 1.0)
         if option == "--html":
@@ -115,7 +129,9 @@ def _write(
         elif option == "--png":
             content = to_png(before_and_after(trial))
         else:
-            content = artifact(trial, trial.shown, model=model, created_ms=SystemClock().now_ms(), columns=columns)
+            content = artifact(
+                trial, chosen or trial.shown, model=model, created_ms=SystemClock().now_ms(), columns=columns
+            )
         write_target(option, path, content)
         written.append(path)
     return written

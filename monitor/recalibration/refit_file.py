@@ -352,6 +352,7 @@ def artifact(trial: Trial, chosen: Candidate, *, model: str, created_ms: int, co
         **details,
         "columns": dict(columns),
         "classes": list(trial.classes),
+        "guard_passed": chosen.better,
     }
     return to_bytes(chosen.map, about)
 

@@ -174,10 +174,24 @@ def test_where_no_method_is_better_nothing_is_written(folder: Path, tmp_path: Pa
     done = inside("recalibrate", "calibrated.csv", "-o", str(target), *QUICK, cwd=folder)
     assert (done.returncode, done.stderr) == (3, "")
     assert "there is no miscalibration beyond chance to correct" in " ".join(done.stdout.split())
-    assert done.stdout.endswith(f"{target} is not written: no map is better than none\n")
+    assert done.stdout.endswith(f"{target} is not written: no map is better than none (--unguarded writes one)\n")
     assert not target.exists()
     told = found("calibrated.csv", "-o", str(target), folder=folder, status=3)
     assert (told["best"], told["written"]) == (None, [])
+
+
+def test_a_method_by_name_is_written_unguarded_and_marked(folder: Path, tmp_path: Path) -> None:
+    target = tmp_path / "map.arrow"
+    chosen = ["calibrated.csv", "--unguarded", "-o", str(target), *QUICK]
+    done = inside("recalibrate", *chosen, "--method", "platt", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("mind: platt is not proven better than no map, and the file says so\n")
+    assert from_bytes(target.read_bytes()).about["guard_passed"] is False
+    applied = inside("apply", str(target), "calibrated.csv", "-o", str(tmp_path / "after.csv"), cwd=folder)
+    assert "mind: the map was not proven better than no map (--unguarded)" in applied.stdout
+    for methods in ([], ["--method", "platt", "--method", "beta"]):
+        refused = inside("recalibrate", *chosen, *methods, cwd=folder)
+        assert (refused.returncode, "--unguarded writes the map of one method" in refused.stderr) == (2, True)
 
 
 def test_errors_that_are_local_are_not_said_to_be_none(tmp_path: Path) -> None:
