@@ -72,6 +72,8 @@ def names(page: Page) -> list[str]:
 
 def test_the_model_that_fires_is_the_first_and_leads_to_its_alert_and_page(site: Site, shown: Page) -> None:
     expect(shown.get_by_role("heading", level=1)).to_have_text("1 of 6 model versions is firing")
+    expect(shown).to_have_title("Fleet · Calibration monitor")
+    expect(shown.get_by_role("navigation").get_by_title("open alerts")).to_have_text("1")
     assert names(shown) == ["churn", "spam", "silent", "fraud", "org/model", "eta"]
     first = rows(shown).first
     for text in ("firing", "churn 8", "team:growth", "shape is wrong", "24K", "90%", "beta"):

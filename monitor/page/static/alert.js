@@ -5,7 +5,7 @@ import { Ask } from "page/dialog.js";
 import { EvidencePlot } from "page/model_plots.js";
 import { Power, State, Time, toneOf } from "page/parts.js";
 import { reported, SideBySide } from "page/spans.js";
-import { ModelLink, may, Problem, show, useAnswer } from "page/ui.js";
+import { ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useMemo, useState } from "page/vendor/preact.js";
 import { certain, count, interval, percent, plural, sentence } from "page/words.js";
 
@@ -125,6 +125,7 @@ function Actions({ alert, roles, again }) {
 /** @param {{ roles: string[] }} props */
 function Alert({ roles }) {
   const { data: alert, failure, again } = useAnswer(`v1/alerts/${encodeURIComponent(ID)}`);
+  useTitle(alert ? `${alert.model} ${alert.version}: alert` : "Alert");
   if (!alert) return html`<${Problem} failure=${failure} />`;
   const { document: told, model, version } = alert;
   const spans = [

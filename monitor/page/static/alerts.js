@@ -2,7 +2,7 @@
 
 import { ROOT, send, withQuery } from "page/api.js";
 import { Power, State, Time } from "page/parts.js";
-import { Field, ModelLink, Problem, show, useAnswer } from "page/ui.js";
+import { Field, ModelLink, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 import { sentence } from "page/words.js";
 
@@ -19,6 +19,7 @@ const STATES = [
 const KINDS = { calibration: "predictions are wrong", change: "outcomes have changed", map: "the map does harm" };
 
 function Alerts() {
+  useTitle("Alerts");
   const [view, setView] = useState(() => Object.fromEntries(new URLSearchParams(location.search)));
   const [older, setOlder] = useState(/** @type {any} */ ({ alerts: [], next: null }));
   const query = withQuery("v1/alerts", { state: view.state, kind: view.kind, model: view.model });

@@ -4,7 +4,7 @@ import { askEarly, modelPath, ROOT } from "page/api.js";
 import { evaluatedAt } from "page/live.js";
 import { State, Time, wordOf } from "page/parts.js";
 import { Sparkline } from "page/plots/sparkline.js";
-import { Problem, show, useAnswer } from "page/ui.js";
+import { Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useEffect, useMemo, useRef, useState } from "page/vendor/preact.js";
 import { count, percent, plural, sentence, short } from "page/words.js";
 
@@ -237,6 +237,7 @@ function Fleet() {
   const { data, failure } = useAnswer(MODELS, 5, "models");
   const evidence = useAnswer("v1/evidence", 60).data;
   const alerts = useAnswer(ALERTS, 10, "alerts").data;
+  useTitle("Fleet");
   const [view, setView] = useState(readView);
   const [drawn, setDrawn] = useState(STEP);
   const search = useRef(/** @type {any} */ (null));

@@ -13,7 +13,7 @@ import { askedRange, Controls, iso, Later, MODEL, PATH, timeOf, useView } from "
 import { State, Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { Witness } from "page/plots/witness.js";
-import { may, Problem, show, useAnswer } from "page/ui.js";
+import { may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useMemo } from "page/vendor/preact.js";
 import { certain, count, interval, number, percent, sentence } from "page/words.js";
 
@@ -55,6 +55,7 @@ function Measures({ asked, from, to, measures, shared }) {
 
 /** @param {{ roles: string[] }} props */
 function Model({ roles }) {
+  useTitle(MODEL);
   const [view, change] = useView();
   const listed = useAnswer(withQuery("v1/models", { model: MODEL }), 10);
   const model = listed.data?.models[0];

@@ -9,7 +9,7 @@ import "page/figures/reliability.js";
 import "page/figures/strips.js";
 import { Power, State, Time, toneOf } from "page/parts.js";
 import { Progress, took, underWay, whatOf } from "page/refit_parts.js";
-import { ModelLink, may, Problem, show, useAnswer } from "page/ui.js";
+import { ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 import { certain, count, interval, number, plural, sentence } from "page/words.js";
 
@@ -100,6 +100,7 @@ function Stored({ path }) {
 function Refit({ roles }) {
   const { data: job, failure, again } = useAnswer(`v1/recalibrations/${encodeURIComponent(ID)}`, 2);
   const known = useAnswer(job?.comparison ? "v1/measures" : null, 3600);
+  useTitle(job ? `${job.model} ${job.version}: refit` : "Refit");
   if (!job) return html`<${Problem} failure=${failure} />`;
   const { comparison: told, model, version } = job;
   const promote = async (/** @type {string} */ note) => {

@@ -3,13 +3,14 @@
 import { ROOT, send, withQuery } from "page/api.js";
 import { State, Time } from "page/parts.js";
 import { Progress, took, whatOf } from "page/refit_parts.js";
-import { ModelLink, Problem, show, useAnswer } from "page/ui.js";
+import { ModelLink, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 
 const PATH = "v1/recalibrations";
 
 /** @param {{ roles: string[] }} props */
 function Refits({ roles }) {
+  useTitle("Refits");
   const { data, failure } = useAnswer(PATH, 3);
   const [older, setOlder] = useState(/** @type {any} */ (null));
   if (!data) return html`<${Problem} failure=${failure} />`;

@@ -222,7 +222,7 @@ function Frame({ place, page: Page, anybody }) {
   return html`<header class="top">
       <a class="name" href=${ROOT}>Calibration monitor</a>
       <nav aria-label="Pages">
-        ${PLACES.map(([path, name]) => html`<a href=${ROOT + path} aria-current=${path === place ? "page" : null}>${name}</a>`)}
+        ${PLACES.map(([path, name]) => html`<a href=${ROOT + path} aria-current=${path === place ? "page" : null}>${name}${path === "alerts" && (session || anybody) && html`<${OpenAlerts} />`}</a>`)}
         <a href="${ROOT}docs">API</a>
       </nav>
       ${session && html`<div class="who"><${Live} />${known && html`<span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button>`}</div>`}
@@ -231,6 +231,20 @@ function Frame({ place, page: Page, anybody }) {
       <${Problem} failure=${failure} />
       ${why ? html`<${LogIn} why=${why} onDone=${identify} />` : (session || anybody) && html`<${Page} roles=${session?.roles ?? []} />`}
     </main>`;
+}
+
+/** Name the tab by what it shows. @param {string} text */
+export function useTitle(text) {
+  useEffect(() => {
+    document.title = `${text} · Calibration monitor`;
+  }, [text]);
+}
+
+/** How many alerts are open, in the navigation. */
+function OpenAlerts() {
+  const { data } = useAnswer("v1/alerts?state=open&limit=100", 30);
+  const open = data?.alerts.length;
+  return open ? html` <span class="pill bad" title="open alerts">${data.next_cursor ? `${open}+` : open}</span>` : null;
 }
 
 /**

@@ -4,7 +4,7 @@ import { modelPath, ROOT, withQuery } from "page/api.js";
 import { Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { Table } from "page/table.js";
-import { Field, Problem, show, useAnswer } from "page/ui.js";
+import { Field, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useEffect, useState } from "page/vendor/preact.js";
 import { certain, count, interval, number, percent, sentence, windowNames } from "page/words.js";
 
@@ -81,6 +81,7 @@ function About({ report, model }) {
 }
 
 function Report() {
+  useTitle(`${MODEL}: report`);
   const [view, setView] = useState(() => Object.fromEntries(new URLSearchParams(location.search)));
   const change = (/** @type {Record<string, string>} */ part) => {
     const next = Object.fromEntries(Object.entries({ ...view, ...part }).filter(([, value]) => value));
