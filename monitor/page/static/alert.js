@@ -1,6 +1,7 @@
 /* One alert: what, since when, for whom, before and since, and what to do. */
 
 import { modelPath, ROOT, sendJson, withQuery } from "page/api.js";
+import { AskRefit } from "page/ask_refit.js";
 import { Ask } from "page/dialog.js";
 import { EvidencePlot } from "page/model_plots.js";
 import { Power, State, Time, toneOf } from "page/parts.js";
@@ -101,10 +102,6 @@ function Actions({ alert, roles, again }) {
     await sendJson(`v1/alerts/${alert.id}/acknowledgement`, { note });
     again();
   };
-  const refit = async () => {
-    const made = await sendJson(`v1/models/${modelPath(model)}/recalibrations`, { version, alert: alert.id });
-    location.href = `${ROOT}recalibrations/${made.id}`;
-  };
   const rollBack = async (/** @type {string} */ note) => {
     await sendJson(`v1/models/${modelPath(model)}/rollback`, { version, note });
     again();
@@ -114,7 +111,7 @@ function Actions({ alert, roles, again }) {
   return html`${
     may(roles, "write", model) &&
     html`<${Ask} main=${firing} label=${firing ? "Acknowledge" : "Add a note"} title=${firing ? "Acknowledge this alert" : "Acknowledge it again, with another note"} what=${html`<p>Others see that you have it, and reminders stop. It stays until the data speak against it.</p>`} note="Note" act=${acknowledge} />
-      ${!useless && html`<${Ask} main=${!firing} label="Refit since the change" title="Fit a new map" what=${html`<p>A map for <bdi>${model}</bdi> <bdi>${version}</bdi> is fitted on the events since <${Time} at=${point.at} />, and compared on later ones. It serves only once it is promoted; that is asked on its page.</p>`} act=${refit} />`}`
+      ${!useless && html`<${AskRefit} model=${model} version=${version} alert=${alert.id} main=${!firing} label="Refit since the change" what=${html`<p>A map for <bdi>${model}</bdi> <bdi>${version}</bdi> is fitted on the events since <${Time} at=${point.at} />, and compared on later ones. It serves only once it is promoted; that is asked on its page.</p>`} />`}`
   }${
     alert.kind === HARM &&
     may(roles, "promote", model) &&

@@ -1,7 +1,7 @@
 /* One version of a model: how it is, since when, why, for whom, and what to do. */
 
-import { ROOT, sendJson, withQuery } from "page/api.js";
-import { Ask } from "page/dialog.js";
+import { ROOT, withQuery } from "page/api.js";
+import { AskRefit } from "page/ask_refit.js";
 import { BeforeAndSince, keptOf } from "page/model_changes.js";
 import { Coverage } from "page/model_coverage.js";
 import { Happenings, happened, leading } from "page/model_events.js";
@@ -114,14 +114,10 @@ function Model({ roles }) {
   const serving = jobs.find((/** @type {any} */ job) => job.state === "champion");
   const since = alert?.change_point.at ?? of?.evidence.since;
   const measures = new Map((catalogue.data?.measures ?? []).map((/** @type {any} */ one) => [one.name, one]));
-  const refit = async () => {
-    const made = await sendJson(`${PATH}/recalibrations`, { version });
-    location.href = `${ROOT}recalibrations/${made.id}`;
-  };
   return html`<${Problem} failure=${listed.failure} stale />
     <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert)} />
       <span class="right"></span>
-      ${of && may(roles, "write", MODEL) && html`<${Ask} label="Refit" title="Fit a new map" what=${html`<p>A map is fitted as the settings of <bdi>${MODEL}</bdi> say, and compared on later events. It serves only once it is promoted.</p>`} act=${refit} />`}
+      ${of && may(roles, "write", MODEL) && html`<${AskRefit} model=${MODEL} version=${version} label="Refit" what=${html`<p>A map is fitted on the events that the settings of <bdi>${MODEL}</bdi> choose, and compared on later ones. It serves only once it is promoted.</p>`} />`}
     </div>
     <${Lead} model=${model} of=${of} alert=${alert} report=${report.data} serving=${serving} />
     ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
