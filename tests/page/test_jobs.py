@@ -77,12 +77,13 @@ def test_a_model_is_refitted_from_its_alert_promoted_and_rolled_back(page: Page,
     page.get_by_role("button", name="Refit since the change").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("It serves only once it is promoted")
+    dialog.get_by_label("Method").select_option("isotonic")
     dialog.get_by_role("button", name="Refit since the change").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("for churn")
     expect(page.locator("main > .bar")).to_contain_text("queued")
     refit = page.url.rpartition("/")[2]
     job = own.refits.store.job(refit)
-    assert (job.version, job.since_ms) == ("8", own.alert.finding.since_ms)
+    assert (job.version, job.since_ms, job.method) == ("8", own.alert.finding.since_ms, "isotonic")
     own.refits.end(refit, comparison=RefitBody.example()["comparison"])
     # The page asks by itself.
     expect(page.get_by_role("heading", name="The guard passed it")).to_be_visible()
