@@ -3,20 +3,20 @@
 import itertools
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.store.base import MAX_BATCH_BYTES, Bucket
 from monitor.store.journal import FULL_BYTES, MAX_BATCHES, merge_from
 from monitor.store.sql import SqlStore
 from monitor.stream.journal_loops import JOURNAL_ROW
-from tests.long import sqlite_first
+from tests.long import examples, sqlite_first
 from tests.store.samples import HOUR_MS, batch, checkpoint, load, rows
 
 ROW = JOURNAL_ROW.itemsize
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@examples(30, 200)
 @given(sizes=st.lists(st.sampled_from([ROW, 10 * ROW, 500 * ROW, FULL_BYTES, 2 * FULL_BYTES]), max_size=200))
 def test_a_merge_takes_the_newest_batches_and_none_that_is_full(sizes: list[int]) -> None:
     start = merge_from(sizes)
