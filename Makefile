@@ -124,7 +124,7 @@ format: $(DEV_STAMP) $(NODE_STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	tests/page/node_modules/.bin/biome check --write --config-path tests/page monitor/page/static
 
-kernels: ## forget compiled kernels: numba does not notice that a kernel they call has changed
+kernels: ## remove compiled kernels, of which each state of the sources leaves its own
 	find monitor tests -name '*.nb[ic]' -delete
 
 clean: kernels ## remove what the above made

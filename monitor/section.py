@@ -31,9 +31,7 @@ Topic = Annotated[str, StringConstraints(pattern=TOPIC)]
 class Section(BaseModel):
     """A group of settings. Keys that it does not have are refused."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, hide_input_in_errors=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
 
 
 _PASSWORD: Final = re.compile(r"(?<=://)([^:/@]*):(.*)@")

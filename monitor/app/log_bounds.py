@@ -6,18 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka import KafkaAdminClient
-from kafka import TopicPartition as KafkaTopicPartition
-from kafka.admin import OffsetSpec
-
-from monitor.app.parts import log_directory, make_connection, make_embedded_log, make_topics
+from monitor.app.parts import log_directory, make_embedded_log, make_topics
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
 from monitor.events.model import TopicPartition
 from monitor.sources.base import LogRange
 from monitor.sources.embedded_log import EmbeddedLog
-from monitor.sources.kafka_connection import partition_counts
 
 
 class Continuation(NamedTuple):
@@ -103,15 +98,9 @@ class LogBounds:
         return result
 
     def _read_kafka(self) -> Mapping[TopicPartition, LogRange]:
-        connection = make_connection(self._settings.source.kafka)
-        counts = partition_counts(connection, self._topics)
-        parts = [KafkaTopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
-        if not parts:
-            return {}
-        with connection.translated(), KafkaAdminClient(**connection.options()) as admin:
-            begin = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.EARLIEST))
-            end = admin.list_partition_offsets(dict.fromkeys(parts, OffsetSpec.LATEST))
-        return {TopicPartition(*part): LogRange(int(begin[part].offset), int(end[part].offset)) for part in parts}
+        from monitor.app.kafka_parts import read_kafka_bounds  # noqa: PLC0415 - not without Kafka
+
+        return read_kafka_bounds(self._settings.source.kafka, self._topics)
 
 
 def is_log_read(directory: Path) -> bool:

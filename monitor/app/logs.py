@@ -23,7 +23,7 @@ from monitor.app.settings import Settings
 from monitor.app.settings.fields import leaves
 from monitor.clock import SystemClock
 from monitor.redaction import Redactor
-from monitor.sources.kafka_connection import KafkaOutageFilter
+from monitor.sources.kafka_outage_filter import KafkaOutageFilter
 from monitor.store.address import parse_url
 
 _NOISY_LIBRARIES: Final = ("alembic", "asyncio", "httpx", "httpcore", "kafka", "numba", "uvicorn")

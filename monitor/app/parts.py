@@ -2,12 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import fields
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-from pydantic import SecretStr
+from typing import Final, NamedTuple
 
 from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
@@ -16,7 +13,7 @@ from monitor.alarms.shocks import Shocks
 from monitor.alarms.watcher import Watcher, WatchPlan
 from monitor.alarms.webhooks import Target
 from monitor.app.settings import Settings
-from monitor.app.settings.model import KafkaSettings, ReadTopic
+from monitor.app.settings.model import ReadTopic
 from monitor.app.settings.models import DeclaredModel, ModelDefaults, ModelsSettings
 from monitor.bounded_file import read_bounded
 from monitor.clock import Clock
@@ -35,9 +32,6 @@ from monitor.reports.evaluation.assess import Minimum
 from monitor.sources.base import LogStart, Source, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
-from monitor.sources.kafka import KafkaSource
-from monitor.sources.kafka_connection import KafkaConnection
-from monitor.sources.kafka_writer import KafkaWriter
 from monitor.sources.schema_registry import BackgroundRegistry, SchemaRegistry
 from monitor.store.address import connect_existing, expand_home
 from monitor.store.migrate import check_current
@@ -298,26 +292,19 @@ def make_log(settings: Settings, clock: Clock) -> Log:
     if settings.source.kind == "embedded":
         log = make_embedded_log(settings, clock)
         return Log(EmbeddedSource(log, topics, log_start=start), log)
+    from monitor.app.kafka_parts import make_kafka_source, make_kafka_writer  # noqa: PLC0415 - not without Kafka
+
     kafka = settings.source.kafka
-    connection = make_connection(kafka)
-    source = KafkaSource(
-        connection,
-        topics,
-        group_id=kafka.group_id,
-        group_instance_id=kafka.group_instance_id,
-        log_start=start,
-        session_timeout_seconds=kafka.session_timeout.total_seconds(),
-        max_poll_interval_seconds=kafka.max_poll_interval.total_seconds(),
-        clock=clock,
-    )
-    return Log(source, KafkaWriter(connection))
+    return Log(make_kafka_source(kafka, topics, start, clock), make_kafka_writer(kafka))
 
 
 def make_writer(settings: Settings, clock: Clock) -> Writer:
     """Only the writing end of the log. Raises as :func:`make_log` does."""
     if settings.source.kind == "embedded":
         return make_embedded_log(settings, clock)
-    return KafkaWriter(make_connection(settings.source.kafka))
+    from monitor.app.kafka_parts import make_kafka_writer  # noqa: PLC0415 - not without Kafka
+
+    return make_kafka_writer(settings.source.kafka)
 
 
 def log_directory(settings: Settings) -> Path:
@@ -334,20 +321,6 @@ def make_embedded_log(settings: Settings, clock: Clock) -> EmbeddedLog:
         retention_bytes=embedded.retention_bytes,
         retention_ms=None if embedded.retention is None else to_ms(embedded.retention),
         clock=clock,
-    )
-
-
-def make_connection(kafka: KafkaSettings) -> KafkaConnection:
-    """Options to connect to the brokers."""
-    # Both have the names of kafka-python.
-    options: dict[str, Any] = {
-        field.name: getattr(kafka, field.name) for field in fields(KafkaConnection) if hasattr(kafka, field.name)
-    }
-    revealed = {name: value.get_secret_value() for name, value in options.items() if isinstance(value, SecretStr)}
-    return KafkaConnection(
-        **options | revealed,
-        connect_seconds=kafka.connect_timeout.total_seconds(),
-        request_seconds=kafka.request_timeout.total_seconds(),
     )
 
 

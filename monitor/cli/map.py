@@ -10,9 +10,9 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from monitor.app.kafka_parts import make_connection
 from monitor.app.logs import configure_logs
 from monitor.app.mapping_proposal import detect_format, propose_topic, topic_of_schema
-from monitor.app.parts import make_connection
 from monitor.app.settings import Settings
 from monitor.cli.check import finding_line
 from monitor.cli.options import ConfigOption, read_settings

@@ -32,10 +32,9 @@ def njit(*, fastmath: bool | set[str] = False) -> Callable[[_Function], _Functio
 
 @functools.cache
 def load_numba() -> Any:
-    """Import numba, with this package's cache of compiled code and its log line about compilation."""
+    """Import numba, with this package's log line about compilation."""
     numba = importlib.import_module("numba")
-    for module in ("cache_file", "notice"):
-        importlib.import_module(f"monitor.compiled.{module}").install()
+    importlib.import_module("monitor.compiled.notice").install()
     return numba
 
 
@@ -56,8 +55,9 @@ class _Loop:
     def _prepare(self) -> Callable[..., Any]:
         with _preparing:
             if self._dispatcher is None:
-                compile_function = load_numba().njit(cache=True, nogil=True, fastmath=self._fastmath)
+                compile_function = load_numba().njit(nogil=True, fastmath=self._fastmath)
                 self._dispatcher = compile_function(self._function)
+                importlib.import_module("monitor.compiled.cache").keep(self._dispatcher)
                 # numba looks up the loops that this one calls by their names, and must find functions of its own: all
                 # at once, before another thread can call one of them.
                 names = self._function.__globals__

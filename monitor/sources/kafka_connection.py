@@ -1,17 +1,14 @@
 """How the brokers of a Kafka cluster are reached, and why they cannot be."""
 
-import logging
 import socket
 import ssl
 import struct
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import structlog
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as KafkaTopicPartition
 from kafka import errors as kafka_errors
@@ -22,9 +19,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from monitor.clock import Clock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
-from monitor.outage_log import Outage
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 
@@ -60,9 +55,6 @@ _POLL_SECONDS: Final = 10.0
 _BY_PASSWORD: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
 _NO_SASL_HERE: Final = kafka_errors.IllegalSaslStateError.errno
 _MAX_RESPONSE_BYTES: Final = 1 << 20
-
-_QUIET_SECONDS: Final = 60.0
-"""Time without a warning of kafka-python after which the next one starts a new outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,44 +336,3 @@ def _request(connection: socket.socket, protocol: KafkaProtocol, request: Any) -
     except (ConnectionError, kafka_errors.KafkaError, struct.error):
         pass
     return None
-
-
-class KafkaOutageFilter(logging.Filter):
-    """A filter for log handlers: drops the warnings and errors of kafka-python, and logs outages instead.
-
-    While brokers restart, each client logs several errors for every connection and attempt; sources and writers report
-    the effect themselves. So the first of these lines is logged, as a warning, and later ever fewer, with their count.
-    An exception that is neither a network error nor a Kafka error is a bug, and is logged unchanged.
-
-    Parameters
-    ----------
-    clock
-        Measures how long an outage lasts.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__()
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._outage = self._new_outage()
-        self._last = 0.0
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the handler writes this record."""
-        if not record.name.startswith("kafka.") or record.levelno < logging.WARNING:
-            return True
-        error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not isinstance(error, OSError | kafka_errors.KafkaError):
-            return True
-        with self._lock:
-            now = self._clock.monotonic()
-            if now - self._last > _QUIET_SECONDS:
-                self._outage = self._new_outage()
-            self._last = now
-            because = f": {error}" if error is not None else ""
-            self._outage.failed(f"{record.name}: {record.getMessage()}{because}")
-        return False
-
-    def _new_outage(self) -> Outage:
-        # Not below "kafka.", so that its lines pass this filter.
-        return Outage(structlog.get_logger("kafka"), "kafka-python reports trouble", "", self._clock)

@@ -12,10 +12,6 @@ from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 
 from monitor.errors import IncompatibleStore, NoStore
 from monitor.scores.grid import GRID_VERSION
@@ -52,7 +48,8 @@ def migrate(database: Database) -> None:
             create(connection)
         else:
             check_revision(database.shown, revision)
-            _upgrade(connection)
+            if revision != newest_revision():
+                _upgrade(connection)
         _check_grid(database, connection)
 
 
@@ -86,31 +83,35 @@ def migrating(database: Database) -> Iterator[sa.Connection]:
 def create(connection: sa.Connection) -> None:
     """Create the tables in an empty database, within :func:`migrating`."""
     schema.create_tables(connection)
-    MigrationContext.configure(connection).stamp(_scripts(), newest_revision())
+    schema.VERSION.create(connection)
+    connection.execute(schema.VERSION.insert().values(version_num=newest_revision()))
 
 
 def _upgrade(connection: sa.Connection) -> None:
-    config = _config()
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    from monitor.store.migration_scripts import upgrade  # noqa: PLC0415 - alembic is for migrations alone
+
+    upgrade(connection, MIGRATIONS)
 
 
 def revision_of(connection: sa.Connection) -> str | None:
     """Schema revision of a store; None if the database is not a store."""
-    return MigrationContext.configure(connection).get_current_revision()
+    if not sa.inspect(connection).has_table(schema.VERSION.name):
+        return None
+    return connection.execute(sa.select(schema.VERSION.c.version_num)).scalar_one_or_none()
 
 
 def newest_revision() -> str:
     """The schema revision of this version of the service."""
-    head = _scripts().get_current_head()
-    if head is None:
-        raise RuntimeError(f"there are no migrations in {MIGRATIONS}")
-    return head
+    return schema.REVISION
 
 
 def check_revision(shown: str, revision: str) -> None:
     """Refuse a revision that this version of the service does not know. Raises IncompatibleStore."""
-    if revision in {script.revision for script in _scripts().walk_revisions()}:
+    if revision == newest_revision():
+        return
+    from monitor.store.migration_scripts import revisions  # noqa: PLC0415 - alembic is for migrations alone
+
+    if revision in revisions(MIGRATIONS):
         return
     if _UNRELEASED.fullmatch(revision):
         raise IncompatibleStore(
@@ -132,16 +133,6 @@ def check_newest(shown: str, revision: str) -> None:
             f"{shown} has schema revision {revision}, this version needs {newest_revision()}: run the command of the"
             " version that the service has, or start this version of the service, which migrates the store"
         )
-
-
-def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    return config
 
 
 def check_no_foreign_tables(database: Database, connection: sa.Connection) -> None:

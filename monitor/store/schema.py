@@ -13,6 +13,8 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    PrimaryKeyConstraint,
+    String,
     Table,
     Text,
     UniqueConstraint,
@@ -20,7 +22,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
+REVISION: Final = "baseline"
+"""The newest revision: that of the last script in ``migrations``."""
+
 METADATA: Final = MetaData()
+
+VERSION: Final = Table(
+    "alembic_version",
+    MetaData(),
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
+)
+"""Alembic's table: the revision of a store, in one row."""
 
 
 class NameText(TypeDecorator[str]):

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from monitor.app.kafka_parts import make_connection
 from monitor.app.parts import (
     dead_letter_sender,
-    make_connection,
     make_decoder,
     make_kept_ms,
     make_measures,

@@ -8,7 +8,7 @@ import structlog
 from kafka.errors import KafkaConnectionError
 
 from monitor.clock import ManualClock
-from monitor.sources.kafka_connection import KafkaOutageFilter
+from monitor.sources.kafka_outage_filter import KafkaOutageFilter
 from tests.real.kafka import KafkaProcess
 from tests.real.vanishing import broker_vanishes, collected
 from tests.sources.logs import KafkaUnderTest, run_all, unavailable

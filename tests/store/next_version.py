@@ -44,4 +44,5 @@ def become_next_version(monkeypatch: pytest.MonkeyPatch, folder: Path) -> sa.Met
     metadata.tables["partitions"].append_column(sa.Column("claims", sa.BigInteger))
     monkeypatch.setattr(migrate, "MIGRATIONS", migrations)
     monkeypatch.setattr(schema, "METADATA", metadata)
+    monkeypatch.setattr(schema, "REVISION", REVISION)
     return metadata

@@ -12,7 +12,10 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.schema import CreateTable
 
 from monitor.app.checks import CheckStatus, Surroundings
 from monitor.app.checks.store import check_store
@@ -20,8 +23,8 @@ from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import IncompatibleStore
 from monitor.store.address import connect
-from monitor.store.migrate import check_current, newest_revision
-from monitor.store.schema import METADATA
+from monitor.store.migrate import MIGRATIONS, check_current, newest_revision
+from monitor.store.schema import METADATA, VERSION
 from monitor.store.sql import SqlStore
 from tests.patience import PATIENCE_SECONDS
 from tests.store.next_version import REVISION, become_next_version, write_migrations
@@ -34,6 +37,30 @@ def differences(store: SqlStore, metadata: sa.MetaData) -> Sequence[object]:
     with store.database.reading() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         return list(compare_metadata(context, metadata))
+
+
+def test_the_newest_revision_is_that_of_the_last_script() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    assert ScriptDirectory.from_config(config).get_current_head() == newest_revision()
+
+
+def test_a_new_store_has_alembics_own_table(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'state.db'}"
+    with SqlStore.open(url, clock=SystemClock()) as store, store.database.reading() as connection:
+        context = MigrationContext.configure(connection)
+        assert context.get_current_heads() == (newest_revision(),)
+        assert str(CreateTable(VERSION)) == str(CreateTable(context._version))
+
+
+def test_alembic_is_loaded_for_migrations_alone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'state.db'}"
+    script = (
+        "import sys; from monitor.clock import SystemClock; from monitor.store.sql import SqlStore\n"
+        f"for _ in range(2): SqlStore.open({url!r}, clock=SystemClock()).close()\n"
+        "print('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout == b"False\n"
 
 
 def test_a_store_of_the_first_version_gets_the_tables_of_a_new_one(store_url: str) -> None:
@@ -86,11 +113,12 @@ def test_many_may_make_and_migrate_a_store_at_once(store_url: str, tmp_path: Pat
             "from pathlib import Path",
             "from monitor.clock import SystemClock",
             "from monitor.errors import FencedOut",
-            "from monitor.store import migrate",
+            "from monitor.store import migrate, schema",
             "from monitor.store.sql import SqlStore",
             inspect.getsource(claim_after_others),
-            "for folder in (migrate.MIGRATIONS, Path(sys.argv[2])):",
-            "    migrate.MIGRATIONS = folder",
+            f"versions = [(migrate.MIGRATIONS, schema.REVISION), (Path(sys.argv[2]), {REVISION!r})]",
+            "for folder, revision in versions:",
+            "    migrate.MIGRATIONS, schema.REVISION = folder, revision",
             "    sys.stdin.readline()",
             f"    with SqlStore.open(sys.argv[1], patience_seconds={PATIENCE_SECONDS}, clock=SystemClock()) as store:",
             "        print(claim_after_others(store, 5), flush=True)",

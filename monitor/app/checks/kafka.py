@@ -10,7 +10,8 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
 
 from monitor.app.checks.base import MAX_SKEW_SECONDS, CheckResult, Surroundings, fail, ok, warn
-from monitor.app.parts import make_connection, make_topics
+from monitor.app.kafka_parts import make_connection
+from monitor.app.parts import make_topics
 from monitor.app.settings import Settings
 from monitor.durations import format_duration, to_ms
 from monitor.errors import SourceMisconfigured, SourceUnavailable

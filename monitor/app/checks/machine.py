@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import monitor
 from monitor.app.checks.base import CheckResult, Surroundings, existing_folder, fail, ok, warn
 from monitor.app.parts import log_directory
 from monitor.compiled import load_numba
+from monitor.compiled.folders import folders
 from monitor.reports.formatting import size_text
 from monitor.store.address import sqlite_path
 
@@ -61,23 +61,21 @@ def check_kernels(around: Surroundings) -> Iterator[CheckResult]:
     try:
         numba = load_numba()
         compiled = numba.njit(cache=False)(_plus_one)(1)
-        # This only finds the folder: nothing is written before a call.
-        folder = Path(numba.njit(cache=True)(_plus_one)._cache.cache_path)  # noqa: SLF001 - numba has no other way
     except Exception as error:  # noqa: BLE001 - anything that stops the compiler stops the service
         yield fail("kernels", f"nothing can be compiled: {error}; set NUMBA_CACHE_DIR to a folder that can be written")
         return
     if compiled != 2:
         yield fail("kernels", f"compiled code is wrong (1 + 1 was {compiled}): reinstall numba and llvmlite")
         return
-    # In the __pycache__ beside each module, or in one folder per package in NUMBA_CACHE_DIR.
-    root = Path(monitor.__file__).parent if folder.name == "__pycache__" else folder.parent
-    kept = sum(1 for _ in root.rglob("*.nbc"))
-    message = f"they compile; {kept:,} compiled ones are kept in {root}"
-    if not os.access(existing_folder(folder), os.W_OK) and not kept:
+    found = folders()
+    kept = {folder: sum(1 for _ in folder.glob("*.nbc")) for folder in found.read}
+    fullest = max(kept, key=lambda folder: (kept[folder], folder == found.write))
+    message = f"they compile; {kept[fullest]:,} compiled ones are kept in {fullest}"
+    if found.write is None and not kept[fullest]:
         yield warn(
             "kernels", f"{message}, which cannot be written: each start takes half a minute; set NUMBA_CACHE_DIR"
         )
-    elif not kept:
+    elif not kept[fullest]:
         yield ok("kernels", f"{message}: the first start compiles for half a minute")
     else:
         yield ok("kernels", message)

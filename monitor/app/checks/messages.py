@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from monitor.app.checks.base import CheckResult, Surroundings, fail, ok, warn
-from monitor.app.parts import make_connection, make_formats, make_policy, make_rules, make_topics
+from monitor.app.kafka_parts import make_connection
+from monitor.app.parts import make_formats, make_policy, make_rules, make_topics
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.events.codec import Decoder

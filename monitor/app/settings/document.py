@@ -37,9 +37,9 @@ def default_file() -> str:
     """monitor.yaml: every setting with its meaning and its default. It loads, and says what the defaults say."""
     lines = [f"# {line}" for line in _HEAD.splitlines()]
     described: set[type[Section]] = set()
-    for name, field in Settings.model_fields.items():
+    for name in Settings.model_fields:
         lines.append("")
-        lines.extend(_entry((name,), field, described))
+        lines.extend(_entry((name,), Settings, described))
     return "\n".join(lines) + "\n"
 
 
@@ -78,7 +78,7 @@ def reference() -> str:
             if fields.subsection(field) is not None:
                 continue
             default = "required" if field.is_required() else f"`{_default(field)}`"
-            meaning = _description(name, field).replace("|", "\\|")
+            meaning = _description(name, section).replace("|", "\\|")
             lines.append(f"| `{name}` | {default} | {_allowed(field)} | {meaning} |")
     return "\n".join(lines) + "\n"
 
@@ -98,31 +98,30 @@ def _sections(
             yield from _sections(inner, (*path, name + (".<name>" if keyed else "[]" if listed else "")), described)
 
 
-def _entry(path: tuple[str, ...], field: FieldInfo, described: set[type[Section]]) -> list[str]:
+def _entry(path: tuple[str, ...], owner: type[Section], described: set[type[Section]]) -> list[str]:
+    field = owner.model_fields[path[-1]]
     indent = "  " * (len(path) - 1)
     section = fields.subsection(field)
     if section is not None:
         lines = [*_comment(inspect.getdoc(section) or "", indent), f"{indent}{path[-1]}:"]
-        return lines + [
-            line for name, inner in section.model_fields.items() for line in _entry((*path, name), inner, described)
-        ]
-    lines = _comment(_meaning(field), indent)
+        return lines + [line for name in section.model_fields for line in _entry((*path, name), section, described)]
+    lines = _comment(_meaning(path[-1], owner), indent)
     section = fields.section_in(field.annotation)
     if section is not None and section not in described:
         described.add(section)
         lines.append(f"{indent}# Keys of each:")
-        for name, inner in section.model_fields.items():
-            lines.extend(_comment(f"{name}: {_description(name, inner)}", indent, "#   ", "#     "))
+        for name in section.model_fields:
+            lines.extend(_comment(f"{name}: {_description(name, section)}", indent, "#   ", "#     "))
     default = _plain(field.get_default(call_default_factory=True))
     if isinstance(default, list) and default and isinstance(default[0], dict):
         return [*lines, f"{indent}{path[-1]}:", *(f"{indent}  - {_inline(item)}" for item in default)]
     return [*lines, f"{indent}{path[-1]}: {_inline(default)}"]
 
 
-def _meaning(field: FieldInfo) -> str:
-    allowed = _allowed(field)
+def _meaning(name: str, section: type[Section]) -> str:
+    allowed = _allowed(section.model_fields[name])
     obvious = not allowed or allowed.startswith(("text", "true", "list", "section", "values"))
-    return f"{_prose(field.description or '')}{'' if obvious else f' [{allowed}]'}".replace("`", "")
+    return f"{_prose(fields.docstrings(section).get(name, ''))}{'' if obvious else f' [{allowed}]'}".replace("`", "")
 
 
 def _allowed(field: FieldInfo) -> str:
@@ -153,10 +152,10 @@ def _kind(field: FieldInfo) -> str:
     return next((words for kind, words in kinds.items() if fields.mentions(field.annotation, kind)), "text")
 
 
-def _description(name: str, field: FieldInfo) -> str:
+def _description(name: str, section: type[Section]) -> str:
     """The description of a field, or else of the setting of the same name, whose default it overrides."""
-    same_name = (leaf.field.description for leaf in fields.leaves() if leaf.path[-1] == name)
-    return _prose(field.description or next(same_name, None) or "")
+    same_name = (leaf.description for leaf in fields.leaves() if leaf.path[-1] == name)
+    return _prose(fields.docstrings(section).get(name) or next(same_name, ""))
 
 
 def _default(field: FieldInfo) -> str:

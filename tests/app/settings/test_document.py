@@ -35,7 +35,7 @@ def test_the_committed_page_is_up_to_date(name: str, written: object) -> None:
 
 
 def test_every_setting_says_what_it_means() -> None:
-    assert [leaf.path for leaf in leaves() if not leaf.field.description] == []
+    assert [leaf.path for leaf in leaves() if not leaf.description] == []
 
 
 def test_no_line_of_monitor_yaml_is_wider_than_a_screen() -> None:
