@@ -51,6 +51,7 @@ from monitor.app.upkeep import BACKLOG_SECONDS, CAPS_SECONDS, CLEANUP_SECONDS, B
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock
 from monitor.errors import MonitorError, SettingsError, StoreUnavailable
+from monitor.events.log import Topics
 from monitor.free_memory import without_collection
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
@@ -68,7 +69,6 @@ from monitor.metrics.service import backlog_families, http_families, pipeline_fa
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
 from monitor.section import hide_password
-from monitor.sources.base import Topics
 from monitor.store.alerts import AlertStore
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore

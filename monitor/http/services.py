@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from monitor.access.model import Authenticator
 from monitor.clock import Clock
 from monitor.events.codec import Decoder
+from monitor.events.log import Topics, Writer
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
 from monitor.http.limits import ConcurrencyLimit, Limits, Shares
@@ -19,7 +20,6 @@ from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
-from monitor.sources.base import Topics, Writer
 from monitor.store.alerts import AlertStore
 from monitor.store.base import CapUses
 from monitor.store.evaluations import Replica

@@ -15,6 +15,7 @@ from monitor.clock import ManualClock
 from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, ModelPolicy, SeriesKey
 from monitor.http.app import create_api
 from monitor.http.limits import Limits
@@ -25,7 +26,6 @@ from monitor.metrics.service import http_families, pipeline_families
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import GridTable
-from monitor.sources.base import Topics
 from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.windows.contents import Contents

@@ -9,10 +9,10 @@ import pytest
 from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, RecordBatch
 from monitor.events.strata import Strata
 from monitor.http.limits import Limits
-from monitor.sources.base import Topics
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka_loops import partitions_of
 from tests.http.keys import Keys

@@ -18,6 +18,7 @@ from monitor.access.model import Role
 from monitor.errors import Conflict, Forbidden, SourceError, SourceUnavailable
 from monitor.events.codec import Decoder
 from monitor.events.encode import partition_key
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, ModelPolicy, Reason, RecordBatch
 from monitor.events.strata import Caps, Strata, beyond_cap, undeclared
 from monitor.http.authorization import Of, caller_of, may, needs
@@ -27,7 +28,6 @@ from monitor.http.request_parsing import check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
 from monitor.http.schemas import TakenBody
 from monitor.http.services import Services, ServicesOf
-from monitor.sources.base import Topics
 from monitor.sources.kafka_loops import partitions_of
 from monitor.stream.status import PipelineStatus
 
