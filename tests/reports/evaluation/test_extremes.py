@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from docs.generators.witness import witness_figure
 from monitor.inference.interval import interval_of_norm
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.measures import MEASURES
@@ -13,7 +14,6 @@ from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.local import evaluate_local
 from monitor.reports.figures.reliability import reliability_diagram
-from monitor.reports.figures.witness import witness_figure
 from monitor.scores import ScoreTable
 from monitor.scores.labelled import LabelledEvents
 from tests.long import short_rows
