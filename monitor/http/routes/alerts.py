@@ -272,7 +272,7 @@ async def alert(request: Request, services: ServicesOf, id: str) -> Response:  #
     openapi_extra=request_body(NoteBody, required=False),
 )
 async def acknowledge(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
-    body = await read_optional_body(request, services.limits.body_seconds)
+    body = await read_optional_body(request, services.body_seconds)
     note = parse_body(body, _read_note, '{"note": "the upstream join was fixed"}').note
     if len(note) > _MAX_NOTE:
         raise Problem(422, "invalid-input", f"note must have at most {_MAX_NOTE} characters, got {len(note)}")
@@ -348,7 +348,7 @@ async def _events(services: Services, models: Collection[str] | None, after: int
         if changes or now >= beat + HEARTBEAT_SECONDS:
             beat = now
             yield ": \n\n"
-        if services.is_stopping() or now >= began + services.limits.stream_seconds:
+        if services.is_stopping() or now >= began + services.stream_seconds:
             return
         if len(changes) < _CHANGES_AT_ONCE:
             await asyncio.sleep(POLL_SECONDS)

@@ -108,7 +108,7 @@ class RefitsQuery(PageParameters):
 )
 async def request_refit(request: Request, response: Response, services: ServicesOf, model: str) -> RefitBody:
     key = _idempotency_key(request)
-    body = await read_optional_body(request, services.limits.body_seconds)
+    body = await read_optional_body(request, services.body_seconds)
     wanted = parse_body(body, _read_refit_request, '{"method": "beta", "window": "7d"}')
     version = _version_text(wanted.version)
     window_ms = None if wanted.window is None else _window_ms(wanted.window)
@@ -155,7 +155,7 @@ async def request_refit(request: Request, response: Response, services: Services
     openapi_extra=request_body(NoteBody, required=False),
 )
 async def promote(request: Request, services: ServicesOf, id: str) -> PromotionBody:  # noqa: A002 - the name in the path
-    body = await read_optional_body(request, services.limits.body_seconds)
+    body = await read_optional_body(request, services.body_seconds)
     note = _checked_note(parse_body(body, _read_note, '{"note": "agreed with the pricing team"}').note)
     actor = principal_of(request).name
     return await services.lookups.run(
@@ -173,7 +173,7 @@ async def promote(request: Request, services: ServicesOf, id: str) -> PromotionB
     openapi_extra=request_body(RollbackBody, required=False),
 )
 async def roll_back(request: Request, services: ServicesOf, model: str) -> PromotionBody:
-    body = await read_optional_body(request, services.limits.body_seconds)
+    body = await read_optional_body(request, services.body_seconds)
     wanted = parse_body(body, _read_rollback, '{"version": "7", "note": "complaints since noon"}')
     note, actor = _checked_note(wanted.note), principal_of(request).name
     recalibrations = services.recalibrations
