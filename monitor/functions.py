@@ -2,7 +2,7 @@
 
 from __future__ import annotations  # so that signatures are shown as they are written
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -13,16 +13,14 @@ from numpy.typing import ArrayLike
 from monitor.arrays import Floats
 from monitor.errors import InputError, OptionError
 from monitor.events.model import ALL, UNVERSIONED
-from monitor.local.features import feature_table
 from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact
-from monitor.measures.base import Measure
 from monitor.options import TOLERANCE, Option, in_python
 from monitor.progress import no_progress
+from monitor.recalibration.apply_file import columns_for, needed_columns, read_map, read_rows, recalibrated
 from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT
 from monitor.recalibration.refit_file import choose_methods, labelled_rows, refit_rows
-from monitor.reports.apply_file import columns_for, needed_columns, read_map, read_rows, recalibrated
 from monitor.reports.evaluation.assess import FILE_MINIMUM, Minimum
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.counting import CountedRows
@@ -36,13 +34,13 @@ from monitor.reports.evaluation.inputs import (
     check_vectors,
     column,
     holds_vectors,
-    measures_by_name,
     predictions_of,
     times_ms,
 )
 from monitor.reports.findings import (
     MEMORY_GB,
     ReportOptions,
+    chosen_measures,
     measure_groups,
     measure_rows,
     measure_table,
@@ -52,6 +50,7 @@ from monitor.reports.findings import (
 from monitor.reports.progress import patient_progress
 from monitor.results import DataClassReport, DataComparison, DataGroups, DataReport, Measured, Recalibration
 from monitor.scores.arguments import require_same_index
+from monitor.scores.labelled import feature_table
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
 from monitor.sources.data_sets import open_tables
@@ -176,7 +175,7 @@ def evaluate(
             data = data._replace(time=time_ms)
         options = ReportOptions(
             columns=data.columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows),
-            measures=_measures(measures),
+            measures=chosen_measures(measures),
             resampling=Resampling(draws, seed),
             tolerance=tolerance,
             minimum=minimum or FILE_MINIMUM,
@@ -262,7 +261,7 @@ def evaluate_by(
         options = ReportOptions(
             data.p,
             data.columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows),
-            measures=_measures(measures),
+            measures=chosen_measures(measures),
             resampling=Resampling(draws, seed),
             tolerance=tolerance,
             by=_listed(by),
@@ -345,7 +344,7 @@ def compare(
         )
         options = ReportOptions(
             columns=columns,
-            measures=_measures(measures),
+            measures=chosen_measures(measures),
             resampling=Resampling(draws, seed),
             tolerance=tolerance,
             models=models or ((str(prediction), str(compare_prediction)) if both else ("first", "second")),
@@ -605,20 +604,6 @@ def _refuse_for_arrays(options: ReportOptions) -> None:
     }
     for option in (option for option, value in of_tables.items() if value):
         raise OptionError(option, " is for tables, and p is an array: put the columns into a DataFrame, or a dict")
-
-
-def _measures(measures: Measures | None) -> Mapping[str, Measure] | tuple[str, ...]:
-    """Choose the measures of a report; names stay as they are where one is of many classes."""
-    if measures is None:
-        return ()
-    if isinstance(measures, Iterable) and not isinstance(measures, Mapping):
-        measures = (measures,) if isinstance(measures, str) else tuple(measures)
-        if all(isinstance(name, str) for name in measures):
-            options = ReportOptions(measures=measures)
-            options.check()
-            if options.is_of_classes:
-                return measures
-    return measures_by_name(measures)
 
 
 def _arrays(data: _InputData, options: ReportOptions) -> tuple[EventTable, Columns]:

@@ -1,7 +1,7 @@
 """Spans of the work that the service does, where OpenTelemetry is set up; elsewhere they cost nothing."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 
@@ -17,22 +17,9 @@ class Span(Protocol):
         ...
 
 
-class Tracer(Protocol):
-    """Makes spans."""
-
-    def span(self, name: str, parent: Mapping[str, str], attributes: Mapping[str, Any]) -> Any:
-        """Return a context manager of a :class:`Span`; an exception that passes it is recorded.
-
-        Parameters
-        ----------
-        name
-            What is done.
-        parent
-            Headers of a request, of which ``traceparent`` names the caller's span.
-        attributes
-            What is known of it.
-        """
-        ...
+StartSpan = Callable[[str, Mapping[str, str], Mapping[str, Any]], AbstractContextManager[Span]]
+"""Starts a span: its name, the headers of a request, of which ``traceparent`` names the caller's span, and what is
+known of it. An exception that passes the span is recorded."""
 
 
 class _Nothing:
@@ -42,8 +29,8 @@ class _Nothing:
 
 
 _nothing = _Nothing()
-_tracers: list[Tracer] = []
-"""One, or none: those of this process, as log handlers are."""
+_tracers: list[StartSpan] = []
+"""One, or none: that of this process, as log handlers are."""
 
 
 @contextmanager
@@ -52,12 +39,12 @@ def span(name: str, parent: Mapping[str, str] | None = None, **attributes: Any) 
     if not _tracers:
         yield _nothing
         return
-    with _tracers[-1].span(name, parent or {}, attributes) as current:
+    with _tracers[-1](name, parent or {}, attributes) as current:
         yield current
 
 
 @contextmanager
-def traced_by(tracer: Tracer) -> Iterator[None]:
+def traced_by(tracer: StartSpan) -> Iterator[None]:
     """Let spans be made by this tracer in the block."""
     _tracers.append(tracer)
     try:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.maps import METHODS, RecalibrationMap, fit_map
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 
 
 def overconfident(n: int = 4000, seed: int = 5) -> LabelledEvents:

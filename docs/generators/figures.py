@@ -11,11 +11,12 @@ from docs.generators import counter_examples
 from docs.generators.counter_examples import simulated
 from docs.generators.gce_comparison import gce_figure
 from docs.generators.recalibration_example import example
+from docs.generators.svg import to_svg
 from docs.generators.tce_diagram import tce_diagram
+from docs.generators.witness import witness_figure
 from monitor.classes import gce_family
-from monitor.reports.figures.output import to_png, to_svg
+from monitor.reports.figures.output import to_png
 from monitor.reports.figures.reliability import reliability_diagram
-from monitor.reports.figures.witness import witness_figure
 from monitor.scores import ScoreTable
 from monitor.simulation.figures import delays_figure
 from monitor.simulation.predictions import DrawnPredictions

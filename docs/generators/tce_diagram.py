@@ -16,7 +16,7 @@ from monitor.reports.diagrams.reliability import COLUMNS, HistogramColumns
 from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, framed, legend, panel, show_on_y
-from monitor.reports.formatting import percent, short_count
+from monitor.reports.formatting import count, percent
 from monitor.scores import ScoreTable
 
 HEIGHT: Final = 6.6
@@ -137,17 +137,26 @@ def _draw_violin(axes: Axes, b: int, at: Floats, counts: Floats, cuts: Floats) -
             axes.fill_betweenx(y[part], b - width[part], b + width[part], color=color, alpha=0.75, lw=0.0, zorder=3)
 
 
+def _short(number: float) -> str:
+    """Format a number of events in a few characters, for an axis: ``9,876``, ``96k``, ``1.2M``."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if number >= size:
+            scaled = number / (1e3 if unit == "k" else size)
+            return f"{scaled:.{0 if scaled >= 10.0 else 1}f}{unit}"
+    return count(number)
+
+
 def _draw_sizes(axes: Axes, bins: TceBins) -> None:
     place = np.arange(bins.sizes.size)
     axes.bar(place, bins.sizes, width=0.84, color="#C5C9CE")
     axes.bar(place, bins.rejected, width=0.84, color=HAPPENED, alpha=0.85)
     axes.set_ylim(0.0, 1.22 * float(bins.sizes.max()))
-    axes.set_yticks([0.0, float(bins.sizes.max())], ["0", short_count(float(bins.sizes.max()))])
+    axes.set_yticks([0.0, float(bins.sizes.max())], ["0", _short(float(bins.sizes.max()))])
     axes.set_ylabel("predictions")
     axes.set_xticks([])
     axes.set_xlabel("columns of similar predictions, from the lowest to the highest")
     if place.size <= _MAX_LABELS:
-        for x, size, share in zip(place, bins.sizes, bins.rejected_share, strict=True):
+        for x, size, share in zip(place, bins.sizes, bins.rejected / bins.sizes, strict=True):
             text = percent(float(share)) if share in {0.0, 1.0} else f"{100.0 * share:.0f}%"
             label = axes.annotate(text, (x, size), xytext=(0, 2), textcoords="offset points", ha="center", va="bottom")
             label.set(size=min(SMALL_SIZE, 120.0 / place.size), color=HAPPENED if share > 0.0 else GREY)

@@ -10,8 +10,8 @@ from monitor.app.parts import log_directory, make_embedded_log, make_topics
 from monitor.app.settings import Settings
 from monitor.clock import Clock
 from monitor.errors import SourceUnavailable
+from monitor.events.log import LogRange
 from monitor.events.model import TopicPartition
-from monitor.sources.base import LogRange
 from monitor.sources.embedded_log import EmbeddedLog
 
 

@@ -23,13 +23,13 @@ from monitor.events.codec import Decoder
 from monitor.events.formats import load_schema_formats
 from monitor.events.formats.base import Format, Rules
 from monitor.events.formats.json_schema import make_mapped_json
+from monitor.events.log import LogStart, Source, Topics, Writer
 from monitor.events.mapping import FieldMapping
 from monitor.events.model import DeadLetter, Kind, Message, ModelPolicy, TopicPartition
 from monitor.events.schemas import Framed, Registry, Schema, Unframed
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.measures.base import Measure
 from monitor.reports.evaluation.assess import Minimum
-from monitor.sources.base import LogStart, Source, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.schema_registry import BackgroundRegistry, SchemaRegistry

@@ -13,8 +13,8 @@ from monitor.events.cloudevents import event_fields
 from monitor.events.encode import partition_key
 from monitor.events.fields import Rejected, read_type
 from monitor.events.formats.base import Format, Messages, kind_by_keys
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, Record
-from monitor.sources.base import Topics
 
 _DEAD: Final = "have no readable id and will be dead letters"
 _SEVERAL: Final = "hold no prediction, or several, and have no key: outcomes find them if all topics have one partition"

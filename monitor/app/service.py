@@ -51,10 +51,10 @@ from monitor.app.upkeep import BACKLOG_SECONDS, CAPS_SECONDS, CLEANUP_SECONDS, B
 from monitor.app.warmup import warm_up
 from monitor.clock import Clock
 from monitor.errors import MonitorError, SettingsError, StoreUnavailable
+from monitor.events.log import Topics
 from monitor.free_memory import without_collection
 from monitor.http.app import create_api
 from monitor.http.connections import Connections
-from monitor.http.limits import Limits
 from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.http.server import ApiServer
 from monitor.http.services import Services
@@ -68,7 +68,6 @@ from monitor.metrics.service import backlog_families, http_families, pipeline_fa
 from monitor.metrics.windows import WindowFamilies
 from monitor.outage_log import Outage
 from monitor.section import hide_password
-from monitor.sources.base import Topics
 from monitor.store.alerts import AlertStore
 from monitor.store.evaluations import EvaluationStore
 from monitor.store.sql import SqlStore
@@ -207,12 +206,13 @@ class Service:
                         labels={name: of.labels for name, of in settings.models.declared.items() if of.labels},
                         decoder=partial(make_decoder, settings, self._clock),
                         clock=self._clock,
-                        limits=_limits(settings),
+                        api=api,
+                        access=settings.access,
+                        stream_seconds=0.8 * api.request_timeout.total_seconds(),
                         recalibrations=self.recalibration.recalibrations,
                         alerts=AlertStore(self.store.database),
                         is_stopping=self._stopping.is_set,
                         authenticator=make_authenticator(settings, self.store, self._clock),
-                        local_only=settings.access.mode == "off",
                         roles=settings.roles,
                         caps=lambda: caps.latest,
                         replicas=evaluations.replicas,
@@ -412,23 +412,6 @@ def _writable(settings: Settings) -> Topics | None:
         return make_json_topics(settings)
     except SettingsError:
         return None
-
-
-def _limits(settings: Settings) -> Limits:
-    api = settings.api
-    return Limits(
-        report_bytes=api.max_report_bytes,
-        event_bytes=api.max_event_bytes,
-        events=api.max_events,
-        body_seconds=api.body_timeout.total_seconds(),
-        computations=api.computations,
-        writes=api.writes,
-        wait_seconds=api.turn_timeout.total_seconds(),
-        request_seconds=api.request_timeout.total_seconds(),
-        failures_per_minute=settings.access.failures_per_minute,
-        requests_per_second=settings.access.requests_per_second,
-        stream_seconds=0.8 * api.request_timeout.total_seconds(),
-    )
 
 
 def tune_interpreter() -> None:

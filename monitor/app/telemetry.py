@@ -2,12 +2,12 @@
 
 import threading
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from importlib.util import find_spec
 from typing import Any
 
 from monitor.errors import SettingsError
-from monitor.tracing import traced_by
+from monitor.tracing import Span, traced_by
 from monitor.version import VERSION
 
 
@@ -55,16 +55,19 @@ class TraceExport:
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+        from opentelemetry.trace.propagation import tracecontext  # noqa: PLC0415
 
         name = environ.get("OTEL_SERVICE_NAME", "calibration-monitor")
         resource = Resource.create({"service.name": name, "service.version": VERSION})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer("calibration-monitor", VERSION)
+        self._propagator = tracecontext.TraceContextTextMapPropagator()
         self._installed = ExitStack()
 
     def start(self) -> None:
         """Start exporting."""
-        self._installed.enter_context(traced_by(_Spans(self._provider)))
+        self._installed.enter_context(traced_by(self._span))
 
     def stop(self, seconds: float) -> None:
         """Export what is left, for that long at most."""
@@ -74,20 +77,9 @@ class TraceExport:
         closing.start()
         closing.join(seconds)
 
-
-class _Spans:
-    """See :class:`monitor.tracing.Tracer`."""
-
-    def __init__(self, provider: Any) -> None:
-        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - an extra
-            TraceContextTextMapPropagator,
-        )
-
-        self._tracer = provider.get_tracer("calibration-monitor", VERSION)
-        self._propagator = TraceContextTextMapPropagator()
-
-    def span(self, name: str, parent: Mapping[str, str], attributes: Mapping[str, Any]) -> Any:
-        """Return a context manager of a span."""
+    def _span(
+        self, name: str, parent: Mapping[str, str], attributes: Mapping[str, Any]
+    ) -> AbstractContextManager[Span]:
         known = {key: value for key, value in attributes.items() if value is not None}
         context = self._propagator.extract(parent) if parent else None
         return self._tracer.start_as_current_span(name, context, attributes=known)

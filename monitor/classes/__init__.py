@@ -19,20 +19,12 @@ from monitor.classes.hypothesis_tests import (
 )
 from monitor.classes.mmce import mmce
 from monitor.classes.skce import VectorKernel, skce
-from monitor.classes.sketch import SkceSketch, SketchNull, SketchPlan
+from monitor.classes.sketch import SketchNull, biased_skce, sketched_interval, sketched_null, sketched_skce
 from monitor.scanning import scan_declared
 
 __all__ = ["CLASS_MEASURES"]
-__all__ += [
-    "ClassCalibrationTest",
-    "ClassMeasure",
-    "ClassMeasurement",
-    "GceMember",
-    "SkceSketch",
-    "SketchNull",
-    "SketchPlan",
-]
-__all__ += ["VectorKernel"]
+__all__ += ["ClassCalibrationTest", "ClassMeasure", "ClassMeasurement", "GceMember", "SketchNull", "VectorKernel"]
+__all__ += ["biased_skce", "sketched_interval", "sketched_null", "sketched_skce"]
 __all__ += ["block_test", "bootstrap_test", "canonical_ece", "classwise", "consistency_test"]
 __all__ += ["distribution_free_test", "exact_variance_test", "gce", "gce_family", "mmce", "of_each_class", "skce"]
 __all__ += ["top_label"]

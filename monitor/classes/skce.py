@@ -9,11 +9,12 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.classes.base import ClassMeasure, ClassMeasurement, gamma_q95, require_rows
 from monitor.classes.class_loops import EXPONENTIAL, GAUSSIAN, TV_EXPONENTIAL, block_means, pair_distances, pair_sums
-from monitor.classes.sketch import SkceSketch, SketchPlan
+from monitor.classes.sketch import sketched_interval, sketched_null, sketched_skce
 from monitor.errors import InputError
 from monitor.inference.calibration_tests import gamma_tail
 from monitor.scores import ClassTable
 from monitor.scores.arguments import require_choice, require_positive, require_whole
+from monitor.scores.sketch import SkceSketch, SketchPlan
 
 KernelName = Literal["exponential", "gaussian", "tv_exponential"]
 Lengthscale = float | Literal["median"]
@@ -238,9 +239,9 @@ def skce_findings(table: ClassTable) -> ClassMeasurement:
         q95, p_value = sums.null_law()
         return ClassMeasurement(sums.unbiased, *sums.interval(), 0.0, q95, p_value, "exact, all pairs of events")
     sketch = SkceSketch.of(table, SketchPlan(table.classes, features=_FEATURES))
-    null = sketch.null_level()
+    null = sketched_null(sketch)
     method = f"all events, {_FEATURES} Fourier features of the kernel"
-    return ClassMeasurement(sketch.value, *sketch.interval(), 0.0, null.q95, null.p_value, method)
+    return ClassMeasurement(sketched_skce(sketch), *sketched_interval(sketch), 0.0, null.q95, null.p_value, method)
 
 
 MEASURE: Final = ClassMeasure(

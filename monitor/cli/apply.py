@@ -8,7 +8,7 @@ import typer
 
 from monitor.cli.options import LogitsOption, check_target
 from monitor.errors import InputError
-from monitor.reports.apply_file import (
+from monitor.recalibration.apply_file import (
     check_output,
     columns_for,
     read_map,

@@ -15,9 +15,9 @@ from monitor.app.parts import make_writer, open_current_store
 from monitor.cli.options import ConfigOption, command_actor, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
+from monitor.events.log import Writer
 from monitor.events.model import DeadLetter, Message, Reason
 from monitor.reports.formatting import printable, time_text
-from monitor.sources.base import Writer
 from monitor.store.base import StoredDeadLetter
 from monitor.store.recalibrations import AuditEntry
 from monitor.store.sql import SqlStore

@@ -18,9 +18,9 @@ from monitor.errors import InputError
 from monitor.events.model import RecordBatch
 from monitor.events.strata import Caps, Strata
 from monitor.reports.progress import rows_progress
-from monitor.sources.formats import open_table
+from monitor.sources.formats import TableFile, open_table
 from monitor.sources.log_format import LogRecord
-from monitor.sources.outcome_rows import BadRow, OutcomePiece, Table, choose_columns, read_outcomes
+from monitor.sources.outcome_rows import BadRow, OutcomePiece, choose_columns, read_outcomes
 from monitor.sources.sql_query import SqlTable
 
 app = typer.Typer(add_completion=False)
@@ -83,7 +83,7 @@ def outcomes(
     cursors = Cursors(cursor_file)
     since = None if cursor is None else cursors.read(model, cursor)
     with ExitStack() as opened:
-        table: Table
+        table: TableFile | SqlTable
         if file is not None and sql is None and query is None:
             table = open_table(file)
         elif file is None and sql is not None and query is not None:
@@ -122,7 +122,7 @@ def outcomes(
 class _Run:
     """Checks and writes pieces, and prints what became of the rows, also after an interrupt."""
 
-    def __init__(self, settings: Settings, table: Table, *, dry_run: bool) -> None:
+    def __init__(self, settings: Settings, table: TableFile | SqlTable, *, dry_run: bool) -> None:
         self.clock = SystemClock()
         self.counts: Counter[str] = Counter()
         self._table = table

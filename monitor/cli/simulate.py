@@ -16,11 +16,11 @@ from monitor.cli.options import ConfigOption, SeedOption, read_settings
 from monitor.cli.running import ended_by_signals
 from monitor.clock import Clock, SystemClock
 from monitor.errors import SettingsError
+from monitor.events.log import Writer
 from monitor.events.model import Kind, Message
 from monitor.events.times import format_time
 from monitor.simulation.models import MODELS
 from monitor.simulation.simulator import DEMO_SEED, Pace, Simulator
-from monitor.sources.base import Writer
 
 app = typer.Typer(add_completion=False)
 

@@ -68,14 +68,14 @@ def create_api(services: Services, *folders: Path) -> FastAPI:
     for module in scan_modules("monitor.http.routes", *folders):
         app.include_router(module.router)
     check_declared(app, static=("/openapi.json", _ASSETS))
-    add_problem_handlers(app, services.limits.request_seconds)
+    add_problem_handlers(app, services.api.request_timeout.total_seconds())
     if "serve" not in services.roles:
         app.add_middleware(_Refusals, problem_of=partial(_probes_only, services.roles))
-    if services.local_only:
+    if services.access.mode == "off":
         app.add_middleware(_Refusals, problem_of=_loopback_only)
     app.add_middleware(RequestLog, traffic=services.traffic, clock=services.clock)
     app.add_middleware(_SecurityHeaders)
-    app.add_middleware(_UnreadBodies, seconds=services.limits.body_seconds)
+    app.add_middleware(_UnreadBodies, seconds=services.body_seconds)
     complete_openapi(app)
     return app
 

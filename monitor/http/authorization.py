@@ -25,9 +25,10 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.routing import RouteContext, iter_route_contexts
 
 from monitor.access.model import ANONYMOUS, Authenticator, Principal, Role
+from monitor.access.settings import AccessSettings
 from monitor.clock import Clock
 from monitor.errors import Forbidden, InputError, Unauthenticated, UnknownAlert, UnknownRecalibration, UnknownSeries
-from monitor.http.limits import ConcurrencyLimit, Limits, RateLimit, client_network
+from monitor.http.limits import ConcurrencyLimit, RateLimit, client_network
 from monitor.http.problems import SESSION_COOKIE, Problem, unknown_model
 from monitor.http.request_log import RefusalReason, RefusedRequests
 from monitor.http.request_parsing import check_media_type
@@ -94,8 +95,10 @@ class Authorization:
     ----------
     authenticator
         Identifies credentials; None: access control is off, and everybody may do everything.
-    limits
+    access
         Rates of requests and of wrong credentials.
+    wait_seconds
+        How long a check of a credential waits for its turn.
     models_of
         What looks up the model of a refit, and of an alert, by id.
     lookups
@@ -109,7 +112,8 @@ class Authorization:
     def __init__(
         self,
         authenticator: Authenticator | None,
-        limits: Limits,
+        access: AccessSettings,
+        wait_seconds: float,
         models_of: Mapping["Of", Callable[[str], str]],
         lookups: ConcurrencyLimit,
         *,
@@ -120,15 +124,15 @@ class Authorization:
         self._models_of = models_of
         self._lookups = lookups
         self._refused = refused
-        self._failures = RateLimit(limits.failures_per_minute, 60.0, clock)
-        self._requests = RateLimit(limits.requests_per_second, 1.0, clock)
+        self._failures = RateLimit(access.failures_per_minute, 60.0, clock)
+        self._requests = RateLimit(access.requests_per_second, 1.0, clock)
         self._accepted: OrderedDict[bytes, None] = OrderedDict()
         """Fingerprints of valid credentials, the most recently used one last."""
         self._fingerprint_key = secrets.token_bytes(32)
         self._models: dict[str, str] = {}
         """Refit or alert -> its model, which never changes."""
-        self._new_checks = ConcurrencyLimit(_NEW_AT_ONCE, limits.wait_seconds)
-        self._accepted_checks = ConcurrencyLimit(_ACCEPTED_AT_ONCE, limits.wait_seconds)
+        self._new_checks = ConcurrencyLimit(_NEW_AT_ONCE, wait_seconds)
+        self._accepted_checks = ConcurrencyLimit(_ACCEPTED_AT_ONCE, wait_seconds)
 
     @property
     def is_off(self) -> bool:

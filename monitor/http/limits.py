@@ -6,7 +6,6 @@ import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 import anyio
@@ -23,57 +22,6 @@ _IPV6_NETWORK: Final = 64
 """Bits of an IPv6 address that identify one customer."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of requests.
-
-    Attributes
-    ----------
-    report_bytes, event_bytes
-        Largest body of POST /v1/reports (and of predictions to be recalibrated) and of POST /v1/events.
-    events
-        Events of one request of POST /v1/events.
-    body_seconds
-        How long a request may take to send its body.
-    computations
-        Reports that are computed at one time; those of the latest snapshot are not computed and do not count.
-    writes
-        Requests of POST /v1/events that are written at one time.
-    wait_seconds
-        How long a request waits until it is computed or written.
-    request_seconds
-        How long a request may take, its body included.
-    failures_per_minute
-        Wrong keys and tokens of one address, after which its further ones are not checked.
-    requests_per_second
-        Requests of one API key, or of one token's owner.
-    streams, stream_seconds
-        Streams of events that are open at one time, shared among callers, and how long one is open: less than a request
-        may take.
-    """
-
-    report_bytes: int = 32 * 1024 * 1024
-    event_bytes: int = 4 * 1024 * 1024
-    events: int = 50_000
-    body_seconds: float = 30.0
-    computations: int = 2
-    writes: int = 8
-    wait_seconds: float = 10.0
-    request_seconds: float = 120.0
-    failures_per_minute: int = 30
-    requests_per_second: int = 500
-    streams: int = 100
-    stream_seconds: float = 100.0
-
-    @property
-    def all_body_bytes(self) -> int:
-        """Bytes of large bodies that are held at one time while they are received, wait, and are worked on.
-
-        They are shared among callers; one may hold half, which is four of the largest.
-        """
-        return 8 * max(self.report_bytes, self.event_bytes)
 
 
 class ConcurrencyLimit:

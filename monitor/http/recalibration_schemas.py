@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from monitor.durations import format_duration
 from monitor.events.times import format_time
+from monitor.http.request_parsing import MAX_NOTE
 from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, PastMeasureBody, Probabilities, field
 from monitor.maps import Method
 from monitor.recalibration.service import Recalibrations
@@ -241,13 +242,13 @@ class ArtifactBody(Body):
 class NoteBody(Body):
     """A note for the audit trail."""
 
-    note: str = field("agreed with the pricing team", "kept in the audit trail", "", max_length=2000)
+    note: str = field("agreed with the pricing team", "kept in the audit trail", "", max_length=MAX_NOTE)
 
 
 class RollbackBody(Body):
     """The version whose map is rolled back, and a note for the audit trail."""
 
-    note: str = field("complaints since noon", "kept in the audit trail", "", max_length=2000)
+    note: str = field("complaints since noon", "kept in the audit trail", "", max_length=MAX_NOTE)
     version: str | int | None = field("7", "the one with the newest predictions if left out", None)
 
 

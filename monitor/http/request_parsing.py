@@ -23,6 +23,7 @@ T = TypeVar("T")
 Key = tuple[str, ...]
 
 
+MAX_NOTE: Final = 2000
 _JSON: Final = "application/json"
 _SMALL_BYTES: Final = 64 * 1024
 _MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
@@ -198,6 +199,27 @@ def paginate(items: Sequence[T], cursor: str, limit: int, key: Callable[[T], Key
     start = bisect_right(items, read_cursor(cursor), key=key) if cursor else 0
     page = items[start : start + limit]
     return page, write_cursor(*key(page[-1])) if page and start + limit < len(items) else None
+
+
+def read_id(cursor: str) -> str:
+    """The id that the cursor of a list by ids names. Raises Problem (422) if it names none."""
+    key = read_cursor(cursor)
+    if len(key) != 1:
+        raise wrong_cursor(cursor)
+    return key[0]
+
+
+def first_page(found: Sequence[T], limit: int, id_of: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+    """The first ``limit`` of up to one more, and the cursor of the next page, or None where there are no more."""
+    shown = found[:limit]
+    return shown, write_cursor(id_of(shown[-1])) if len(found) > len(shown) else None
+
+
+def checked_note(note: str) -> str:
+    """A note for the audit trail. Raises Problem (422) if it is too long."""
+    if len(note) > MAX_NOTE:
+        raise Problem(422, "invalid-input", f"note must have at most {MAX_NOTE} characters, got {len(note)}")
+    return note
 
 
 def write_cursor(*key: str) -> str:

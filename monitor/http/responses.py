@@ -47,7 +47,6 @@ def tagged(value: BaseModel | Mapping[str, Any] | bytes) -> TaggedBody:
 def tagged_response(
     request: Request,
     value: TaggedBody | BaseModel | Mapping[str, Any] | bytes,
-    media_type: str = JSON,
     *,
     compress: bool = False,
 ) -> Response:
@@ -67,8 +66,8 @@ def tagged_response(
     if compress and len(body.data) >= _COMPRESSED_FROM and accepts_gzip(request):
         # The tag is of the text, whatever its encoding: a weak one.
         headers |= {"etag": f"W/{body.etag}", "content-encoding": "gzip"}
-        return Response(gzip.compress(body.data, compresslevel=1), headers=headers, media_type=media_type)
-    return Response(body.data, headers=headers, media_type=media_type)
+        return Response(gzip.compress(body.data, compresslevel=1), headers=headers, media_type=JSON)
+    return Response(body.data, headers=headers, media_type=JSON)
 
 
 def has_tag(request: Request, etag: str) -> bool:

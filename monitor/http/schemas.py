@@ -98,18 +98,23 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 Probabilities = list[Probability] | list[list[Probability]]
 
 
-class MeasureBody(Body):
-    """One measure of one window."""
+class PastMeasureBody(Body):
+    """One measure of an earlier window. Null: not computed for this window."""
 
-    value: float = field(0.0317)
     unit: Unit = field(
         "ratio", "percent is 0 to 100, ratio is 0 to 1, nats a logarithm of likelihoods, sigma standard deviations"
     )
+    value: float = field(0.0317)
     lower: float | None = field(0.0262, "lower end of the 95% confidence interval")
     upper: float | None = field(0.0371, "upper end of the 95% confidence interval")
     null_mean: float | None = field(0.0026, "mean if the model were perfectly calibrated")
     null_q95: float | None = field(0.0049, "95% point if the model were perfectly calibrated")
     p_value: float | None = field(0.005, "share of perfectly calibrated resamples at least as far off")
+
+
+class MeasureBody(PastMeasureBody):
+    """One measure of one window."""
+
     error_bound: float | None = field(
         3.1e-06,
         "how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
@@ -250,18 +255,6 @@ class WindowReportBody(ReportBody):
     """The calibration of one series in one window, and what the evidence on its version says."""
 
     evidence: EvidenceStateBody | None = field(EvidenceStateBody.example(), "null with `as_of`")
-
-
-class PastMeasureBody(Body):
-    """One measure of an earlier window. Null: not computed for this window."""
-
-    unit: Unit = field("ratio")
-    value: float = field(0.0317)
-    lower: float | None = field(0.0262, "lower end of the 95% confidence interval")
-    upper: float | None = field(0.0371, "upper end of the 95% confidence interval")
-    null_mean: float | None = field(0.0026, "mean if the model were perfectly calibrated")
-    null_q95: float | None = field(0.0049, "95% point if the model were perfectly calibrated")
-    p_value: float | None = field(0.005, "share of perfectly calibrated resamples at least as far off")
 
 
 class PointBody(Body):

@@ -2,24 +2,26 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import Depends, Request
 
 from monitor.access.model import Authenticator
+from monitor.access.settings import AccessSettings
 from monitor.clock import Clock
 from monitor.events.codec import Decoder
+from monitor.events.log import Topics, Writer
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
-from monitor.http.limits import ConcurrencyLimit, Limits, Shares
+from monitor.http.limits import ConcurrencyLimit, Shares
 from monitor.http.newest_change import NewestChange
 from monitor.http.request_log import RefusedRequests, RequestTraffic
+from monitor.http.settings import ApiSettings
 from monitor.http.snapshots import DifferentSnapshots, SnapshotView
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
-from monitor.sources.base import Topics, Writer
 from monitor.store.alerts import AlertStore
 from monitor.store.base import CapUses
 from monitor.store.evaluations import Replica
@@ -27,6 +29,8 @@ from monitor.stream.status import PipelineStatus
 from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History
 from monitor.windows.reports import Reports
+
+MAX_STREAMS: Final = 100
 
 
 @dataclass
@@ -61,6 +65,12 @@ class Services:
         What the settings call a model, such as its team: model -> label -> value, of those that have any.
     decoder
         Makes a decoder with the stream's own limits.
+    api, access
+        Sizes, times and rates of requests; and whether all but requests of this machine are refused.
+    stream_seconds
+        How long a stream of events is open: less than a request may take.
+    max_streams
+        Streams of events that are open at one time, shared among callers.
     authenticator
         Identifies callers; None: access control is off.
     traffic, refused
@@ -73,13 +83,13 @@ class Services:
         Returns the live replicas, and the models that each of them evaluates.
     is_stopping
         Whether the service ends: streams end then.
-    local_only
-        Whether only requests are answered whose Host is this machine.
     computations, writes, lookups, applications
         Limits of the work at one time: reports, events, queries of the store, and maps that are applied. A long report
         must not delay the recalibration of predictions.
     map_hashes
         SHA-256 of maps that were served before, by id: a map never changes.
+    body_seconds
+        How long the body of a request may take.
     streams, body_bytes
         Share the streams of events that may be open, and the bytes of large bodies that may be held.
     newest_change
@@ -105,35 +115,44 @@ class Services:
     labels: Mapping[str, Mapping[str, str]]
     decoder: Callable[[], Decoder]
     clock: Clock
-    limits: Limits
+    api: ApiSettings
+    access: AccessSettings
+    stream_seconds: float
     authenticator: Authenticator | None
     traffic: RequestTraffic
     refused: RefusedRequests
-    local_only: bool
     roles: Collection[str]
     caps: Callable[[], CapUses]
     replicas: Callable[[], Mapping[Replica, Sequence[str]]]
     is_stopping: Callable[[], bool]
     evaluate: Callable[..., Report | ClassReport] = evaluate
+    max_streams: int = MAX_STREAMS
 
     def __post_init__(self) -> None:
-        limits = self.limits
+        wait_seconds = self.api.turn_timeout.total_seconds()
+        self.body_seconds = self.api.body_timeout.total_seconds()
         self.map_hashes: dict[str, str] = {}
-        self.streams = Shares(limits.streams)
-        self.body_bytes = Shares(limits.all_body_bytes)
+        self.streams = Shares(self.max_streams)
+        self.body_bytes = Shares(self.api.all_body_bytes)
         self.evaluations = DifferentSnapshots(self.clock.now_ms())
         self._view = SnapshotView(self.reports.latest)
-        self.computations = ConcurrencyLimit(limits.computations, limits.wait_seconds)
-        self.writes = ConcurrencyLimit(limits.writes, limits.wait_seconds)
-        self.lookups = ConcurrencyLimit(limits.writes, limits.wait_seconds)
+        self.computations = ConcurrencyLimit(self.api.computations, wait_seconds)
+        self.writes = ConcurrencyLimit(self.api.writes, wait_seconds)
+        self.lookups = ConcurrencyLimit(self.api.writes, wait_seconds)
         self.newest_change = NewestChange(self.alerts, self.lookups)
-        self.applications = ConcurrencyLimit(limits.computations, limits.wait_seconds)
+        self.applications = ConcurrencyLimit(self.api.computations, wait_seconds)
         models_of: Mapping[Of, Callable[[str], str]] = {
             Of.REFIT: lambda refit: self.recalibrations.store.job(refit).model,
             Of.ALERT: lambda alert: self.alerts.alert(alert).finding.model,
         }
         self.authorization = Authorization(
-            self.authenticator, limits, models_of, self.lookups, refused=self.refused, clock=self.clock
+            self.authenticator,
+            self.access,
+            wait_seconds,
+            models_of,
+            self.lookups,
+            refused=self.refused,
+            clock=self.clock,
         )
 
     def latest(self) -> SnapshotView:

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike
 from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
-from monitor.local.features import check_outcomes, checked_weight, feature_table
+from monitor.local.features import checked_weight
 from monitor.local.neighbourhood import GROUP_KERNEL, Kernels, averages, laplace_kernels
 from monitor.options import MIN_DRAWS
 from monitor.scores.arguments import require_positive, require_whole
+from monitor.scores.labelled import check_outcomes, feature_table
 
 DEFAULT_GAMMA: Final = 0.4
 """Width of the kernel for principal components and for features as they are (paper, section 3.2)."""
@@ -177,7 +178,7 @@ def local_calibration_error(
     outcome
         Shape (n,): 0 or 1; or the class that came true.
     phi
-        Shape (n, d): coordinates, as a :class:`~monitor.local.features.FeatureMap` gives them.
+        Shape (n, d): coordinates, as a feature map gives them.
     gamma
         Bandwidth, above 0; may be infinite.
     weight

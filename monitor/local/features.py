@@ -1,24 +1,20 @@
 """Feature maps: from the features of an event to the space in which similarity is measured."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from monitor.arrays import Floats, Ints
+from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
-from monitor.scores import ClassTable
-from monitor.scores.arguments import number_text, numbers, require_whole
+from monitor.scores.arguments import numbers, require_whole
+from monitor.scores.labelled import feature_table
 from monitor.scores.table import check
 
 DEFAULT_DIMENSIONS: Final = 20
 """Principal components of a table's features that are kept (paper, section 3.2; 50 for images)."""
-
-
-MAX_FEATURE: Final = 1e150
-"""Sums of squares of larger numbers overflow float64. Such values usually encode missing ones."""
 
 
 TSNE_DIMENSIONS: Final = 2
@@ -33,19 +29,6 @@ _COMPONENTS: Final = 30
 _NEAREST: Final = 10
 _ROWS: Final = 1024
 """Block size: distances from all landmarks take 16 MB."""
-
-
-class FeatureMap(Protocol):
-    """Maps features to the space of the kernel; fitted once."""
-
-    @property
-    def dimensions(self) -> int:
-        """Number d of coordinates."""
-        ...
-
-    def apply(self, features: ArrayLike) -> Floats:
-        """Features (n, D) -> coordinates (n, d), float64."""
-        ...
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -173,25 +156,6 @@ class PrincipalComponents:
         return self.standardised.apply(features) @ self.axes
 
 
-def check_outcomes(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Floats, Ints]:
-    """Check predictions P(y = 1), shape (n,), or class probabilities (n, K), and their outcomes.
-
-    Raises
-    ------
-    InputError
-        A value is out of its range, or shapes do not fit. Names key and value.
-    """
-    p, y = numbers("prediction", prediction), numbers("outcome", outcome)
-    if p.ndim == 2:
-        table = ClassTable.from_events(p, y)
-        return table.prediction, table.outcome.astype(np.int64)
-    if p.ndim != 1 or p.shape != y.shape:
-        raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
-    check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
-    check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
-    return p, y.astype(np.int64)
-
-
 def checked_weight(weight: ArrayLike, events: int) -> Floats:
     """Check the weights of ``events`` events; float64, shape (n,). Raises InputError."""
     w = numbers("weight", weight)
@@ -205,27 +169,6 @@ def _shares(weight: ArrayLike, events: int) -> Floats:
     """Divide weights by their sum."""
     w = checked_weight(weight, events)
     return np.asarray(w / w.sum())
-
-
-def feature_table(features: ArrayLike) -> Floats:
-    """Check features and convert them to float64, shape (n, D).
-
-    Raises
-    ------
-    InputError
-        They are not a table of numbers up to 1e150 in size. Names the first wrong value.
-    """
-    x = np.ascontiguousarray(numbers("features", features))
-    if x.ndim != 2 or x.shape[1] == 0:
-        raise InputError(f"features must have the shape (events, features), got {x.shape}")
-    usable = np.abs(x) <= MAX_FEATURE
-    if not usable.all():
-        row, column = np.argwhere(~usable)[0]
-        got = number_text(x[row, column])
-        raise InputError(
-            f"features must be finite and up to {MAX_FEATURE:g} in size, got {got} in row {row}, column {column}"
-        )
-    return x
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 from monitor.arrays import Floats
 from monitor.errors import InputError, NotEnoughData
 from monitor.local.calibration import confidence_and_hit
-from monitor.local.features import feature_table
 from monitor.local.neighbourhood import averages, laplace_kernels
 from monitor.scores.arguments import require_whole
+from monitor.scores.labelled import feature_table
 
 DEFAULT_GAMMA: Final = 0.2
 """Width of the kernel in two dimensions (paper, section 3.2)."""

@@ -10,9 +10,9 @@ from typing import Final
 from monitor.errors import InputError
 from monitor.maps.base import Method, MethodOption, OptionValue, RecalibrationMap
 from monitor.maps.fitting import apply_map, apply_serving_map, check_options, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts
 from monitor.scanning import scan_declared
+from monitor.scores.labelled import LabelledEvents
 
 __all__ = ["METHODS"]
 __all__ += ["LabelledEvents", "MapParts", "Method", "MethodOption", "OptionValue", "RecalibrationMap"]

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.arrays import Floats
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts
+from monitor.scores.labelled import LabelledEvents
 
 Groups = NDArray[np.str_]
 

@@ -12,8 +12,8 @@ from monitor.arrays import Floats
 from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import beta, histogram, isotonic, offset, platt, temperature, vector_scaling
 from monitor.maps.base import Groups, Method, MethodOption, PredictionMap, RecalibrationMap, apply_to_vectors
-from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices, rows_by_group
 from monitor.maps.parts import MapParts, setting, words
+from monitor.scores.labelled import NO_SEGMENT, LabelledEvents, group_indices, rows_by_group
 from monitor.scores.probability_loops import normalise_rows
 
 

@@ -11,13 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
-from monitor.local.features import feature_table
 from monitor.maps.base import Method, MethodOption, OptionValue, RecalibrationMap
 from monitor.maps.identity import Identity
-from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ClassTable
 from monitor.scores.arguments import numbers, require_same_index
 from monitor.scores.class_table import SUM_TOLERANCE, positive_class
+from monitor.scores.labelled import LabelledEvents, feature_table
 from monitor.scores.table import check
 
 _MAX_INTEGER: Final = 2**63 - 1

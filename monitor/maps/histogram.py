@@ -10,10 +10,10 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.maps.base import BinaryMap, Method, MethodOption
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.measures.binned_errors import first_rows
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from monitor.scores.table import effective_number
 
 MIN_EVENTS: Final = 20

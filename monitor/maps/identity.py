@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Final
 
 from monitor.arrays import Floats
 from monitor.maps.base import Method, PredictionMap
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import whole
+from monitor.scores.labelled import LabelledEvents
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import scipy
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.maps.base import BinaryMap, Method, MethodOption
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import choice, column
+from monitor.scores.labelled import LabelledEvents
 from monitor.scores.table import effective_number
 
 MIN_EVENTS: Final = 20

@@ -19,9 +19,9 @@ from monitor.local.calibration import default_bins
 from monitor.local.features import DEFAULT_DIMENSIONS, TSNE_DIMENSIONS
 from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps.base import FieldMap, Groups, Method, MethodOption
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import MapParts, choice, column, flag, matrix, number, whole
 from monitor.scores.grid import LOGIT_BOUND
+from monitor.scores.labelled import LabelledEvents
 from monitor.scores.table import effective_number
 
 Singles = NDArray[np.float32]

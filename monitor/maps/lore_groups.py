@@ -11,7 +11,6 @@ from monitor.arrays import Floats
 from monitor.errors import CorruptMap, InputError
 from monitor.local.calibration import default_bins
 from monitor.maps.base import FieldMap, Groups, Method, MethodOption
-from monitor.maps.labelled import NO_SEGMENT, LabelledEvents, group_indices
 from monitor.maps.lore import (
     BIN_OPTIONS,
     MAX_EVENTS,
@@ -24,6 +23,7 @@ from monitor.maps.lore import (
     shrink,
 )
 from monitor.maps.parts import matrix, number, setting, whole, words
+from monitor.scores.labelled import NO_SEGMENT, LabelledEvents, group_indices
 from monitor.scores.table import effective_number
 
 

@@ -11,9 +11,9 @@ from monitor.arrays import Floats
 from monitor.inference.cox import logits, solve_offset
 from monitor.inference.newton import Curved, minimise
 from monitor.maps.base import Method, PredictionMap
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column
 from monitor.maps.scales import log_probabilities, probabilities, softmax
+from monitor.scores.labelled import LabelledEvents
 
 MIN_EVENTS: Final = 5
 _MAX_OFFSET: Final = 100.0

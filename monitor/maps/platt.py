@@ -11,9 +11,9 @@ from monitor.arrays import Floats
 from monitor.inference.cox import logits
 from monitor.inference.newton import fit_logistic
 from monitor.maps.base import BinaryMap, Method, MethodOption
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number
 from monitor.maps.scales import SLOPE_LIMIT, format_number, format_term, probabilities
+from monitor.scores.labelled import LabelledEvents
 
 MIN_EVENTS: Final = 10
 _MAX_INTERCEPT: Final = 1e6

@@ -14,11 +14,11 @@ from monitor.arrays import Floats
 from monitor.inference.cox import logits
 from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
 from monitor.maps.base import Method, MethodOption, PredictionMap
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import number, whole
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, probabilities, softmax
 from monitor.measures.kce import MMCE_WIDTH
 from monitor.measures.laplace_loops import laplace_quadratic_form
+from monitor.scores.labelled import LabelledEvents
 
 MIN_EVENTS: Final = 10
 

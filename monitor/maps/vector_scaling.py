@@ -11,9 +11,9 @@ from monitor.arrays import Floats
 from monitor.errors import CorruptMap
 from monitor.inference.newton import Curved, minimise
 from monitor.maps.base import Method, MethodOption, PredictionMap, apply_to_vectors
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.parts import column, matrix
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, softmax
+from monitor.scores.labelled import LabelledEvents
 from monitor.scores.table import effective_number
 
 BIAS_LIMIT: Final = 50.0

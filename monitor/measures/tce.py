@@ -174,11 +174,6 @@ class TceBins:
         return self.positives / self.sizes
 
     @property
-    def rejected_share(self) -> Floats:
-        """Share of a bin's predictions that the test refutes, shape (bins,), in [0, 1]."""
-        return self.rejected / self.sizes
-
-    @property
     def value(self) -> float:
         """The TCE, percent: the mean of the rejected shares, weighted by the bins' sizes."""
         return float(100.0 * self.rejected.sum() / self.sizes.sum())

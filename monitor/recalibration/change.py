@@ -11,8 +11,8 @@ from monitor.arrays import Bools, Floats, Ints
 from monitor.inference.cox import fit_cox, logits
 from monitor.inference.newton import fit_logistic
 from monitor.local.calibration import confidence_and_hit
-from monitor.maps.labelled import LabelledEvents
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 
 LEVEL: Final = 0.02
 """Significance level of each search. A search follows each change found, so two can err if there is a change."""

@@ -11,13 +11,12 @@ from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.times import format_time
 from monitor.inference import NullLevel
-from monitor.local import FeatureMap, PrincipalComponents, Standardised, local_calibration_error
+from monitor.local import PrincipalComponents, Standardised, local_calibration_error
 from monitor.local.calibration import DEFAULT_GAMMA, confidence_and_hit
 from monitor.local.features import DEFAULT_DIMENSIONS
 from monitor.maps import RecalibrationMap, apply_map, fit_map
 from monitor.maps.base import Method, OptionValue
 from monitor.maps.identity import Identity
-from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
 from monitor.measures import ece, mce, smce
 from monitor.options import TOLERANCE
 from monitor.progress import StageProgress, no_progress
@@ -42,6 +41,7 @@ from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.reports.evaluation.report import Report
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import NO_SEGMENT, LabelledEvents
 
 DRAWS: Final = 499
 """Resamples for intervals and levels of the measures."""
@@ -344,7 +344,7 @@ def _span(events: LabelledEvents, times: LabelledEvents, *, timed: bool) -> dict
     }
 
 
-def _feature_map(fit: LabelledEvents) -> FeatureMap:
+def _feature_map(fit: LabelledEvents) -> PrincipalComponents | Standardised:
     """Fit one feature map for all maps, so that neighbours do not depend on predictions; weighted, as LoRe's is."""
     x = fit.features
     if x is None:

@@ -9,8 +9,8 @@ import numpy as np
 from monitor.errors import NotEnoughData
 from monitor.events.times import format_time
 from monitor.local.calibration import confidence_and_hit
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import CalibrationChange, last_change
+from monitor.scores.labelled import LabelledEvents
 
 HELD_OUT: Final = 0.3
 """Default share of the latest events, on which maps are compared and which no fit sees."""

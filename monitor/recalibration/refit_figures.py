@@ -11,7 +11,6 @@ from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.local import mlce_curve
 from monitor.local.calibration import confidence_and_hit
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.compare import Candidate, segments_of
 from monitor.recalibration.comparison import ComparedSegment
 from monitor.reports.diagrams.document import number
@@ -21,6 +20,7 @@ from monitor.reports.figures.cells import smce_result
 from monitor.reports.formatting import count, points
 from monitor.reports.page import Figure, reliability
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 
 _MAPS: Final = {"none": "no map", "champion": "champion", "challenger": "new"}
 """Names of the maps in figures, in their order."""

@@ -14,7 +14,6 @@ from monitor.events.times import format_time
 from monitor.maps import METHODS, check_options, choose_method
 from monitor.maps.artifact import to_bytes
 from monitor.maps.base import Method, OptionValue
-from monitor.maps.labelled import LabelledEvents
 from monitor.options import Option
 from monitor.progress import StageProgress, no_progress
 from monitor.recalibration.change import CalibrationChange, last_change
@@ -23,6 +22,7 @@ from monitor.recalibration.data import HELD_OUT, RefitData, refit_data
 from monitor.recalibration.guard import events_until, log_loss_difference, log_losses, mean_difference
 from monitor.reports.evaluation.inputs import Resampling
 from monitor.scores.arguments import number_text
+from monitor.scores.labelled import LabelledEvents
 from monitor.sources.tables import EventTable
 
 USUAL: Final = ("offset", "temperature", "beta", "isotonic")

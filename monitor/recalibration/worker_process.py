@@ -21,10 +21,10 @@ import msgspec
 import numpy as np
 import structlog
 
-from monitor.maps.labelled import LabelledEvents
 from monitor.options import TOLERANCE
 from monitor.recalibration.comparison import Comparison
 from monitor.recalibration.data import HELD_OUT
+from monitor.scores.labelled import LabelledEvents
 from monitor.store.recalibrations import Job, Sample
 
 _LAUNCHER: Final = Path(__file__).with_name("launcher.py")

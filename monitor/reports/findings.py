@@ -1,7 +1,7 @@
 """Read and measure what a report is about, whatever form it is shown in."""
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -36,7 +36,7 @@ from monitor.reports.evaluation.groups import (
     groups_of_rows,
     report_groups,
 )
-from monitor.reports.evaluation.inputs import Resampling, relative_weights
+from monitor.reports.evaluation.inputs import Measures, Resampling, measures_by_name, relative_weights
 from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import ranges_of, segment_columns, segments_of
@@ -137,6 +137,20 @@ class ReportOptions(NamedTuple):
                 near = difflib.get_close_matches(name.lower(), names, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"measures are {', '.join(names)}"
                 raise OptionError(Option.MEASURE, f": there is no measure {name!r}; {hint}")
+
+
+def chosen_measures(measures: Measures | None) -> Mapping[str, Measure] | tuple[str, ...]:
+    """Choose the measures of a report; names stay as they are where one is of many classes."""
+    if measures is None:
+        return ()
+    if isinstance(measures, Iterable) and not isinstance(measures, Mapping):
+        measures = (measures,) if isinstance(measures, str) else tuple(measures)
+        if all(isinstance(name, str) for name in measures):
+            options = ReportOptions(measures=measures)
+            options.check()
+            if options.is_of_classes:
+                return measures
+    return measures_by_name(measures)
 
 
 class Plane(NamedTuple):

@@ -140,15 +140,6 @@ def count(number: float) -> str:
     return f"{number:,.0f}" if number == round(number) or number >= 1e4 else f"{number:,.1f}"
 
 
-def short_count(number: float) -> str:
-    """Format a number of events in a few characters, for an axis: ``9,876``, ``96k``, ``1.2M``."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if number >= size:
-            scaled = number / (1e3 if unit == "k" else size)
-            return f"{scaled:.{0 if scaled >= 10.0 else 1}f}{unit}"
-    return count(number)
-
-
 def size_text(size: float) -> str:
     """A size in bytes to three digits: ``64 MiB``, ``1.18 GiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 import scipy
@@ -20,47 +20,18 @@ _HOURS_A_DAY: Final = 24
 _QUANTILES: Final = 1 << 16
 
 
-class PredictionSource(Protocol):
-    """Draws the predictions of a model; outcomes are drawn from them later."""
-
-    @property
-    def quantiles(self) -> Ints:
-        """Cells of the grid of equally probable predictions, ascending, int64."""
-
-    @property
-    def per_hour(self) -> float:
-        """Predictions an hour, on average."""
-
-    @property
-    def description(self) -> str:
-        """What they are, in a few words."""
-
-    def draw(self, begin_ms: int, pane_ms: int, volume: Floats, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Draw the predictions of consecutive panes.
-
-        Parameters
-        ----------
-        begin_ms
-            Where the first pane begins, a whole hour; 0 is midnight.
-        pane_ms
-            Width of the panes, a divisor of an hour. They end with a whole hour.
-        volume
-            How many times as many predictions as usual each pane has, shape (panes,).
-
-        Returns
-        -------
-        int64, shape (panes,), and the cells in the order of the panes, int64.
-        """
-
-
 @dataclass(frozen=True, eq=False)
 class DrawnPredictions:
     """Independent predictions at a constant rate: each from the same law.
 
     Attributes
     ----------
-    quantiles, per_hour, description
-        As of :class:`PredictionSource`.
+    quantiles
+        Cells of the grid of equally probable predictions, ascending, int64.
+    per_hour
+        Predictions an hour, on average.
+    description
+        What they are, in a few words.
     """
 
     quantiles: Ints
@@ -109,7 +80,21 @@ class DrawnPredictions:
         return cls(cells, per_hour, f"drawn from {values.size:,} predictions")
 
     def draw(self, begin_ms: int, pane_ms: int, volume: Floats, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Draw the predictions of consecutive panes."""
+        """Draw the predictions of consecutive panes; their outcomes are drawn later.
+
+        Parameters
+        ----------
+        begin_ms
+            Where the first pane begins, a whole hour; 0 is midnight.
+        pane_ms
+            Width of the panes, a divisor of an hour. They end with a whole hour.
+        volume
+            How many times as many predictions as usual each pane has, shape (panes,).
+
+        Returns
+        -------
+        int64, shape (panes,), and the cells in the order of the panes, int64.
+        """
         del begin_ms  # every hour is like the others
         counts = rng.poisson(self.per_hour * pane_ms / HOUR_MS * volume)
         return counts, self.quantiles[rng.integers(0, self.quantiles.size, int(counts.sum()))]
@@ -138,7 +123,7 @@ class HistoryPredictions:
     Attributes
     ----------
     quantiles, per_hour, description
-        As of :class:`PredictionSource`.
+        As of :class:`DrawnPredictions`.
     """
 
     quantiles: Ints
@@ -185,7 +170,7 @@ class HistoryPredictions:
         return cls(quantiles, total / hours, what, [hours_of or everything for hours_of in by_hour])
 
     def draw(self, begin_ms: int, pane_ms: int, volume: Floats, rng: np.random.Generator) -> tuple[Ints, Ints]:
-        """Draw the predictions of consecutive panes. Their volume is as it was."""
+        """Draw the predictions of consecutive panes, as :meth:`DrawnPredictions.draw`. Their volume is as it was."""
         first, panes_an_hour = begin_ms // HOUR_MS, HOUR_MS // pane_ms
         steps, cells = [], []
         for number in range(volume.size // panes_an_hour):
@@ -198,6 +183,10 @@ class HistoryPredictions:
             cells.append(cell)
         step = np.concatenate(steps)
         return np.bincount(step, minlength=volume.size), np.concatenate(cells)[np.argsort(step, kind="stable")]
+
+
+PredictionSource = DrawnPredictions | HistoryPredictions
+"""What the predictions of a simulated model are drawn from."""
 
 
 def shape_of(predictions: PredictionSource) -> Shape:

@@ -8,8 +8,8 @@ from typing import IO, Final
 import structlog
 
 from monitor.errors import SourceUnavailable
+from monitor.events.log import LogRange, LogStart, Polled, Topics
 from monitor.events.model import RecordBatch, TopicPartition
-from monitor.sources.base import LogRange, LogStart, Polled, Topics
 from monitor.sources.embedded_log import EmbeddedLog, Segment
 from monitor.sources.log_format import LogRecord, decode, read_body, walk
 

@@ -15,8 +15,8 @@ import structlog
 
 from monitor.clock import Clock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
+from monitor.events.log import LogRange
 from monitor.events.model import Message, TopicPartition
-from monitor.sources.base import LogRange
 from monitor.sources.kafka_loops import choose_partitions
 from monitor.sources.log_format import encode, read_body, walk
 

@@ -13,8 +13,8 @@ from kafka.net.compat import KafkaNetClient
 
 from monitor.clock import Clock
 from monitor.errors import InstanceReplaced, SourceMisconfigured, SourceUnavailable
+from monitor.events.log import LogRange, LogStart, Polled, Topics
 from monitor.events.model import RecordBatch, TopicPartition
-from monitor.sources.base import LogRange, LogStart, Polled, Topics
 from monitor.sources.kafka_connection import (
     REFUSALS,
     KafkaConnection,

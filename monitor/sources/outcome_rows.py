@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +10,8 @@ import pyarrow as pa
 from monitor.errors import InputError
 from monitor.events.encode import encode_outcome
 from monitor.sources.columns import UNLABELLED, AnyValues, ColumnPlace, Outcomes, Times, decoded, is_missing, text_of
-from monitor.sources.formats import Pieces
+from monitor.sources.formats import TableFile
+from monitor.sources.sql_query import SqlTable
 from monitor.sources.tables import OUTCOME_NAMES, TIME_NAMES
 
 ID_NAMES: Final = ("id", "prediction_id", "event_id", "request_id", "uuid", "key")
@@ -20,24 +21,6 @@ KNOWN_NAMES: Final = (
     *("ts", "outcome_time", "labelled_at", "labeled_at", "label_time", "updated_at"),
     *TIME_NAMES,
 )
-
-
-class Table(Protocol):
-    """A file, or the result of a query."""
-
-    name: str
-
-    def names(self) -> list[str]:
-        """The names of its columns."""
-        ...
-
-    def pieces(self, columns: Sequence[str]) -> Pieces:
-        """The rows of these columns, piece by piece."""
-        ...
-
-    def place(self, row: int) -> str:
-        """How a person finds a row, counted from 1."""
-        ...
 
 
 class OutcomeColumns(NamedTuple):
@@ -87,7 +70,7 @@ class OutcomePiece:
 
 
 def choose_columns(
-    table: Table,
+    table: TableFile | SqlTable,
     id: str | None,  # noqa: A002 - the option's name
     y: str | None,
     ts: str | None,
@@ -128,7 +111,7 @@ def choose_columns(
 
 
 def read_outcomes(
-    table: Table,
+    table: TableFile | SqlTable,
     columns: OutcomeColumns,
     model: str,
     *,

@@ -11,7 +11,6 @@ from monitor.errors import NotEnoughData
 from monitor.events.model import ModelPolicy
 from monitor.functions import Names, Shown, shown_progress
 from monitor.maps.base import Method
-from monitor.maps.labelled import LabelledEvents
 from monitor.options import in_python
 from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT, RefitData
@@ -19,6 +18,7 @@ from monitor.recalibration.refit_file import LabelledRows, choose_methods, refit
 from monitor.recalibration.runner import MAX_EVENTS
 from monitor.reports.evaluation.evaluate import UNNAMED
 from monitor.results import Recalibration
+from monitor.scores.labelled import LabelledEvents
 from monitor.sources.columns import UNLABELLED
 from monitor.spark.panes import TIME, with_times
 from monitor.spark.reports import Counted

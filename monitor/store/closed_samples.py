@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from monitor.arrays import Floats
 from monitor.errors import DamagedStore
-from monitor.maps.labelled import NO_SEGMENT, LabelledEvents
+from monitor.scores.labelled import NO_SEGMENT, LabelledEvents
 from monitor.store.bottom_sample_loops import Ints, keep_fewest
 from monitor.store.recalibrations import Sample
 

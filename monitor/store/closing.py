@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from monitor.arrays import Ints
-from monitor.classes.sketch import SkceSketch
 from monitor.errors import DamagedStore, IncompatibleStore
 from monitor.events.model import SeriesKey
 from monitor.scores.grid import GRID_VERSION
 from monitor.scores.grid_table import COLUMNS
+from monitor.scores.sketch import SkceSketch
 
 HEADER_KEY: Final = b"calibration-closing"
 """Key in the schema's metadata. Its value is JSON: format, grid, model, from_ms, to_ms, pane_ms."""
@@ -57,7 +57,7 @@ SKETCH_SCHEMA: Final = pa.schema(
         pa.field("sketch", pa.binary(), nullable=False),
     ]
 )
-"""The sketch of each pane of a series, as :meth:`monitor.classes.sketch.SkceSketch.to_bytes` writes it."""
+"""The sketch of each pane of a series, as :meth:`monitor.scores.sketch.SkceSketch.to_bytes` writes it."""
 
 
 class PaneSketch(NamedTuple):

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.arrays import Ints
-from monitor.classes.sketch import SkceSketch, SketchPlan
-from monitor.classes.sketch_loops import add_to_sketch
 from monitor.events.model import SeriesKey
 from monitor.events.strata import Strata
 from monitor.scores import grid
 from monitor.scores.grid_table import COLUMNS
+from monitor.scores.sketch import SkceSketch, SketchPlan
+from monitor.scores.sketch_loops import add_to_sketch
 from monitor.store.closing import Cells, Panes, PaneSketch
 from monitor.stream.journal_loops import BLOCK, NO_OUTCOME, VECTOR, read_vectors
 

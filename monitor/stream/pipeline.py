@@ -24,11 +24,11 @@ from monitor.errors import (
     TooManyDeadLetters,
 )
 from monitor.events.codec import Decoder
+from monitor.events.log import Source
 from monitor.events.model import DeadLetter, Kind, Reason, RecordBatch, TopicPartition
 from monitor.free_memory import return_free_memory
 from monitor.outage_log import Outage, Retry
 from monitor.section import Duration, NonNegative, Positive, Section, Span, Topic
-from monitor.sources.base import Source
 from monitor.store.base import Checkpoint
 from monitor.store.caps import join_cap_uses
 from monitor.store.settled import Elsewhere, running

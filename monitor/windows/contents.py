@@ -7,13 +7,14 @@ from typing import Final, NamedTuple
 
 import xxhash
 
-from monitor.classes.sketch import SkceSketch
+from monitor.classes.sketch import sketched_interval, sketched_null, sketched_skce
 from monitor.durations import format_duration, rough_duration
 from monitor.errors import InputError, NoLongerKept
 from monitor.events.model import CLASS, SeriesKey
 from monitor.reports.evaluation.assess import Assessment, build_report
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, reliability_bins
 from monitor.scores import GridTable, ScoreTable
+from monitor.scores.sketch import SkceSketch
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Moment, Window
 
@@ -190,10 +191,10 @@ def canonical_measures(sketch: SkceSketch | None, n: int) -> Mapping[str, Measur
     """
     if sketch is None or sketch.events < max(_MIN_SKETCHED, _MIN_SKETCHED_SHARE * n):
         return {}
-    lower, upper = sketch.interval()
-    null = sketch.null_level()
+    lower, upper = sketched_interval(sketch)
+    null = sketched_null(sketch)
     result = MeasureResult(
-        sketch.value, "ratio", lower=lower, upper=upper, null_mean=0.0, null_q95=null.q95, p_value=null.p_value
+        sketched_skce(sketch), "ratio", lower=lower, upper=upper, null_mean=0.0, null_q95=null.q95, p_value=null.p_value
     )
     return {"skce": result}
 

@@ -3,8 +3,8 @@
 import pytest
 
 from monitor.app.replay import route
+from monitor.events.log import Topics
 from monitor.events.model import Kind
-from monitor.sources.base import Topics
 
 APART = Topics({"p": Kind.PREDICTION, "o": Kind.OUTCOME, "l": Kind.LABELLED})
 MIXED = Topics({"p": Kind.PREDICTION, "all": None})

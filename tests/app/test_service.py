@@ -24,11 +24,11 @@ from monitor.app.settings import Settings
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import DamagedStore, SettingsError
 from monitor.events.codec import Decoded, Decoder
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Record, RecordBatch
 from monitor.events.strata import Strata
 from monitor.reports.evaluation.report import Report
 from monitor.simulation.traffic import Traffic
-from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.store.api_keys import ApiKeys
 from monitor.stream.status import Phase

@@ -33,7 +33,7 @@ from monitor.simulation.traffic import Traffic
 import numpy as np
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.maps import apply_map, choose_method, fit_map
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 from monitor.events.model import RecordBatch
 from monitor.store.closed_samples import merge
 from monitor.app.settings import Settings

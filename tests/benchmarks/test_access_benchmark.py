@@ -14,8 +14,8 @@ from fastapi import FastAPI
 
 from monitor.access.keys import KeyAuthenticator, make_key
 from monitor.access.model import Grant, Role, StoredKey
+from monitor.access.settings import AccessSettings
 from monitor.clock import SystemClock
-from monitor.http.limits import Limits
 from monitor.store.api_keys import ApiKeys
 from monitor.store.sql import SqlStore
 from tests.http.service import Service
@@ -24,7 +24,7 @@ from tests.snapshots import report, snapshot
 REQUESTS = 2_000
 ROUNDS = 5
 PATH = "/v1/models/churn/report"
-LOOKED_AT = Limits(failures_per_minute=10**9, requests_per_second=10**9)
+LOOKED_AT = AccessSettings(failures_per_minute=10**9, requests_per_second=10**9)
 
 
 class CountedKeys(ApiKeys):
@@ -55,8 +55,8 @@ def test_a_request_with_a_right_key_a_wrong_key_and_none(tmp_path: Path) -> None
             new = right if number == 100 else make_key()
             keys.add_key(StoredKey(new.key_id, f"key {number}", new.digest, (Grant(Role.READ),), number), actor="cli:x")
         access = KeyAuthenticator([keys], SystemClock())
-        guarded = _service().app(authenticator=access, limits=LOOKED_AT)
-        limited = _service().app(authenticator=access, limits=Limits())
+        guarded = _service().app(authenticator=access, access=LOOKED_AT)
+        limited = _service().app(authenticator=access, access=AccessSettings())
         wrong = [make_key().text for _ in range(REQUESTS)]
         cases: dict[str, tuple[FastAPI, Callable[[int], str | None], int]] = {
             "no access control": (_service().app(), lambda _: None, 200),

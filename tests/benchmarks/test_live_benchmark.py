@@ -18,11 +18,11 @@ from monitor.clock import SystemClock
 from monitor.events.model import SeriesKey
 from monitor.maps import METHODS, fit_map
 from monitor.maps.artifact import to_bytes
-from monitor.maps.labelled import LabelledEvents
 from monitor.measures import WINDOW_MEASURES, choose_measures
 from monitor.recalibration import live
 from monitor.recalibration.live import LiveMonitor
 from monitor.reports.evaluation.evaluate import evaluate
+from monitor.scores.labelled import LabelledEvents
 from monitor.store.base import PaneKey, SampledSpan
 from monitor.store.bottom_sample_loops import EDGES
 from monitor.store.closed_samples import SCHEMA, ClosedSample

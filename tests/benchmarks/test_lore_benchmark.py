@@ -16,8 +16,8 @@ from scipy.special import expit
 from monitor.local import PrincipalComponents, local_calibration_error, mlce_curve
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore import EVENTS_PER_BIN, GAMMAS, Lore, bin_indices, coordinates, leave_one_out_losses
+from monitor.scores.labelled import LabelledEvents
 
 pytestmark = pytest.mark.benchmark
 

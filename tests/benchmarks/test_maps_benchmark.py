@@ -13,7 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import binary_events, class_events
 
 pytestmark = pytest.mark.benchmark

@@ -7,8 +7,8 @@ import pytest
 from kafka import KafkaConsumer
 
 from monitor.clock import SystemClock
+from monitor.events.log import Source, Topics
 from monitor.events.model import Message
-from monitor.sources.base import Source, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.classes.sketch import MAX_EVENTS, SkceSketch, SketchPlan
-from monitor.classes.sketch_loops import PAIRS, TOTALS, UNIT
+from monitor.classes.sketch import biased_skce, sketched_interval, sketched_null, sketched_skce
 from monitor.errors import IncompatibleTables, InputError, NotEnoughData
+from monitor.scores.sketch import MAX_EVENTS, SkceSketch, SketchPlan
+from monitor.scores.sketch_loops import PAIRS, TOTALS, UNIT
 from tests.long import examples, short_of
 from tests.reference.naive_classes import (
     Floats,
@@ -138,11 +139,11 @@ def test_what_does_not_fit_the_plan_is_refused() -> None:
 
 def test_too_few_events_have_no_value() -> None:
     with pytest.raises(NotEnoughData, match="at least 2 events, got 1"):
-        sketch(0, 1).value  # noqa: B018 - asking for it is what is tested
+        sketched_skce(sketch(0, 1))
     with pytest.raises(NotEnoughData, match="at least 1 event, got 0"):
-        SkceSketch.zero(PLAN).biased  # noqa: B018
+        biased_skce(SkceSketch.zero(PLAN))
     with pytest.raises(NotEnoughData, match="at least 2 events, got 1"):
-        sketch(0, 1).null_level()
+        sketched_null(sketch(0, 1))
 
 
 # --- Its value --------------------------------------------------------------------------------------------------------
@@ -170,8 +171,8 @@ def test_the_value_is_the_exact_one_of_the_sketchs_own_kernel() -> None:
     def kernel(a: Floats, b: Floats) -> float:
         return float(np.cos(frequency @ (a - b)).mean())
 
-    assert found.value == pytest.approx(skce_unbiased(kernel, p, y), abs=1e-9)
-    assert found.biased == pytest.approx(skce_biased(kernel, p, y), abs=1e-9)
+    assert sketched_skce(found) == pytest.approx(skce_unbiased(kernel, p, y), abs=1e-9)
+    assert biased_skce(found) == pytest.approx(skce_biased(kernel, p, y), abs=1e-9)
 
 
 @pytest.mark.parametrize("classes", short_of([3, 2, 10, 50], 1))
@@ -184,44 +185,47 @@ def test_256_features_come_close_to_the_exact_value(classes: int, lengthscale: f
         p, y = simulated(seed, 80, classes, sharpness)
         exact = skce_unbiased(kernel, p, y)
         noise = np.sqrt(null_variance(kernel, p))
-        assert abs(SkceSketch.zero(plan).add(p, y).value - exact) < share * noise + 0.1 * abs(exact)
+        assert abs(sketched_skce(SkceSketch.zero(plan).add(p, y)) - exact) < share * noise + 0.1 * abs(exact)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
 @pytest.mark.parametrize("lengthscale", [1.0, 0.3])
 def test_the_null_deviation_comes_close_to_the_exact_one(classes: int, lengthscale: float) -> None:
     p, y = simulated(5, 200, classes)
-    found = SkceSketch.zero(SketchPlan(classes, lengthscale=lengthscale)).add(p, y).null_level()
+    found = sketched_null(SkceSketch.zero(SketchPlan(classes, lengthscale=lengthscale)).add(p, y))
     assert found.deviation == pytest.approx(np.sqrt(null_variance(exponential(lengthscale), p)), rel=0.1)
 
 
 def test_certain_predictions_have_no_null_deviation() -> None:
     right = SkceSketch.zero(PLAN).add(np.eye(3), [0, 1, 2])
-    assert right.value == 0.0
-    assert right.null_level().p_value == 1.0
-    assert right.interval() == (0.0, 0.0)
+    assert sketched_skce(right) == 0.0
+    assert sketched_null(right).p_value == 1.0
+    assert sketched_interval(right) == (0.0, 0.0)
     wrong = SkceSketch.zero(PLAN).add(np.eye(3)[[0, 0]], [1, 1])
-    assert wrong.value == pytest.approx(2.0)
-    assert wrong.null_level().p_value == 0.0
+    assert sketched_skce(wrong) == pytest.approx(2.0)
+    assert sketched_null(wrong).p_value == 0.0
 
 
 @pytest.mark.parametrize("classes", [2, 3, 10])
 def test_the_test_has_its_size_and_power(classes: int) -> None:
-    calibrated = [sketch(seed, 250, SketchPlan(classes)).null_level() for seed in range(300)]
+    calibrated = [sketched_null(sketch(seed, 250, SketchPlan(classes))) for seed in range(300)]
     p_values = np.array([each.p_value for each in calibrated])
     assert 0.02 <= (p_values <= 0.05).mean() <= 0.08
     assert 0.4 <= p_values.mean() <= 0.6
     overconfident = [sketch(seed, 2000, SketchPlan(classes), 2.0) for seed in range(10)]
-    assert all(each.null_level().p_value < 0.05 for each in overconfident)
+    assert all(sketched_null(each).p_value < 0.05 for each in overconfident)
     # The 95% point is where the p-value is .05.
-    assert all((each.value > each.null_level().q95) == (each.null_level().p_value < 0.05) for each in overconfident)
+    assert all(
+        (sketched_skce(each) > sketched_null(each).q95) == (sketched_null(each).p_value < 0.05)
+        for each in overconfident
+    )
 
 
 @pytest.mark.parametrize("sharpness", [1.0, 2.0])
 def test_the_interval_covers_the_error(sharpness: float) -> None:
     plan = SketchPlan(3)
     # Of predictions without end the squared error is its expectation, which the unbiased estimate of many comes near.
-    truth = 0.0 if sharpness == 1.0 else sketch(999, 200_000, plan, sharpness).value
-    intervals = [sketch(seed, 400, plan, sharpness).interval() for seed in range(150)]
+    truth = 0.0 if sharpness == 1.0 else sketched_skce(sketch(999, 200_000, plan, sharpness))
+    intervals = [sketched_interval(sketch(seed, 400, plan, sharpness)) for seed in range(150)]
     assert np.mean([low <= truth <= high for low, high in intervals]) >= 0.92
     assert all(0.0 <= low <= high for low, high in intervals)

@@ -15,8 +15,8 @@ from unittest import mock
 
 from monitor.cli.main import run
 from monitor.clock import SystemClock
+from monitor.events.log import Topics
 from monitor.events.model import Record
-from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from tests.patience import PATIENCE_SECONDS, joined

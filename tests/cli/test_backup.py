@@ -16,8 +16,8 @@ from monitor.app.log_bounds import Continuation, continuation
 from monitor.app.parts import Log, make_evaluator, make_log, make_panes, make_pipeline, make_writer, open_store
 from monitor.app.settings import load_settings
 from monitor.clock import ManualClock, SystemClock
+from monitor.events.log import LogRange
 from monitor.events.model import Message, TopicPartition
-from monitor.sources.base import LogRange
 from monitor.stream.pipeline import Pipeline
 from monitor.windows.panes import read_closings
 from tests.cli.command import inside, one_error_line

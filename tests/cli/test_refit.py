@@ -16,10 +16,10 @@ from sklearn.metrics import log_loss
 
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import from_bytes
-from monitor.maps.labelled import LabelledEvents
 from monitor.measures import mce, smce
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.cli.command import inside, monitor, one_error_line
 from tests.long import short_of
 from tests.page.document import document_of, titles

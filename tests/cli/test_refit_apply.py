@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from monitor.maps import METHODS, RecalibrationMap, apply_map, fit_map
 from monitor.maps.artifact import to_bytes
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 from tests.cli.command import inside, monitor, one_error_line
 from tests.maps_of_refits import of_classes, overconfident
 

@@ -21,7 +21,7 @@ from monitor.clock import SystemClock
 from monitor.events.formats.plain_json import event_schema
 from monitor.events.model import Kind, Reason, RecordBatch
 from monitor.events.strata import Strata
-from monitor.http.limits import Limits
+from monitor.http.services import MAX_STREAMS
 from monitor.measures import MAIN_MEASURES, MEASURES
 from tests.events.messages import Message
 from tests.http.service import Service
@@ -197,7 +197,7 @@ def test_every_route_and_problem_is_documented() -> None:
 
 
 def test_the_number_of_streams_is_that_of_the_service() -> None:
-    streams = Limits().streams
+    streams = MAX_STREAMS
     page = text_of(DOCS / "rest.md")
     assert f"\n{streams} streams of events" in page
     assert f"{streams // 2} where it is alone" in page

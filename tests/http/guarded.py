@@ -2,8 +2,8 @@
 
 from functools import cache
 
+from monitor.access.settings import AccessSettings
 from monitor.alarms.lifecycle import advance
-from monitor.http.limits import Limits
 from monitor.store.alerts import AlertStore, save
 from tests.alarms.findings import NOW_MS, finding
 from tests.http.keys import Keys
@@ -25,7 +25,7 @@ REFITS = of_this_process()
 SERVICE = Service(
     refits=REFITS,
     alerts=AlertStore(REFITS.database.database),
-    limits=Limits(failures_per_minute=10**6, requests_per_second=10**6, stream_seconds=0.0),
+    access=AccessSettings(failures_per_minute=10**6, requests_per_second=10**6),
 )
 SERVICE.authenticator = KEYS.authenticator(SERVICE.clock)
 SERVICE.show(snapshot([report(MODEL, window="24h"), report(OTHER, window="24h")]))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +12,22 @@ import numpy as np
 from fastapi import FastAPI
 
 from monitor.access.model import Authenticator
+from monitor.access.settings import AccessSettings
 from monitor.clock import ManualClock
 from monitor.errors import EvaluationFailed, NoLongerKept, SourceUnavailable, UnknownSeries
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, ModelPolicy, SeriesKey
 from monitor.http.app import create_api
-from monitor.http.limits import Limits
 from monitor.http.request_log import RefusedRequests, RequestTraffic
-from monitor.http.services import Services
+from monitor.http.services import MAX_STREAMS, Services
+from monitor.http.settings import ApiSettings
 from monitor.metrics.exposition import Exposition
 from monitor.metrics.service import http_families, pipeline_families
 from monitor.recalibration.service import Recalibrations
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import GridTable
-from monitor.sources.base import Topics
 from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.windows.contents import Contents
@@ -94,6 +96,12 @@ class Log:
         self.down = True
 
 
+def api_settings(computations: int = 2, **seconds: float) -> ApiSettings:
+    """Settings with times that are shorter than a file may name."""
+    times = {name: timedelta(seconds=value) for name, value in seconds.items()}
+    return ApiSettings(computations=computations).model_copy(update=times)
+
+
 @dataclass
 class Service:
     """The parts, to be turned by tests, and the app that reads them."""
@@ -111,8 +119,11 @@ class Service:
     topics: Topics = field(
         default_factory=lambda: Topics({"predictions": Kind.PREDICTION, "outcomes": Kind.OUTCOME, "all": None})
     )
-    limits: Limits = field(default_factory=lambda: Limits(stream_seconds=0.0))
+    api: ApiSettings = field(default_factory=ApiSettings)
+    access: AccessSettings = field(default_factory=AccessSettings)
+    stream_seconds: float = 0.0
     """Streams end at once: a client without a socket has an answer when it is complete."""
+    max_streams: int = MAX_STREAMS
     alerts: AlertStore | None = None
     """Those of a store in which there is none unless a test brings its own."""
     history: History | None = None
@@ -150,14 +161,16 @@ class Service:
             "declared": tuple(self.policies),
             "clock": self.clock,
             "decoder": lambda: Decoder(Rules(clock=self.clock)),
-            "limits": self.limits,
+            "api": self.api,
+            "access": self.access,
+            "stream_seconds": self.stream_seconds,
+            "max_streams": self.max_streams,
             "recalibrations": self.refits or nobodys(),
             "authenticator": self.authenticator,
             "traffic": self.traffic,
             "refused": self.refused,
             "false_alarms_per_year": 1.0,
             "labels": {},
-            "local_only": False,
             "roles": ("consume", "evaluate", "serve"),
             "caps": dict,
             "replicas": dict,

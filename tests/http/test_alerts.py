@@ -11,14 +11,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from monitor.alarms.lifecycle import advance, resolve
-from monitor.http.limits import Limits
 from monitor.http.server import ApiServer
 from monitor.store.alert import Alert, Resolution
 from monitor.store.alerts import AlertStore, save
 from tests.alarms.findings import NOW_MS, finding
 from tests.http.keys import Keys
 from tests.http.refits import Refits
-from tests.http.service import Client, Service, assert_problem
+from tests.http.service import Client, Service, api_settings, assert_problem
 from tests.patience import PATIENCE_SECONDS, eventually
 
 KEYS = Keys()
@@ -223,10 +222,10 @@ class Listener:
 
 
 def test_streams_live_over_sockets_are_bounded_and_end_with_the_service(tmp_path: Path) -> None:
-    limits = Limits(streams=4, stream_seconds=PATIENCE_SECONDS, request_seconds=2 * PATIENCE_SECONDS)
+    api = api_settings(request_timeout=2 * PATIENCE_SECONDS)
     stopping = False
     with (
-        closing(Alerts(tmp_path, limits=limits)) as service,
+        closing(Alerts(tmp_path, api=api, max_streams=4, stream_seconds=PATIENCE_SECONDS)) as service,
         ApiServer(service.app(is_stopping=lambda: stopping)) as server,
     ):
         first, second = Listener(server), Listener(server)
@@ -253,6 +252,6 @@ def third_opens(http: httpx.Client) -> bool:
 
 def test_a_heartbeat_comes_where_nothing_changes(service: Alerts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("monitor.http.routes.alerts.HEARTBEAT_SECONDS", 0.0)
-    service.limits = Limits(stream_seconds=0.0)
+    service.stream_seconds = 0.0
     answer = service.client().get("/v1/alerts/stream")
     assert answer.text == "retry: 2000\nid: 0\n\n: \n\n"

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from monitor.http.limits import Limits
+from monitor.http.settings import ApiSettings
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.evaluate import evaluate_classes
 from tests.http.service import Service, assert_problem
@@ -140,13 +140,13 @@ def test_a_compressed_body_is_refused() -> None:
 
 
 def test_a_body_beyond_the_limit_is_refused_by_its_declared_length() -> None:
-    service = Service(limits=Limits(report_bytes=100))
+    service = Service(api=ApiSettings(max_report_bytes=100))
     answer = service.client().post("/v1/reports", json={"p": [0.5] * 100, "y": [1] * 100})
     assert_problem(answer, 413, "100 bytes")
 
 
 def test_a_body_of_undeclared_length_is_read_no_further_than_the_limit() -> None:
-    service = Service(limits=Limits(report_bytes=1000))
+    service = Service(api=ApiSettings(max_report_bytes=1000))
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:

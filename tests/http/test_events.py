@@ -9,10 +9,10 @@ import pytest
 from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, RecordBatch
 from monitor.events.strata import Strata
-from monitor.http.limits import Limits
-from monitor.sources.base import Topics
+from monitor.http.settings import ApiSettings
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka_loops import partitions_of
 from tests.http.keys import Keys
@@ -238,13 +238,13 @@ def test_a_form_may_not_write_events(service: Service, client: Client) -> None:
 
 
 def test_too_many_bytes_are_refused() -> None:
-    service = Service(limits=Limits(event_bytes=1000))
+    service = Service(api=ApiSettings(max_event_bytes=1000))
     assert_problem(post(service.client(), json.dumps([PREDICTION] * 20)), 413, "1000 bytes", "several requests")
 
 
 @pytest.mark.parametrize("media", ["application/json", "application/x-ndjson"])
 def test_too_many_events_are_refused_and_commas_are_no_events(media: str) -> None:
-    service = Service(limits=Limits(events=3))
+    service = Service(api=ApiSettings(max_events=3))
     odd = PREDICTION | {"id": 'a,"],\\', "more": [[1, {"a": [2, 3]}], "\\"]}
 
     def body(count: int) -> str:

@@ -13,8 +13,8 @@ import pytest
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.codec import Decoder
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, SeriesKey
-from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store import history as stored

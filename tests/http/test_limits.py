@@ -13,20 +13,21 @@ import structlog
 from starlette.types import ASGIApp, Message
 
 from monitor.access.keys import make_key
+from monitor.access.settings import AccessSettings
 from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.http import limits
-from monitor.http.limits import MAX_KEYS, Limits, RateLimit
+from monitor.http.limits import MAX_KEYS, RateLimit
 from monitor.http.request_log import RefusalReason, RefusedRequests
 from monitor.reports.evaluation.report import Report
 from tests.http.keys import Keys
-from tests.http.service import Client, Service, assert_problem
+from tests.http.service import Client, Service, api_settings, assert_problem
 
 ATTACKER, NEIGHBOUR, ELSEWHERE = "198.51.100.7", "198.51.100.7", "203.0.113.9"
 
 
-def guarded(keys: Keys, **limits: Any) -> Service:
-    service = Service(limits=Limits(**limits))
+def guarded(keys: Keys, **rates: Any) -> Service:
+    service = Service(access=AccessSettings(**rates), stream_seconds=100.0)
     service.authenticator = keys.authenticator(service.clock)
     return service
 
@@ -246,7 +247,7 @@ def test_what_takes_too_long_is_for_later_and_keeps_its_turn() -> None:
             anyio.from_thread.run(released.wait, token=token)
             raise StoreUnavailable("done")
 
-        service = Service(limits=Limits(request_seconds=0.05, computations=1, wait_seconds=0.01))
+        service = Service(api=api_settings(1, request_timeout=0.05, turn_timeout=0.01))
         transport = httpx.ASGITransport(service.app(evaluate=wait), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://monitor") as client:
             slow = await client.post("/v1/reports", json={"p": [0.5], "y": [1]})

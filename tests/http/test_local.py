@@ -6,6 +6,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from monitor.access.settings import AccessSettings
 from tests.http.service import Client, Service, assert_problem
 
 
@@ -15,7 +16,7 @@ def ask(app: FastAPI, hosts: Sequence[str], method: str = "GET", path: str = "/v
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:8000", "127.8.9.1", "[::1]:8000", "[::1]"])
 def test_this_machine_is_answered(host: str) -> None:
-    assert ask(Service().app(local_only=True), [host]).status_code == 200
+    assert ask(Service().app(access=AccessSettings(mode="off")), [host]).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -32,13 +33,13 @@ def test_this_machine_is_answered(host: str) -> None:
     ],
 )
 def test_a_page_whose_name_came_to_mean_this_machine_is_not(host: str) -> None:
-    app = Service().app(local_only=True)
+    app = Service().app(access=AccessSettings(mode="off"))
     for method, path in (("GET", "/v1/models"), ("POST", "/v1/events"), ("GET", "/metrics"), ("GET", "/")):
         refused = ask(app, [host], method, path)
         assert_problem(refused, 421, "access control is off")
 
 
 def test_of_two_names_both_must_be_this_machine() -> None:
-    app = Service().app(local_only=True)
+    app = Service().app(access=AccessSettings(mode="off"))
     for hosts in (["localhost", "attacker.example.org"], ["attacker.example.org", "localhost"]):
         assert_problem(ask(app, hosts), 421, "access control is off")

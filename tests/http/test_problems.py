@@ -6,9 +6,8 @@ import pytest
 import structlog
 
 from monitor.errors import MonitorError, StoreUnavailable
-from monitor.http.limits import Limits
 from monitor.reports.evaluation.report import Report
-from tests.http.service import Service, assert_problem
+from tests.http.service import Service, api_settings, assert_problem
 from tests.snapshots import NOW_MS
 
 
@@ -71,7 +70,7 @@ def test_a_value_that_is_no_text_is_shown_escaped() -> None:
 
 
 def test_a_body_that_does_not_come_is_waited_for_no_longer_than_the_limit() -> None:
-    app = Service(limits=Limits(body_seconds=0.5)).app()
+    app = Service(api=api_settings(body_timeout=0.5)).app()
 
     async def slow() -> AsyncIterator[bytes]:
         yield b"{"
@@ -86,7 +85,7 @@ def test_a_body_that_does_not_come_is_waited_for_no_longer_than_the_limit() -> N
 
 
 def test_too_much_at_once_is_for_later_and_quick_answers_stay_quick() -> None:
-    service = Service(limits=Limits(computations=1, wait_seconds=0.05))
+    service = Service(api=api_settings(1, turn_timeout=0.05))
 
     async def ask() -> tuple[httpx.Response, httpx.Response, list[httpx.Response]]:
         entered, released = anyio.Event(), anyio.Event()

@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from monitor.http.limits import Limits
+from monitor.access.settings import AccessSettings
 from tests.http.keys import Keys
 from tests.http.refits import of_this_process
 from tests.http.service import Client, Service
@@ -21,9 +21,7 @@ from tests.snapshots import report, snapshot
 
 KEYS = Keys()
 KEY = KEYS("read", "write", "promote")
-SERVICE = Service(
-    refits=of_this_process(), limits=Limits(failures_per_minute=10**6, requests_per_second=10**6, stream_seconds=0.0)
-)
+SERVICE = Service(refits=of_this_process(), access=AccessSettings(failures_per_minute=10**6, requests_per_second=10**6))
 SERVICE.authenticator = KEYS.authenticator(SERVICE.clock)
 SERVICE.show(snapshot([report("churn", window="24h")]))
 APP = SERVICE.app()

@@ -7,11 +7,11 @@ import httpx
 import pytest
 
 from monitor.errors import SettingsError
-from monitor.http.limits import Limits
 from monitor.http.server import ApiServer
+from monitor.http.settings import ApiSettings
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Report
-from tests.http.service import Service, assert_problem
+from tests.http.service import Service, api_settings, assert_problem
 from tests.patience import PATIENCE_SECONDS, eventually, joined
 from tests.snapshots import report, snapshot
 
@@ -88,7 +88,7 @@ def test_a_request_under_way_is_finished() -> None:
         assert released.wait(PATIENCE_SECONDS)
         return evaluate(*args, **options)  # type: ignore[arg-type]
 
-    service = Service(limits=Limits(request_seconds=PATIENCE_SECONDS))
+    service = Service(api=api_settings(request_timeout=PATIENCE_SECONDS))
     server = ApiServer(service.app(evaluate=slow), port=0, grace_seconds=PATIENCE_SECONDS)
     server.start()
     answers: list[httpx.Response] = []
@@ -139,7 +139,7 @@ def test_a_request_that_never_ends_does_not_hold_up_the_stop() -> None:
 
 
 def test_a_large_body_is_refused_over_the_wire() -> None:
-    service = Service(limits=Limits(report_bytes=1_000_000))
+    service = Service(api=ApiSettings(max_report_bytes=1_000_000))
     with ApiServer(service.app(), port=0) as server, httpx.Client(timeout=PATIENCE_SECONDS) as client:
         reports = f"{server.url}/v1/reports"
         body = b'{"p": [' + b"0.5," * 1_000_000
@@ -171,7 +171,7 @@ def test_whoever_sends_the_whole_body_first_reads_the_answer(connection: bytes, 
 
 
 def test_the_rest_of_a_refused_body_is_waited_for_no_longer_than_the_limit() -> None:
-    with ApiServer(Service(limits=Limits(body_seconds=0.1)).app(), port=0) as server:
+    with ApiServer(Service(api=api_settings(body_timeout=0.1)).app(), port=0) as server:
         head = b"POST /nowhere HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 100\r\n\r\n"
         assert spoken(server.port, head).startswith(b"HTTP/1.1 404")
 

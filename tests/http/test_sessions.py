@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from monitor.http.limits import Limits
+from monitor.access.settings import AccessSettings
 from monitor.http.problems import SESSION_COOKIE
 from tests.http.keys import Keys
 from tests.http.refits import of_this_process
@@ -15,7 +15,7 @@ from tests.http.service import Client, Service, assert_problem
 KEYS = Keys()
 KEY, OTHER_KEY = KEYS("write", "promote"), KEYS("read")
 REFITS = of_this_process()
-SERVICE = Service(refits=REFITS, limits=Limits(failures_per_minute=10**6))
+SERVICE = Service(refits=REFITS, access=AccessSettings(failures_per_minute=10**6), stream_seconds=100.0)
 SERVICE.authenticator = KEYS.authenticator(SERVICE.clock)
 APP = SERVICE.app()
 HTTP = Client(APP)

@@ -12,14 +12,14 @@ import httpx
 import pytest
 
 from monitor.events.model import TopicPartition
-from monitor.http.limits import ConcurrencyLimit, Limits
+from monitor.http.limits import ConcurrencyLimit
 from monitor.http.newest_change import POLL_SECONDS, NewestChange
 from monitor.http.server import ApiServer
 from monitor.http.snapshots import DifferentSnapshots
 from monitor.store.alerts import AlertStore
 from monitor.stream.status import Phase, PipelineStatus
 from tests.http.keys import Keys
-from tests.http.service import RUNNING, assert_problem
+from tests.http.service import RUNNING, api_settings, assert_problem
 from tests.http.test_alerts import Alerts
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.snapshots import NOW_MS, evidence, evidence_level, report, snapshot, with_evidence
@@ -27,8 +27,8 @@ from tests.snapshots import NOW_MS, evidence, evidence_level, report, snapshot, 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Alerts]:
-    limits = Limits(streams=4, stream_seconds=PATIENCE_SECONDS, request_seconds=2 * PATIENCE_SECONDS)
-    with closing(Alerts(tmp_path, limits=limits)) as made:
+    api = api_settings(request_timeout=2 * PATIENCE_SECONDS)
+    with closing(Alerts(tmp_path, api=api, max_streams=4, stream_seconds=PATIENCE_SECONDS)) as made:
         yield made
 
 

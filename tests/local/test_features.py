@@ -4,7 +4,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from monitor.errors import InputError, NotEnoughData
-from monitor.local import FeatureMap, PrincipalComponents, Standardised
+from monitor.local import PrincipalComponents, Standardised
 
 
 def drawn(n: int = 300, seed: int = 1) -> np.ndarray:
@@ -38,8 +38,8 @@ def test_there_are_no_more_components_than_features() -> None:
 def test_the_unit_of_a_feature_does_not_matter() -> None:
     x = drawn()
     for kind in (Standardised, PrincipalComponents):
-        there: FeatureMap = kind.fit(x)
-        here: FeatureMap = kind.fit(x * 1000.0 + 7.0)
+        there: PrincipalComponents | Standardised = kind.fit(x)
+        here: PrincipalComponents | Standardised = kind.fit(x * 1000.0 + 7.0)
         np.testing.assert_allclose(np.abs(here.apply(x * 1000.0 + 7.0)), np.abs(there.apply(x)), rtol=1e-6, atol=1e-8)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from monitor.clock import SystemClock
 from monitor.errors import InputError
-from monitor.http.limits import Limits
 from monitor.http.server import ApiServer
+from monitor.http.settings import ApiSettings
 from monitor.http_client import API_KEY
 from monitor.logging import PredictionLogger, Rest
 from tests.alarms.receiver import receiver
@@ -137,7 +137,7 @@ def test_a_missing_key_is_said_and_events_wait_for_it(monkeypatch: pytest.Monkey
 
 def test_requests_that_are_too_large_are_divided() -> None:
     world = World()
-    world.parts["limits"] = Limits(stream_seconds=0.0, event_bytes=3_000)
+    world.parts["api"] = ApiSettings(max_event_bytes=3_000)
     world.start()
     try:
         with PredictionLogger("churn", to=Rest(world.url)) as predictions:

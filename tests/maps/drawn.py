@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ import pytest
 
 from monitor.errors import InputError
 from monitor.maps import METHODS, RecalibrationMap, apply_map, apply_serving_map, fit_map
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 
 P = [0.1, 0.5, 0.9]
 

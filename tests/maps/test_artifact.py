@@ -19,7 +19,7 @@ from monitor.maps import METHODS, MapParts, apply_map, artifact, fit_map
 from monitor.maps.artifact import HASH_KEY, HEADER_KEY, from_bytes, to_bytes, to_json
 from monitor.maps.base import RecalibrationMap
 from monitor.maps.identity import Identity
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 from tests.long import longer
 
 ABOUT = {"id": "m1", "model": "churn", "version": "7", "options": {"n": None}, "fitted_on": {"n": 12}}

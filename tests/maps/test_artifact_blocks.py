@@ -15,7 +15,7 @@ from monitor.maps.artifact import HASH_KEY, HEADER_KEY, check_uncompressed, from
 from monitor.maps.base import RecalibrationMap
 from monitor.maps.histogram import METHOD as HISTOGRAM
 from monitor.maps.identity import Identity
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 
 _FRAME: Final = 64 * 2**20
 """Zeros that compress to a few kilobytes."""

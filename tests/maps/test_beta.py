@@ -6,8 +6,8 @@ from sklearn.linear_model import LogisticRegression
 
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.beta import Beta
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.platt import Platt
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import binary_events
 from tests.reference.naive_maps import beta_map, least, mean_log_loss
 

@@ -5,7 +5,7 @@ from monitor.errors import CorruptMap, NotEnoughData
 from monitor.maps import METHODS, apply_map, fit_map, histogram
 from monitor.maps.combined import Classwise, join_parts
 from monitor.maps.histogram import Histogram
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import class_events
 
 INNER = ["platt", "beta", "isotonic", "histogram"]

@@ -5,8 +5,8 @@ import pytest
 
 from monitor.errors import NotEnoughData
 from monitor.maps import METHODS, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.scores import GridTable
+from monitor.scores.labelled import LabelledEvents
 
 OF_PREDICTIONS = [
     name for name, method in METHODS.items() if method.binary and not (method.needs_features or method.needs_segments)

@@ -6,8 +6,8 @@ import pytest
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.combined import GroupWise
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.platt import METHOD, Platt
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import binary_events, class_events
 
 BINARY = ["offset", "temperature", "platt", "beta", "isotonic", "histogram"]

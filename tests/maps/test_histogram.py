@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from monitor.errors import CorruptMap, InputError
 from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.histogram import Histogram
-from monitor.maps.labelled import LabelledEvents
 from monitor.measures import ece
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.long import examples
 from tests.maps.drawn import any_binary, binary_events
 from tests.reference.naive_maps import histogram_by_loops

@@ -8,9 +8,9 @@ from sklearn.isotonic import IsotonicRegression
 from monitor.errors import CorruptMap
 from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.isotonic import Isotonic
-from monitor.maps.labelled import LabelledEvents
 from monitor.measures.proper_scores import corp_curve
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.long import examples
 from tests.maps.drawn import any_binary, binary_events
 from tests.reference.naive_maps import isotonic_by_max_min

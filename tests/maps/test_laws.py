@@ -19,7 +19,7 @@ from monitor.maps import METHODS, MapParts, Method, RecalibrationMap, apply_map,
 from monitor.maps.artifact import from_bytes, to_bytes, to_json
 from monitor.maps.base import Groups
 from monitor.maps.identity import Identity
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 

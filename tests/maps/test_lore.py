@@ -12,8 +12,8 @@ from scipy.special import expit, logit
 from monitor.local.neighbour_loops import laplace_sums
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps import lore as module
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore import GAMMAS, METHOD, WHOLE_BIN, Lore, bin_indices, coordinates, leave_one_out_losses
+from monitor.scores.labelled import LabelledEvents
 from tests.long import examples, longer
 from tests.reference import naive_lore
 

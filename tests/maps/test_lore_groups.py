@@ -9,8 +9,8 @@ from scipy.special import expit, logit
 
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import MapParts, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore_groups import METHOD, GroupedLore
+from monitor.scores.labelled import LabelledEvents
 from tests.long import examples
 from tests.reference import naive_lore
 

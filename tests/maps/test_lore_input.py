@@ -9,8 +9,8 @@ from scipy.special import expit, logit
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, MapParts, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore import METHOD, Lore, leave_one_out_losses
+from monitor.scores.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 

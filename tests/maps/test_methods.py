@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, MapParts, RecalibrationMap, apply_map, fit_map
 from monitor.maps.artifact import from_bytes, to_bytes
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 from tests.long import examples
 from tests.maps.drawn import any_binary, any_classes, binary_events, class_events, repeated
 

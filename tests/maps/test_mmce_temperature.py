@@ -6,10 +6,10 @@ import pytest
 
 from monitor.classes import mmce
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.temperature import MmceTemperature, kernel_error
 from monitor.measures import kce
 from monitor.scores import ClassTable, ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import binary_events, class_events
 from tests.reference.naive_maps import kernel_error_by_double_sum, platt_map
 

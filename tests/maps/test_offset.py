@@ -5,9 +5,9 @@ from scipy.special import expit, logit
 from monitor.errors import NotEnoughData
 from monitor.inference.cox import fit_cox
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.offset import Offset
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import binary_events, class_events, softmax_of
 from tests.reference.naive_maps import least, mean_log_loss_of_classes, softmax_rows
 

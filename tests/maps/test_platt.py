@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from monitor.inference.cox import fit_cox
 from monitor.inference.newton import fit_logistic
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.platt import Platt
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import binary_events
 from tests.reference.naive_maps import least, mean_log_loss, platt_map
 

@@ -4,8 +4,8 @@ from scipy.special import expit
 from sklearn.calibration import _TemperatureScaling
 
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.temperature import Temperature
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import binary_events, class_events
 from tests.reference.naive_maps import least, mean_log_loss, mean_log_loss_of_classes, platt_map, softmax_rows
 

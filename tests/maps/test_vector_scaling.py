@@ -6,8 +6,8 @@ from scipy.optimize import minimize
 
 from monitor.errors import CorruptMap
 from monitor.maps import METHODS, MapParts, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.vector_scaling import VectorScaling
+from monitor.scores.labelled import LabelledEvents
 from tests.maps.drawn import class_events, softmax_of
 from tests.reference.naive_maps import mean_log_loss_of_classes, softmax_rows
 

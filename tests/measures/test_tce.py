@@ -194,7 +194,6 @@ def test_the_detail_is_the_value(test: Test) -> None:
         bins = tce_bins(table, bins=kind, test=test)
         assert bins.test == test
         assert bins.value == tce(table, bins=kind, test=test)
-        np.testing.assert_allclose(bins.rejected_share, bins.rejected / bins.sizes)
         assert (bins.lower_edge < bins.upper_edge).all()
         assert (bins.upper_edge[:-1] <= bins.lower_edge[1:]).all()
         lower_limit, upper_limit = bins.limits

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Self
 
+from monitor.access.settings import AccessSettings
 from monitor.alarms.lifecycle import advance
-from monitor.http.limits import Limits
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
 from monitor.store.alert import Alert, Finding
@@ -61,7 +61,7 @@ class Site:
         folder: Path,
         keys: Keys | None = None,
         *,
-        limits: Limits | None = None,
+        failures_per_minute: int = 10**6,
         labels: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
         self.refits = Refits(folder)
@@ -69,7 +69,8 @@ class Site:
         for roles in ROLES:
             self.keys(*roles)
         kept = AlertStore(self.refits.database.database)
-        self.service = Service(refits=self.refits, alerts=kept, limits=limits or Limits(failures_per_minute=10**6))
+        access = AccessSettings(failures_per_minute=failures_per_minute)
+        self.service = Service(refits=self.refits, alerts=kept, access=access, stream_seconds=100.0)
         if keys is not None:
             self.service.authenticator = keys.authenticator(self.service.clock)
         drawn = [report(*name, bins=10) for name in ((model, version, "", window) for model, version, window in SPANS)]

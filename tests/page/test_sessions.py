@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from monitor.access.model import Principal
-from monitor.http.limits import Limits
 from monitor.http.problems import SESSION_COOKIE
 from monitor.http.server import ApiServer
 from tests.http.keys import Keys
@@ -109,7 +108,7 @@ def test_a_session_that_is_revoked_ends_under_the_page(page: Page, tmp_path: Pat
 
 
 def test_too_many_wrong_keys_are_told_how_long_to_wait(page: Page, tmp_path: Path) -> None:
-    with Site(tmp_path, Keys(), limits=Limits(failures_per_minute=1)) as guarded:
+    with Site(tmp_path, Keys(), failures_per_minute=1) as guarded:
         page.goto(f"{guarded.url}/")
         for answer in ("is not known", "Too many wrong keys"):
             expect(page.get_by_label("API key")).to_be_focused()

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.scores import ClassTable, GridTable
+from monitor.scores.sketch import SkceSketch, SketchPlan
 from tests.reference.naive_join import NaiveEvent, NaiveJoin, binary_views, normalised
 from tests.reference.naive_sample import NaiveSamples
 

@@ -34,11 +34,11 @@ from monitor.errors import StoreUnavailable
 from monitor.events.codec import Decoder
 from monitor.events.formats import load_schema_formats
 from monitor.events.formats.base import Format, Rules
+from monitor.events.log import Topics
 from monitor.events.model import Kind
 from monitor.events.schemas import Framed
 from monitor.scores import GridTable
 from monitor.sequential.calibration import TOLERANCE
-from monitor.sources.base import Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.schema_registry import RegistrySettings, SchemaRegistry

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 
 START_MS = 1_700_000_000_000
 

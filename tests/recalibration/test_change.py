@@ -3,9 +3,9 @@ import pytest
 from scipy.special import expit
 
 from monitor.inference.cox import fit_cox, logits
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import _bends, _ends, _Search, last_change
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.long import short_of
 from tests.reference.naive_change import naive_statistics
 

@@ -8,7 +8,6 @@ from msgspec import to_builtins
 from monitor import evaluate
 from monitor.local import PrincipalComponents, Standardised, local_calibration_error
 from monitor.maps import METHODS, RecalibrationMap, check_options, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.measures import ece, mce, smce
 from monitor.recalibration.compare import MAX_SEGMENTS, Candidate, compare, compare_segments
 from monitor.recalibration.comparison import Comparison
@@ -16,6 +15,7 @@ from monitor.recalibration.data import RefitData, refit_data
 from monitor.recalibration.decision import prediction_rejection_ratio, reward
 from monitor.recalibration.guard import weigh
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.recalibration.samples import sample
 
 DRAWS = 39

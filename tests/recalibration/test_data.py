@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import expit
 
 from monitor.errors import NotEnoughData
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import part_in_time, refit_data
+from monitor.scores.labelled import LabelledEvents
 
 
 def events(n: int, *, seed: int = 1, jump: float | None = None, rate: float | None = None) -> LabelledEvents:

@@ -14,10 +14,10 @@ from monitor.errors import StoreUnavailable
 from monitor.events.times import format_time
 from monitor.maps import METHODS, fit_map
 from monitor.maps.artifact import to_bytes
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.live import LiveMonitor
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.report import Report
+from monitor.scores.labelled import LabelledEvents
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import JobState, Overview, Sample, StoredMap
 from monitor.store.schema import RECALIBRATION_MAPS

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from monitor import evaluate
 from monitor.local.calibration import confidence_and_hit
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.guard import weigh
 from monitor.recalibration.live import CANDIDATE, CHAMPION, NONE, Shown, live_document
 from monitor.reports.evaluation.evaluate import evaluate as report_of
+from monitor.scores.labelled import LabelledEvents
 from monitor.store.recalibrations import Sample
 from tests.recalibration.samples import START_MS, sample
 

@@ -10,7 +10,6 @@ from docs.generators.recalibration_example import example
 from monitor.arrays import Floats
 from monitor.local import local_calibration_error
 from monitor.maps import METHODS, check_options, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.compare import Candidate, compare
 from monitor.recalibration.comparison import ComparedSegment, SegmentErrors
 from monitor.recalibration.data import RefitData
@@ -22,6 +21,7 @@ from monitor.recalibration.refit_figures import (
     worst_segments,
 )
 from monitor.reports.diagrams.plane import plane_document
+from monitor.scores.labelled import LabelledEvents
 from tests.recalibration.samples import sample
 
 NAMES = ["reliability", "mlce_by_gamma", "local_map", "segments"]

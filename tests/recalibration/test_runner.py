@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from monitor.clock import Clock, ManualClock, SystemClock
 from monitor.errors import StoreUnavailable
 from monitor.maps.artifact import from_bytes
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.runner import Runner
+from monitor.scores.labelled import LabelledEvents
 from monitor.store.recalibration_store import RecalibrationStore
 from monitor.store.recalibrations import Job, JobState, Sample
 from monitor.store.sql import SqlStore

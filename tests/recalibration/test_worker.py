@@ -16,10 +16,10 @@ import pytest
 from monitor.errors import CorruptMap, InputError, NotEnoughData
 from monitor.maps import METHODS, apply_map, fit_map
 from monitor.maps.artifact import Artifact, from_bytes, to_bytes
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import refit_data
 from monitor.recalibration.worker import refit
 from monitor.recalibration.worker_process import RefitResult, RefitTask, WorkerMessage, write_task
+from monitor.scores.labelled import LabelledEvents
 from monitor.store.recalibrations import Job, JobState, Sample
 from tests.long import short_rows
 from tests.recalibration.samples import sample

@@ -15,7 +15,6 @@ from monitor.reports.formatting import (
     plain,
     points,
     rounded,
-    short_count,
     tick,
     value_text,
 )
@@ -67,13 +66,6 @@ def test_points_and_counts() -> None:
         "0.04 points",
     ]
     assert [count(each) for each in (12345.0, 2.5)] == ["12,345", "2.5"]
-    assert [short_count(each) for each in (900.0, 9_876.0, 95_962.0, 1.25e6, 3e9)] == [
-        "900",
-        "9,876",
-        "96k",
-        "1.2M",
-        "3.0G",
-    ]
     assert [tick(each) for each in (1e-3, 0.5, 1.0, 1e-7)] == ["0.1%", "50%", "100%", "0.00001%"]
 
 

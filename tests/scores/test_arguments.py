@@ -11,10 +11,10 @@ import pytest
 import monitor
 from monitor.errors import InputError
 from monitor.maps import METHODS, apply_map, apply_serving_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.reports.evaluation.evaluate import evaluate, evaluate_binary, evaluate_classes
 from monitor.scores import ClassTable, ScoreTable
 from monitor.scores.arguments import number_text, sum_text
+from monitor.scores.labelled import LabelledEvents
 
 RNG = np.random.default_rng(1)
 N = 60

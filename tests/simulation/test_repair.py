@@ -9,9 +9,9 @@ import pytest
 
 from monitor.cli.demo import demo_settings
 from monitor.maps.artifact import from_bytes
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.worker import refit
 from monitor.recalibration.worker_process import RefitResult, RefitTask
+from monitor.scores.labelled import LabelledEvents
 from monitor.simulation.models import MODELS
 from monitor.store.recalibrations import Job, JobState, Sample
 

@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 
 Floats = NDArray[np.float64]
 Groups = NDArray[np.str_]

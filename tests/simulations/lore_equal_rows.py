@@ -30,8 +30,8 @@ from threadpoolctl import threadpool_limits
 
 from monitor.local import PrincipalComponents, local_calibration_error
 from monitor.maps import apply_map, choose_method, fit_map, lore
-from monitor.maps.labelled import LabelledEvents
 from monitor.maps.lore import WHOLE_BIN, Lore
+from monitor.scores.labelled import LabelledEvents
 from tests.simulations.lore_data import GROUP, affairs, happiness
 from tests.simulations.lore_experiment import CLIP, group_mce
 

@@ -15,10 +15,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullLocator
 
+from docs.generators.svg import to_svg
 from monitor.arrays import Bools
 from monitor.local.calibration import DEFAULT_GAMMA
 from monitor.recalibration.refit_figures import GammaCurve
-from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.style import (
     BLUE,
     CHANCE,

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.change import changes
+from monitor.scores.labelled import LabelledEvents
 from tests.long import longer, short_of
 
 pytestmark = pytest.mark.simulation

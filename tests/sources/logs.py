@@ -12,8 +12,8 @@ from typing import Protocol
 
 from monitor.clock import Clock, SystemClock
 from monitor.errors import SourceUnavailable
+from monitor.events.log import LogStart, Source, Topics, Writer
 from monitor.events.model import Message, Record, TopicPartition
-from monitor.sources.base import LogStart, Source, Topics, Writer
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.kafka import KafkaSource

@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import OffsetPurged, SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
+from monitor.events.log import LogStart, Topics
 from monitor.events.model import Message, TopicPartition
-from monitor.sources.base import LogStart, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.sources.log_format import LogRecord, decode, encode, read_body, walk
@@ -297,7 +297,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from monitor.clock import SystemClock
-from monitor.sources.base import Message
+from monitor.events.log import Message
 from monitor.sources.embedded_log import EmbeddedLog
 name, writes = sys.argv[2], int(sys.argv[3])
 writer = EmbeddedLog(Path(sys.argv[1]), segment_bytes=20_000, clock=SystemClock())

@@ -8,8 +8,8 @@ from kafka.errors import TopicAlreadyExistsError
 from structlog.testing import capture_logs
 
 from monitor.errors import OffsetPurged, SourceMisconfigured
+from monitor.events.log import LogStart
 from monitor.events.model import Message, TopicPartition
-from monitor.sources.base import LogStart
 from monitor.sources.kafka import KafkaSource
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.kafka import PATIENCE_MS

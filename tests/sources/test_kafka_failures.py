@@ -9,8 +9,8 @@ import pytest
 
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
+from monitor.events.log import Source, Topics
 from monitor.events.model import Message, TopicPartition
-from monitor.sources.base import Source, Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.sources.kafka_writer import KafkaWriter

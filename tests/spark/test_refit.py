@@ -19,11 +19,11 @@ from monitor.maps import METHODS, fit_map
 from monitor.maps import apply_map as apply_to_arrays
 from monitor.maps.artifact import to_bytes
 from monitor.maps.base import RecalibrationMap
-from monitor.maps.labelled import LabelledEvents
 from monitor.recalibration.data import HELD_OUT, part_in_time
 from monitor.recalibration.runner import MAX_EVENTS
 from monitor.results import Recalibration
 from monitor.scores import GridTable
+from monitor.scores.labelled import LabelledEvents
 from monitor.spark import apply_map, refit, samples
 from monitor.store.closed_samples import SCHEMA, ClosedSample
 from monitor.store.recalibrations import Sample

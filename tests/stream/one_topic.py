@@ -10,9 +10,9 @@ import numpy as np
 
 from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
+from monitor.events.log import Topics
 from monitor.events.model import Kind, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
-from monitor.sources.base import Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store.sql import SqlStore

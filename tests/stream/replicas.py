@@ -19,9 +19,9 @@ from monitor.clock import ManualClock
 from monitor.errors import StoreUnavailable
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.log import Polled
 from monitor.events.model import ALL, UNVERSIONED, ModelPolicy, RecordBatch, SeriesKey, TopicPartition
 from monitor.scores import GridTable
-from monitor.sources.base import Polled
 from monitor.sources.kafka import Membership
 from monitor.store.address import connect
 from monitor.store.base import Checkpoint, PartitionState

@@ -12,8 +12,8 @@ from monitor.clock import SystemClock
 from monitor.errors import OffsetPurged
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.log import LogStart, Topics
 from monitor.events.model import Kind, ModelPolicy
-from monitor.sources.base import LogStart, Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store.sql import SqlStore

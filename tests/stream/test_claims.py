@@ -18,8 +18,8 @@ import pytest
 from monitor.clock import ManualClock, SystemClock
 from monitor.errors import FencedOut
 from monitor.events.codec import Decoder
+from monitor.events.log import Topics
 from monitor.events.model import TopicPartition
-from monitor.sources.base import Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection
 from monitor.store import postgresql

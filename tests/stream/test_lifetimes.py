@@ -11,9 +11,9 @@ import pytest
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_prediction
+from monitor.events.log import Topics
 from monitor.events.model import ALL, OTHER, Kind, Message, ModelPolicy
 from monitor.events.strata import Cap, Caps
-from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import CapUse, SavedStratum

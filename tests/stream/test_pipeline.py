@@ -22,9 +22,9 @@ from monitor.errors import (
 )
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome, encode_prediction
+from monitor.events.log import Polled, Topics
 from monitor.events.model import DeadLetter, Message, ModelPolicy, Reason
 from monitor.events.strata import Caps
-from monitor.sources.base import Polled, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import Checkpoint

@@ -14,9 +14,9 @@ from monitor.errors import SchemaUnavailable
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_outcome
 from monitor.events.formats.avro import make_format
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, ModelPolicy, Reason
 from monitor.events.schemas import Framed, Schema, SchemaId
-from monitor.sources.base import Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.sql import SqlStore

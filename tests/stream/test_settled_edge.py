@@ -11,9 +11,9 @@ from monitor.clock import ManualClock
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.formats.base import Rules
+from monitor.events.log import Polled, Topics
 from monitor.events.model import Kind, Message, ModelPolicy, RecordBatch, TopicPartition
 from monitor.events.strata import Caps
-from monitor.sources.base import Polled, Topics
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.settled import Elsewhere, Hold, HoldReason

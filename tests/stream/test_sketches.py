@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor.classes.sketch import SkceSketch, SketchPlan
 from monitor.clock import SystemClock
 from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
 from monitor.events.model import Kind, ModelPolicy, RecordBatch, SeriesKey
 from monitor.scores import ClassTable
+from monitor.scores.sketch import SkceSketch, SketchPlan
 from monitor.store.closing import PaneSketch
 from monitor.store.sql import SqlStore
 from monitor.stream.partition import Partition, PartitionSettings

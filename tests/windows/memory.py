@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.classes.sketch import SkceSketch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
+from monitor.scores.sketch import SkceSketch
 from monitor.store.settled import Hold
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Count

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from monitor.classes.sketch import SkceSketch, SketchPlan
+from monitor.classes.sketch import sketched_interval, sketched_null, sketched_skce
 from monitor.scores import ClassTable
+from monitor.scores.sketch import SkceSketch, SketchPlan
 from monitor.windows.contents import canonical_measures
 
 PLAN = SketchPlan(3, 64)
@@ -21,9 +22,9 @@ def sketch_of(events: int, sharpness: float = 1.0) -> SkceSketch:
 def test_they_are_what_the_sketch_says() -> None:
     sketch = sketch_of(500)
     (found,) = canonical_measures(sketch, 500).values()
-    null = sketch.null_level()
-    assert (found.value, found.unit) == (sketch.value, "ratio")
-    assert (found.lower, found.upper) == sketch.interval()
+    null = sketched_null(sketch)
+    assert (found.value, found.unit) == (sketched_skce(sketch), "ratio")
+    assert (found.lower, found.upper) == sketched_interval(sketch)
     assert (found.null_mean, found.null_q95, found.p_value) == (0.0, null.q95, null.p_value)
 
 

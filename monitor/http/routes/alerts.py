@@ -27,11 +27,12 @@ from monitor.http.recalibration_schemas import NoteBody
 from monitor.http.request_parsing import (
     NO_PARAMETERS,
     PageParameters,
+    checked_note,
+    first_page,
     parse_body,
     parse_time,
-    read_cursor,
+    read_id,
     read_optional_body,
-    write_cursor,
     wrong_cursor,
 )
 from monitor.http.responses import (
@@ -51,7 +52,6 @@ _POINT: Final = "change_point"
 
 router: Final = APIRouter(tags=["alerts"])
 
-_MAX_NOTE: Final = 2000
 _CHANGES_AT_ONCE: Final = 100
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _STATES: Final[Mapping[str, Sequence[str]]] = {"": (), "all": (), "open": OPEN}
@@ -272,10 +272,8 @@ async def alert(request: Request, services: ServicesOf, id: str) -> Response:  #
     openapi_extra=request_body(NoteBody, required=False),
 )
 async def acknowledge(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
-    body = await read_optional_body(request, services.limits.body_seconds)
-    note = parse_body(body, _read_note, '{"note": "the upstream join was fixed"}').note
-    if len(note) > _MAX_NOTE:
-        raise Problem(422, "invalid-input", f"note must have at most {_MAX_NOTE} characters, got {len(note)}")
+    body = await read_optional_body(request, services.body_seconds)
+    note = checked_note(parse_body(body, _read_note, '{"note": "the upstream join was fixed"}').note)
     actor = principal_of(request).name
 
     def change() -> Response:
@@ -292,15 +290,12 @@ def _whole(store: AlertStore, alert_id: str) -> dict[str, Any]:
 def _page(
     store: AlertStore, models: Collection[str] | None, query: AlertsQuery, since_ms: int | None
 ) -> tuple[Sequence[Alert], str | None]:
-    before = None
+    before = read_id(query.cursor) if query.cursor else None
     states = _STATES.get(query.state, (query.state,))
     try:
-        if query.cursor:
-            key = read_cursor(query.cursor)
+        if before is not None and models is not None and store.alert(before).finding.model not in models:
             # A cursor must not tell whether there is an alert of this name.
-            if len(key) != 1 or (models is not None and store.alert(key[0]).finding.model not in models):
-                raise wrong_cursor(query.cursor)
-            (before,) = key
+            raise wrong_cursor(query.cursor)
         found = store.alerts(
             models,
             states=states,
@@ -313,8 +308,7 @@ def _page(
         )
     except UnknownAlert:
         raise wrong_cursor(query.cursor) from None
-    shown = found[: query.limit]
-    return shown, write_cursor(shown[-1].id) if len(found) > len(shown) else None
+    return first_page(found, query.limit, lambda alert: alert.id)
 
 
 def _last_event_id(request: Request, newest: int) -> int:
@@ -348,7 +342,7 @@ async def _events(services: Services, models: Collection[str] | None, after: int
         if changes or now >= beat + HEARTBEAT_SECONDS:
             beat = now
             yield ": \n\n"
-        if services.is_stopping() or now >= began + services.limits.stream_seconds:
+        if services.is_stopping() or now >= began + services.stream_seconds:
             return
         if len(changes) < _CHANGES_AT_ONCE:
             await asyncio.sleep(POLL_SECONDS)

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from monitor.access.model import Role
 from monitor.http.authorization import Of, needs, require
 from monitor.http.recalibration_schemas import AuditBody, AuditEntryBody
-from monitor.http.request_parsing import PageParameters, read_cursor, write_cursor, wrong_cursor
+from monitor.http.request_parsing import PageParameters, first_page, read_id, wrong_cursor
 from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.services import ServicesOf
 
@@ -40,17 +40,14 @@ async def audit(request: Request, services: ServicesOf, query: Annotated[AuditQu
     def page() -> AuditBody:
         # One more than is shown: if it exists, there is a next page.
         entries = services.recalibrations.store.audit(after=after, limit=query.limit + 1, model=query.model or None)
-        shown = entries[: query.limit]
-        return AuditBody(
-            entries=[AuditEntryBody.of(entry) for entry in shown],
-            next_cursor=write_cursor(str(shown[-1].number)) if len(entries) > len(shown) else None,
-        )
+        shown, next_cursor = first_page(entries, query.limit, lambda entry: str(entry.number))
+        return AuditBody(entries=[AuditEntryBody.of(entry) for entry in shown], next_cursor=next_cursor)
 
     return tagged_response(request, await services.lookups.run(page))
 
 
 def _number(cursor: str) -> int:
-    match read_cursor(cursor):
-        case (number,) if number.isascii() and number.isdecimal() and len(number) < 19:
-            return int(number)
+    number = read_id(cursor)
+    if number.isascii() and number.isdecimal() and len(number) < 19:
+        return int(number)
     raise wrong_cursor(cursor)

@@ -18,6 +18,7 @@ from monitor.access.model import Role
 from monitor.errors import Conflict, Forbidden, SourceError, SourceUnavailable
 from monitor.events.codec import Decoder
 from monitor.events.encode import partition_key
+from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, ModelPolicy, Reason, RecordBatch
 from monitor.events.strata import Caps, Strata, beyond_cap, undeclared
 from monitor.http.authorization import Of, caller_of, may, needs
@@ -27,7 +28,6 @@ from monitor.http.request_parsing import check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
 from monitor.http.schemas import TakenBody
 from monitor.http.services import Services, ServicesOf
-from monitor.sources.base import Topics
 from monitor.sources.kafka_loops import partitions_of
 from monitor.stream.status import PipelineStatus
 
@@ -123,9 +123,9 @@ _JSON_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 )
 async def events(request: Request, services: ServicesOf) -> Response:
     media = check_media_type(request, *_ALLOWED)
-    limits, may_write = services.limits, may(request, Role.WRITE)
+    may_write = may(request, Role.WRITE)
     with services.body_bytes.held_by(caller_of(request)) as acquire:
-        body = await read_body(request, limits.event_bytes, limits.body_seconds, acquire)
+        body = await read_body(request, services.api.max_event_bytes, services.body_seconds, acquire)
         try:
             answer = await services.writes.run(lambda: _write(services, body, media, request.headers, may_write))
         except Forbidden:
@@ -141,7 +141,7 @@ def _write(services: Services, body: bytes, media: str, headers: Headers, may_wr
             "events are written as JSON, and the service reads no topic of JSON; send them to its topics with the "
             "producer's own serialiser"
         )
-    values, attributes = _read_events(body, media, headers, services.limits.events)
+    values, attributes = _read_events(body, media, headers, services.api.max_events)
     messages: list[Message] = []
     shown: list[dict[str, Any]] = []
     forbidden, now_ms, decoder = 0, services.clock.now_ms(), services.decoder()

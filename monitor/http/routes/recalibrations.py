@@ -30,11 +30,12 @@ from monitor.http.recalibration_schemas import (
 from monitor.http.request_parsing import (
     NO_PARAMETERS,
     PageParameters,
+    checked_note,
+    first_page,
     parse_body,
     parse_time,
-    read_cursor,
+    read_id,
     read_optional_body,
-    write_cursor,
     wrong_cursor,
 )
 from monitor.http.responses import BODY_PROBLEMS, NOT_MODIFIED, problems, tagged_response
@@ -47,7 +48,6 @@ from monitor.store.recalibrations import Champion, RefitRequest
 
 router: Final = APIRouter(tags=["recalibration"])
 
-_MAX_NOTE: Final = 2000
 
 _MAX_SHOWN: Final = 80
 
@@ -108,7 +108,7 @@ class RefitsQuery(PageParameters):
 )
 async def request_refit(request: Request, response: Response, services: ServicesOf, model: str) -> RefitBody:
     key = _idempotency_key(request)
-    body = await read_optional_body(request, services.limits.body_seconds)
+    body = await read_optional_body(request, services.body_seconds)
     wanted = parse_body(body, _read_refit_request, '{"method": "beta", "window": "7d"}')
     version = _version_text(wanted.version)
     window_ms = None if wanted.window is None else _window_ms(wanted.window)
@@ -155,8 +155,8 @@ async def request_refit(request: Request, response: Response, services: Services
     openapi_extra=request_body(NoteBody, required=False),
 )
 async def promote(request: Request, services: ServicesOf, id: str) -> PromotionBody:  # noqa: A002 - the name in the path
-    body = await read_optional_body(request, services.limits.body_seconds)
-    note = _checked_note(parse_body(body, _read_note, '{"note": "agreed with the pricing team"}').note)
+    body = await read_optional_body(request, services.body_seconds)
+    note = checked_note(parse_body(body, _read_note, '{"note": "agreed with the pricing team"}').note)
     actor = principal_of(request).name
     return await services.lookups.run(
         lambda: _promotion(services, services.recalibrations.promote(id, actor=actor, note=note))
@@ -173,9 +173,9 @@ async def promote(request: Request, services: ServicesOf, id: str) -> PromotionB
     openapi_extra=request_body(RollbackBody, required=False),
 )
 async def roll_back(request: Request, services: ServicesOf, model: str) -> PromotionBody:
-    body = await read_optional_body(request, services.limits.body_seconds)
+    body = await read_optional_body(request, services.body_seconds)
     wanted = parse_body(body, _read_rollback, '{"version": "7", "note": "complaints since noon"}')
-    note, actor = _checked_note(wanted.note), principal_of(request).name
+    note, actor = checked_note(wanted.note), principal_of(request).name
     recalibrations = services.recalibrations
 
     def take_back() -> PromotionBody:
@@ -277,12 +277,7 @@ async def _list_refits(
 
 
 def _page(store: RecalibrationStore, models: Collection[str] | None, query: RefitsQuery) -> RefitsBody:
-    before = None
-    if query.cursor:
-        key = read_cursor(query.cursor)
-        if len(key) != 1:
-            raise wrong_cursor(query.cursor)
-        (before,) = key
+    before = read_id(query.cursor) if query.cursor else None
     try:
         if before is not None and models is not None and store.job(before).model not in models:
             # A cursor must not tell whether there is a refit of this name.
@@ -291,11 +286,8 @@ def _page(store: RecalibrationStore, models: Collection[str] | None, query: Refi
         jobs = store.jobs(models, before=before, limit=query.limit + 1, comparisons=False)
     except UnknownRecalibration:
         raise wrong_cursor(query.cursor) from None
-    shown = jobs[: query.limit]
-    return RefitsBody(
-        recalibrations=[RefitSummaryBody.of(job) for job in shown],
-        next_cursor=write_cursor(shown[-1].id) if len(jobs) > len(shown) else None,
-    )
+    shown, next_cursor = first_page(jobs, query.limit, lambda job: job.id)
+    return RefitsBody(recalibrations=[RefitSummaryBody.of(job) for job in shown], next_cursor=next_cursor)
 
 
 def _check_method(services: Services, request: RefitRequest, *, is_default: bool) -> None:
@@ -348,9 +340,3 @@ def _window_ms(value: str | float) -> int:
 def _version_text(version: str | int | None) -> str | None:
     """A version as events have it: integers as text; an empty one counts as left out."""
     return None if version in (None, "") else str(version)
-
-
-def _checked_note(note: str) -> str:
-    if len(note) > _MAX_NOTE:
-        raise Problem(422, "invalid-input", f"note must have at most {_MAX_NOTE} characters, got {len(note)}")
-    return note

@@ -239,7 +239,6 @@ async def reports(request: Request, services: ServicesOf, query: Annotated[Repor
 )
 async def report_of_data(request: Request, services: ServicesOf) -> Response:
     check_media_type(request, JSON)
-    limits = services.limits
 
     def compute(body: bytes) -> bytes:
         data = parse_body(body, _read_data, '{"p": [0.9, 0.2], "y": [1, 0]}')
@@ -255,7 +254,7 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
         return encode_json(result.to_dict())
 
     with services.body_bytes.held_by(caller_of(request)) as acquire:
-        body = await read_body(request, limits.report_bytes, limits.body_seconds, acquire)
+        body = await read_body(request, services.api.max_report_bytes, services.body_seconds, acquire)
         return Response(await services.computations.run(lambda: compute(body)), media_type=JSON)
 
 

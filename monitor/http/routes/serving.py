@@ -75,9 +75,9 @@ class VersionQuery(Parameters):
 )
 async def recalibrate(request: Request, services: ServicesOf, model: str) -> Response:
     check_media_type(request, JSON)
-    limits, recalibrations = services.limits, services.recalibrations
+    recalibrations = services.recalibrations
     with services.body_bytes.held_by(caller_of(request)) as acquire:
-        body = await read_body(request, limits.report_bytes, limits.body_seconds, acquire)
+        body = await read_body(request, services.api.max_report_bytes, services.body_seconds, acquire)
         return Response(await services.applications.run(lambda: _apply(recalibrations, model, body)), media_type=JSON)
 
 

@@ -47,7 +47,7 @@ async def log_in(request: Request, services: ServicesOf) -> Response:
     check_media_type(request, JSON)
     # A page of another site must not log somebody in under another name, either.
     authorization.check_own_page(request, allow_no_browser=True)
-    credential = _parse(await read_body(request, _BODY_BYTES, services.limits.body_seconds))
+    credential = _parse(await read_body(request, _BODY_BYTES, services.body_seconds))
     principal = await authorization.check_credential(request, credential)
     authorization.check_rate(request, principal)
     return Response(status_code=204, headers={} if authorization.is_off else _cookie(request, credential.text))

@@ -79,6 +79,6 @@ async def _updates(services: Services, models: Collection[str] | None, alert: in
             evaluated_ms = services.reports.latest.evaluated_ms
             at = format_time(evaluated_ms) if services.reports.latest.number else None
             yield f"data: {encode_json({'evaluated_at': at, **numbers._asdict()}).decode()}\n\n"
-        if services.is_stopping() or now >= began + services.limits.stream_seconds:
+        if services.is_stopping() or now >= began + services.stream_seconds:
             return
         await asyncio.sleep(POLL_SECONDS)

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError
-from monitor.local.features import MAX_FEATURE, PrincipalComponents, Standardised
+from monitor.local.features import PrincipalComponents, Standardised
 from monitor.reports.evaluation.segments import Range, are_whole, quantile_ranges
+from monitor.scores.labelled import MAX_FEATURE
 from monitor.scores.table import check
 from monitor.sources.columns import EMPTY, is_missing, text_of
 from monitor.sources.tables import SegmentColumn

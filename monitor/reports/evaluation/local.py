@@ -12,12 +12,13 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.inference import NullLevel
 from monitor.local import LocalMap, Standardised, local_calibration_error, local_error_map
 from monitor.local.calibration import DEFAULT_GAMMA, MAX_POINTS, MIN_NEIGHBOURS, confidence_and_hit
-from monitor.local.features import DEFAULT_DIMENSIONS, feature_table
+from monitor.local.features import DEFAULT_DIMENSIONS
 from monitor.measures import ece
 from monitor.reports.evaluation.features import FeatureColumns
 from monitor.reports.evaluation.inputs import predictions_of
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import numbers, require_same_index, require_whole
+from monitor.scores.labelled import feature_table
 from monitor.sources.tables import SegmentColumn
 
 DRAWS: Final = 199

@@ -4,16 +4,14 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure, FigureBase
+from matplotlib.figure import FigureBase
 
 from monitor.reports.diagrams.axis import ProbabilityAxis
 from monitor.reports.diagrams.reliability import HistogramColumns
-from monitor.reports.diagrams.rows import on_cells
 from monitor.reports.diagrams.witness import Witness
 from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.cells import smce_result
-from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, frame, new_figure, panel, show_on_x
+from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, frame, panel, show_on_x
 from monitor.reports.formatting import percent, value_text
 from monitor.scores import ScoreTable
 
@@ -31,29 +29,6 @@ _BINS: Final = 24
 _MAX_PLACES: Final = 3
 _MOSTLY: Final = 0.5
 """Share of smCE that the difference of the means is, if the error has one direction."""
-
-
-def witness_figure(table: ScoreTable, *, smce: MeasureResult | None = None, insufficient: str | None = None) -> Figure:
-    """Draw where the model is too low and too high: the witness of smCE over the predictions.
-
-    Parameters
-    ----------
-    table
-        m rows.
-    smce
-        The table's smCE as a report has it, with its level under calibration; drawn here if left out.
-    insufficient
-        Why the report judges nothing, if it does not: the title says so.
-
-    Raises
-    ------
-    NotEnoughData
-        The table is empty.
-    """
-    cells = on_cells(table)
-    figure = new_figure(HEIGHT)
-    draw_witness(figure, cells, smce or smce_result(cells), insufficient)
-    return figure
 
 
 def draw_witness(figure: FigureBase, cells: ScoreTable, smce: MeasureResult, insufficient: str | None = None) -> None:

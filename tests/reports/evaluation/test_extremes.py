@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from docs.generators.witness import witness_figure
 from monitor.inference.interval import interval_of_norm
 from monitor.maps import METHODS, apply_map, fit_map
-from monitor.maps.labelled import LabelledEvents
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.evaluate import evaluate_classes
 from monitor.reports.evaluation.local import evaluate_local
 from monitor.reports.figures.reliability import reliability_diagram
-from monitor.reports.figures.witness import witness_figure
 from monitor.scores import ScoreTable
+from monitor.scores.labelled import LabelledEvents
 from tests.long import short_rows
 
 EXTREMES = [0.0, 5e-324, 1e-310, 2.3e-308, 1e-300, 1e-160, 1e-17, float(np.nextafter(1.0, 0.0)), 1.0]

@@ -2,14 +2,14 @@
 
 import pytest
 
+from docs.generators.svg import to_svg
 from docs.generators.tce_diagram import tce_diagram
+from docs.generators.witness import witness_figure
 from monitor.errors import NotEnoughData
 from monitor.measures import smce, tce
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.output import to_svg
 from monitor.reports.figures.reliability import reliability_diagram
 from monitor.reports.figures.report import report_sheet
-from monitor.reports.figures.witness import witness_figure
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, check_layout, every_table, texts
 

@@ -2,9 +2,10 @@ import re
 import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 
-from monitor.reports.figures.output import to_png, to_svg
+from docs.generators.svg import to_svg
+from docs.generators.witness import witness_figure
+from monitor.reports.figures.output import to_png
 from monitor.reports.figures.reliability import reliability_diagram
-from monitor.reports.figures.witness import witness_figure
 from tests.reports.figures.tables import TABLES
 
 

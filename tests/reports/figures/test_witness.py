@@ -3,11 +3,12 @@ import pytest
 from matplotlib.colors import to_rgba
 from scipy.special import expit
 
+from docs.generators.witness import witness_figure
 from monitor.measures import smce
 from monitor.reports.evaluation.places import places
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.style import GREY
-from monitor.reports.figures.witness import TOO_HIGH, TOO_LOW, witness_figure
+from monitor.reports.figures.witness import TOO_HIGH, TOO_LOW
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, texts
 

@@ -11,12 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData
-from monitor.local.features import check_outcomes, feature_table
-from monitor.scores.arguments import numbers, require_same_index
+from monitor.scores.arguments import number_text, numbers, require_same_index
+from monitor.scores.class_table import ClassTable
 from monitor.scores.table import ScoreTable, check
 
 NO_SEGMENT: Final = ""
 """The value of a segment key for an event that has none."""
+
+MAX_FEATURE: Final = 1e150
+"""Sums of squares of larger numbers overflow float64. Such values usually encode missing ones."""
 
 _MAX_WEIGHT: Final = 1e100
 
@@ -206,6 +209,46 @@ class LabelledEvents:
         if key not in self.segments:
             raise InputError(f"option segment of {method} must be one of {keys}, got {key!r}")
         return str(key)
+
+
+def check_outcomes(prediction: ArrayLike, outcome: ArrayLike) -> tuple[Floats, Ints]:
+    """Check predictions P(y = 1), shape (n,), or class probabilities (n, K), and their outcomes.
+
+    Raises
+    ------
+    InputError
+        A value is out of its range, or shapes do not fit. Names key and value.
+    """
+    p, y = numbers("prediction", prediction), numbers("outcome", outcome)
+    if p.ndim == 2:
+        table = ClassTable.from_events(p, y)
+        return table.prediction, table.outcome.astype(np.int64)
+    if p.ndim != 1 or p.shape != y.shape:
+        raise InputError(f"prediction and outcome must be equally long, got shapes {p.shape} and {y.shape}")
+    check(p, (p >= 0.0) & (p <= 1.0), "prediction must be in [0, 1]")
+    check(y, (y == 0.0) | (y == 1.0), "outcome must be 0 or 1")
+    return p, y.astype(np.int64)
+
+
+def feature_table(features: ArrayLike) -> Floats:
+    """Check features and convert them to float64, shape (n, D).
+
+    Raises
+    ------
+    InputError
+        They are not a table of numbers up to 1e150 in size. Names the first wrong value.
+    """
+    x = np.ascontiguousarray(numbers("features", features))
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise InputError(f"features must have the shape (events, features), got {x.shape}")
+    usable = np.abs(x) <= MAX_FEATURE
+    if not usable.all():
+        row, column = np.argwhere(~usable)[0]
+        got = number_text(x[row, column])
+        raise InputError(
+            f"features must be finite and up to {MAX_FEATURE:g} in size, got {got} in row {row}, column {column}"
+        )
+    return x
 
 
 def group_indices(groups: Sequence[str], values: NDArray[np.str_]) -> Ints:

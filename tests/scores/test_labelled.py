@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from monitor.errors import InputError
-from monitor.maps.labelled import LabelledEvents
+from monitor.scores.labelled import LabelledEvents
 
 
 @pytest.mark.parametrize(
