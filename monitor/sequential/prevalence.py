@@ -18,8 +18,8 @@ the law of the number of positives among the others of its group, and f_{j-1} / 
 inequalities), so that j grows in likelihood ratio; for the second group the same holds of s - j. As e_j increases in j,
 its mean is largest at that edge. For g < 1 exchange the groups.
 
-Predictions of 0 and 1 join no block: no b moves them. What contradicts them is bet on as in D1, one by one, for slopes
-below 1 and for the bumps of the outermost regions.
+Predictions of 0 and 1, and those within 4e-8 of them, join no block: they count as certain, so no b moves them. What
+contradicts them is bet on as in D1, one by one, for slopes below 1 and for the bumps of the outermost regions.
 
 Source: sections 4 and 10 of the mathematics. It departs from section 4 where slopes compare pairs of regions, not all
 events of a block at once: for more than two groups no edge of the band is the worst for all blocks. Regions have equal
@@ -142,8 +142,9 @@ class PrevalenceBets:
         return Bets(steps.end_ms, log_bets + self._bet_on_certainty(steps))
 
     def _bet_on_certainty(self, steps: Steps) -> Floats:
-        """Bet on predictions of 0 and 1, as D1 does; shape (steps, 22)."""
-        lowest, highest = (steps.values[:, :2] * (steps.cell == cell)[:, None] for cell in (0, grid.cell_count() - 1))
+        """Bet on predictions that admit no doubt, as D1 bets on those of 0 and 1; shape (steps, 22)."""
+        certain = np.where(_in_doubt()[steps.cell], 0, np.sign(middle_logits()[steps.cell]))
+        lowest, highest = (steps.values[:, :2] * (certain == side)[:, None] for side in (-1, 1))
         total = np.vstack([np.zeros(4, np.int64), np.cumsum(np.hstack([lowest, highest]), axis=0)])
         count = np.diff(total[steps.first], axis=0)
         # Not a matrix product, whose last bits depend on the number of steps.

@@ -79,17 +79,28 @@ def test_bets_equal_those_over_all_outcomes_of_a_block(events: list[Step], end_m
 
 
 def test_predictions_of_0_and_1_that_are_contradicted_are_bet_on_as_by_d1_and_no_others() -> None:
-    for p, bump in ((0.0, len(SLOPES)), (1.0, -1)):
-        fits = PrevalenceBets().bet(steps_of(np.full(50, p), np.full(50, p), 25, 1000)).log_bets
+    """Those that a logit cannot tell from them, too: models that never say 0 say 1e-9."""
+    for p, fitting, bump in ((0.0, 0.0, len(SLOPES)), (1e-9, 0.0, len(SLOPES)), (1.0 - 1e-9, 1.0, -1), (1.0, 1.0, -1)):
+        fits = PrevalenceBets().bet(steps_of(np.full(50, p), np.full(50, fitting), 25, 1000)).log_bets
         assert (fits <= 0.0).all()
         assert (fits > -1e-3).all()
-        wrong = PrevalenceBets().bet(steps_of(np.full(3, p), np.full(3, 1 - p), 3, 1000)).log_bets[0]
-        of_d1 = log_bets(steps_of(np.full(3, p), np.full(3, 1 - p), 3, 1000), Profile.default())[0]
+        wrong = PrevalenceBets().bet(steps_of(np.full(3, p), np.full(3, 1 - fitting), 3, 1000)).log_bets[0]
+        certain = steps_of(np.full(3, fitting), np.full(3, 1 - fitting), 3, 1000)
+        of_d1 = log_bets(certain, Profile.default())[0]
         np.testing.assert_allclose(wrong[: len(SLOPES)], of_d1[len(OFFSETS) : len(OFFSETS) + len(SLOPES)])
         assert wrong[0] == pytest.approx(3 * 6.75, abs=0.01)
         assert not wrong[3 : len(SLOPES)].any()
         assert wrong[bump] == pytest.approx(3 * 0.45, abs=0.01)
         assert np.count_nonzero(wrong) == 4
+
+
+def test_a_model_that_is_sure_and_wrong_is_seen_whatever_its_prevalence_is() -> None:
+    rng = np.random.default_rng(0)
+    for sure in (1.0, 1.0 - 1e-9):
+        p = np.where(rng.random(20_000) < 0.08, sure, rng.random(20_000))
+        y = (rng.random(p.size) < np.where(p == sure, 0.95, p)).astype(np.float64)
+        gained = PrevalenceBets().bet(steps_of(p, y, 100, 1000)).log_bets.sum(axis=0)
+        assert gained.max() > 50.0
 
 
 def bets_of_loop(first: list[float], second: list[float], total: int, band: float, contrast: float) -> dict[int, float]:

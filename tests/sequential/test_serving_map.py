@@ -173,3 +173,20 @@ def test_a_map_that_has_become_harmful_is_seen(offset: float, events: int) -> No
         delays.append(math.inf if delay is None else delay)
     print(f"\nmedian delay {np.median(delays):.0f} events")
     assert np.median(delays) <= events
+
+
+def test_a_map_that_says_exactly_0_or_1_and_is_contradicted_is_seen() -> None:
+    """Isotonic maps end so. The predictions are right; one false alarm is allowed in the time of 200,000 events."""
+
+    def certain_ends(p: Floats) -> Floats:
+        return np.where(p < 0.1, 0.0, np.where(p >= 0.9, 1.0, p))
+
+    for side in (0.0, 1.0):
+        rng = np.random.default_rng(0)
+        p = rng.uniform(0.0, 0.1, 40_000) if side == 0.0 else rng.uniform(0.9, 1.0, 40_000)
+        y = (rng.random(p.size) < p).astype(np.float64)
+        delay = alarmed(p, y, certain_ends, 40_000 / 200_000)
+        assert delay is not None
+        assert delay <= 8000
+        # Where nothing contradicts it, it does no harm.
+        assert alarmed(p, np.full(p.size, side), certain_ends, 40_000 / 200_000) is None

@@ -41,6 +41,8 @@ class _Evidence(NamedTuple):
     shift: PriorShift
     detectable: DetectableFaults
     tolerance: float
+    contradicted: str
+    """See :func:`_contradicted_certainty`."""
 
 
 def diagnosed(
@@ -99,13 +101,13 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None, toleranc
     shift = prior_shift(cells, fit=fit)
     # To three digits, these depend on the predictions' law alone.
     detectable = detectable_faults(widen(cells), tolerance=tolerance)
-    evidence = _Evidence(fit, p_value, shift, detectable, tolerance)
+    evidence = _Evidence(fit, p_value, shift, detectable, tolerance, _contradicted_certainty(cells))
     verdict = _verdict(evidence)
     events = _in_events(cells)
     caution = caution_of_few(float(events.positives.sum()), float(events.negatives.sum()))
     return Diagnosis(
         verdict=verdict,
-        sentence=f"{_sentence(verdict, evidence)} {caution}".rstrip(),
+        sentence=" ".join(filter(None, (_sentence(verdict, evidence), evidence.contradicted, caution))),
         p_value=p_value,
         offset=fit.offset,
         offset_error=fit.offset_error,
@@ -213,6 +215,8 @@ def _calibrated_sentence(evidence: _Evidence) -> str:
     )
     limit = abs(fit.offset) + _INTERVAL * fit.offset_error
     if limit <= tolerance and _largest_left(shift) <= tolerance:
+        if evidence.contradicted:
+            return f"{text}."
         return f"{text}. Nothing is to be done."
     return f"{text}. With this many events a larger error cannot be excluded."
 
@@ -220,7 +224,7 @@ def _calibrated_sentence(evidence: _Evidence) -> str:
 def _beyond_offset(evidence: _Evidence) -> str:
     """Faults that the offset does not fix, as a clause after a semicolon."""
     fit, shift = evidence.fit, evidence.shift
-    if _largest_left(shift) <= evidence.tolerance:
+    if _largest_left(shift) <= evidence.tolerance and not evidence.contradicted:
         return "beyond that no fault is seen on the whole, for which the model need not be retrained"
     detected = (
         "beyond that no fault is seen"
@@ -286,7 +290,26 @@ def _frequencies(shift: PriorShift) -> str:
 
 
 def _insufficient(reason: str, table: ScoreTable) -> Diagnosis:
-    return Diagnosis(Verdict.INSUFFICIENT, f"Too little data to tell: {reason}.{_few_outcomes(table)}")
+    said = f"Too little data to tell: {reason}.{_few_outcomes(table)} {_contradicted_certainty(table)}"
+    return Diagnosis(Verdict.INSUFFICIENT, said.rstrip())
+
+
+def _contradicted_certainty(table: ScoreTable) -> str:
+    """Describe outcomes that contradict predictions of exactly 0 and 1, which no test of means may notice."""
+    contradicted = []
+    for score, hits, misses, kind in (
+        (0.0, table.negatives, table.positives, "positive"),
+        (1.0, table.positives, table.negatives, "negative"),
+    ):
+        certain = table.score == score
+        wrong, count = float(misses[certain].sum()), float((hits + misses)[certain].sum())
+        if wrong > 0.0:
+            # Weights are no numbers of events.
+            part = f"{rounded_share(wrong / count)} of" if table.weighted else f"{wrong:,.0f} of {count:,.0f}"
+            contradicted.append(f"{part} predictions of exactly {score:.0f} came out {kind}")
+    if not contradicted:
+        return ""
+    return f"{' and '.join(contradicted)}, which such predictions exclude: let the model say neither 0 nor 1 exactly."
 
 
 def _few_outcomes(table: ScoreTable) -> str:

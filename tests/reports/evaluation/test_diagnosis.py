@@ -291,6 +291,46 @@ def test_outcomes_that_were_as_good_as_excluded_are_seen(surest: float, events: 
             assert said in contradicted.sentence
 
 
+def test_contradicted_predictions_of_exactly_0_and_1_are_named_whatever_the_verdict() -> None:
+    p, y = simulated(1, 5000)
+    exclude = "which such predictions exclude: let the model say neither 0 nor 1 exactly."
+    high = "1 of 4 predictions of exactly 1 came out negative"
+
+    def with_certain(surest: list[float], outcome: list[int], p: Floats = p, y: Floats = y) -> str:
+        exact = ScoreTable.from_events(np.r_[surest, p], np.r_[outcome, y])
+        of_cells = GridTable.from_events(np.r_[surest, p], np.r_[outcome, y]).to_scores()
+        (sentence, same) = (diagnose(table, draws=99).sentence for table in (exact, of_cells))
+        assert (exclude in sentence) == (exclude in same)
+        return sentence
+
+    assert f"{high}, {exclude}" in with_certain([1.0] * 4, [1, 1, 0, 1])
+    assert f"2 of 2 predictions of exactly 0 came out positive and {high}, {exclude}" in with_certain(
+        [0.0] * 2 + [1.0] * 4, [1, 1, 1, 1, 0, 1]
+    )
+    for surest, outcome in (([0.0] * 3 + [1.0] * 3, [0] * 3 + [1] * 3), ([1.0 - 1e-9] * 9, [0] + [1] * 8)):
+        assert exclude not in with_certain(surest, outcome)
+    # One among a million such is no evidence, if each stands for as little as the rounding of a float.
+    many = with_certain([1.0] * 1_000_000, [0] + [1] * 999_999)
+    assert many.startswith("No evidence of miscalibration")
+    assert f"1 of 1,000,000 predictions of exactly 1 came out negative, {exclude}" in many
+    few = with_certain([1.0] * 4, [1, 1, 0, 1], p[:20], y[:20])
+    assert few.startswith("Too little data")
+    assert f"{high}, {exclude}" in few
+    weighted = diagnose(
+        ScoreTable.from_events(np.r_[[1.0] * 4, p], np.r_[[1, 1, 0, 1], y], np.full(5004, 0.3)), draws=99
+    )
+    assert f"25% of predictions of exactly 1 came out negative, {exclude}" in weighted.sentence
+
+
+def test_nothing_is_to_be_done_is_not_said_where_certainty_was_contradicted() -> None:
+    p, y = simulated(1, 2_000_000, offset=0.6 * TOLERANCE)
+    for wrong, said in ((0, True), (1, False)):
+        outcome = np.r_[np.ones(100 - wrong), np.zeros(wrong), y]
+        diagnosis = diagnose(GridTable.from_events(np.r_[np.ones(100), p], outcome).to_scores(), draws=99)
+        assert diagnosis.verdict is Verdict.CALIBRATED
+        assert ("Nothing is to be done." in diagnosis.sentence) == said
+
+
 @pytest.mark.parametrize(
     ("p", "rate", "verdict"),
     [
