@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from monitor.app.settings.model import KafkaSettings
 from monitor.clock import Clock
+from monitor.events.log import LogRange, LogStart, Topics
 from monitor.events.model import TopicPartition
-from monitor.sources.base import LogRange, LogStart, Topics
 from monitor.sources.kafka import KafkaSource
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts
 from monitor.sources.kafka_writer import KafkaWriter
