@@ -38,7 +38,12 @@ def parse_duration(value: object) -> timedelta:
 
 def format_duration(duration: timedelta) -> str:
     """Return the shortest text that `parse_duration` reads as this duration: ``90s``, ``1h30m``, ``7d``."""
-    left = to_ms(duration)
+    return format_ms(to_ms(duration))
+
+
+def format_ms(milliseconds: int) -> str:
+    """Return the text of :func:`format_duration` for a number of milliseconds."""
+    left = milliseconds
     for unit in ("d", "h", "m", "s"):
         # A single unit where possible: 90s rather than 1m30s, and 24h rather than 1d.
         if left and left % _UNITS[unit] == 0 and (left // _UNITS[unit] > 1 or unit != "d"):

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
@@ -23,7 +22,7 @@ from monitor.cli.options import SeedOption
 from monitor.cli.running import leave, run_service
 from monitor.cli.service import USUAL_URL
 from monitor.clock import SystemClock
-from monitor.durations import format_duration
+from monitor.durations import format_ms
 from monitor.errors import InputError, PortTaken
 from monitor.events import event_results
 from monitor.events.model import ALL
@@ -100,8 +99,8 @@ def demo_settings(directory: Path, port: int) -> Settings:
         "store": {"url": f"sqlite:///{directory / 'state.db'}"},
         "models": {
             "defaults": {
-                "horizon": format_duration(timedelta(milliseconds=HORIZON_MS)),
-                "allowed_lateness": format_duration(timedelta(milliseconds=LATENESS_MS)),
+                "horizon": format_ms(HORIZON_MS),
+                "allowed_lateness": format_ms(LATENESS_MS),
             },
             # The method that fits the change of each model; overconfident has the default one.
             "declared": {

@@ -24,7 +24,7 @@ from monitor.cli.options import ConfigOption, check_target, command_actor, read_
 from monitor.clock import SystemClock
 from monitor.durations import DURATION_FORM, parse_duration, to_ms
 from monitor.errors import InputError, SettingsError, Unauthenticated
-from monitor.events.times import format_time
+from monitor.events.times import format_known, format_time
 from monitor.reports.formatting import plain, time_text
 from monitor.store.api_keys import ApiKeys
 
@@ -263,8 +263,8 @@ def _as_json(key: StoredKey, kept_in: str, now_ms: int) -> dict[str, Any]:
         "name": key.name,
         "roles": [str(grant) for grant in key.grants],
         "created": format_time(key.created_ms) if kept_in == "store" else None,
-        "expires": None if key.expires_ms is None else format_time(key.expires_ms),
-        "revoked": None if key.revoked_ms is None else format_time(key.revoked_ms),
+        "expires": format_known(key.expires_ms),
+        "revoked": format_known(key.revoked_ms),
         "state": state_of(key, now_ms).replace(" ", "_"),
         "kept_in": kept_in,
     }

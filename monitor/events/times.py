@@ -118,3 +118,8 @@ def format_time(time_ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return str(time_ms)
     return f"{moment.isoformat()}.{time_ms % 1000:03d}Z"
+
+
+def format_known(time_ms: int | None) -> str | None:
+    """The time as :func:`format_time` writes it; None where there is none."""
+    return None if time_ms is None else format_time(time_ms)

@@ -1,15 +1,14 @@
 """The bodies of recalibration: requests for refits, refits, maps, what serves, and the audit trail."""
 
 from dataclasses import asdict
-from datetime import timedelta
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import quote
 
 import msgspec
 from pydantic import ConfigDict, Field
 
-from monitor.durations import format_duration
-from monitor.events.times import format_time
+from monitor.durations import format_ms
+from monitor.events.times import format_known, format_time
 from monitor.http.request_parsing import MAX_NOTE
 from monitor.http.schemas import NEXT_CURSOR, Body, DecodedAs, PastMeasureBody, Probabilities, field
 from monitor.maps import Method
@@ -97,11 +96,7 @@ def job_path(job_id: str) -> str:
 
 def _window(request: RefitRequest) -> str | None:
     """How far back events are taken, as people write it."""
-    return None if request.window_ms is None else format_duration(timedelta(milliseconds=request.window_ms))
-
-
-def _time(milliseconds: int | None) -> str | None:
-    return None if milliseconds is None else format_time(milliseconds)
+    return None if request.window_ms is None else format_ms(request.window_ms)
 
 
 class RefitRequestBody(Body):
@@ -181,10 +176,10 @@ class RefitSummaryBody(Body):
         return cls.of_attributes(
             job,
             window=_window(job),
-            since=_time(job.since_ms),
+            since=format_known(job.since_ms),
             requested_at=format_time(job.requested_ms),
-            started_at=_time(job.started_ms),
-            finished_at=_time(job.finished_ms),
+            started_at=format_known(job.started_ms),
+            finished_at=format_known(job.finished_ms),
             links=LinksBody(
                 self=path,
                 page=f"/recalibrations/{quote(job.id, safe='')}",
@@ -330,7 +325,7 @@ class RefitSettingsBody(Body):
             options=dict(request.options),
             window=_window(request),
             schedule=plan.cron,
-            next=_time(recalibrations.next_scheduled_ms(model)),
+            next=format_known(recalibrations.next_scheduled_ms(model)),
         )
 
 

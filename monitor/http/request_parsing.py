@@ -6,14 +6,13 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Annotated, Final, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from monitor.durations import format_duration, parse_duration, to_ms
+from monitor.durations import format_ms, parse_duration, to_ms
 from monitor.errors import InputError
 from monitor.events.fields import Rejected
 from monitor.events.times import read_time
@@ -159,7 +158,7 @@ def parse_step(text: str, least_ms: int) -> int:
     except ValueError as error:
         raise Problem(422, "invalid-parameter", f"step {error}, got {text[:80]!r}") from None
     if step_ms < least_ms:
-        least = format_duration(timedelta(milliseconds=least_ms))
+        least = format_ms(least_ms)
         raise Problem(422, "invalid-parameter", f"step must be at least {least}, got {text}: no more is kept")
     return step_ms
 

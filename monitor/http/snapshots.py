@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from monitor.events.times import format_time
+from monitor.events.times import format_known, format_time
 from monitor.http.responses import TaggedBody, encode_json, tagged
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.windows.evidence_state import EvidenceState
@@ -118,8 +118,8 @@ def document_of(state: EvidenceState) -> dict[str, Any]:
     """What EvidenceStateBody describes."""
     document = state._asdict()
     since_ms, to_ms = document.pop("since_ms"), document.pop("to_ms")
-    document["since"] = None if since_ms is None else format_time(since_ms)
-    document["settled_to"] = None if to_ms is None else format_time(to_ms)
+    document["since"] = format_known(since_ms)
+    document["settled_to"] = format_known(to_ms)
     return document
 
 

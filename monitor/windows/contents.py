@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 import xxhash
 
 from monitor.classes.sketch import sketched_interval, sketched_null, sketched_skce
-from monitor.durations import format_duration, rough_duration
+from monitor.durations import format_ms, rough_duration
 from monitor.errors import InputError, NoLongerKept
 from monitor.events.model import CLASS, SeriesKey
 from monitor.reports.evaluation.assess import Assessment, build_report
@@ -141,7 +141,7 @@ def read_span(panes: ClosedPanes, series: SeriesKey, widths_ms: Collection[int],
         settled = f"settled up to {_utc(edge_ms)}" if edge_ms >= 0 else "not settled at any time yet"
         raise InputError(
             f"from {_utc(from_ms)} to {_utc(to_ms)} there is no whole pane: model {series.model!r} is {settled}, and "
-            f"panes that are kept since from are {_length(width_ms)} wide; set from earlier, or to later"
+            f"panes that are kept since from are {format_ms(width_ms)} wide; set from earlier, or to later"
         )
     table = panes.sum_settled(series, width_ms, first_ms, end_ms)
     if panes.policy(series.model).implied_negative:
@@ -214,16 +214,12 @@ def _emptiness(panes: ClosedPanes, series: SeriesKey, window: Window, span: tupl
     return (
         f"holds no predictions yet: the first ones, since {_utc(first_ms)}, will be in it once there is an event of "
         f"{_utc(first_ms + window.slide_ms + wait_ms)} or later, as it {ends}moves on in steps of "
-        f"{_length(window.slide_ms)}"
+        f"{format_ms(window.slide_ms)}"
     )
 
 
 def _implies_negatives(panes: ClosedPanes, series: SeriesKey, window: Window) -> bool:
     return window.mature and panes.policy(series.model).implied_negative
-
-
-def _length(milliseconds: int) -> str:
-    return format_duration(timedelta(milliseconds=milliseconds))
 
 
 def _utc(milliseconds: int) -> str:

@@ -1,7 +1,6 @@
 """Check the Kafka cluster, if it is the source: brokers, topics, retention, and the group."""
 
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
 from typing import Any, Final
 
 from kafka import KafkaAdminClient
@@ -13,7 +12,7 @@ from monitor.app.checks.base import MAX_SKEW_SECONDS, CheckResult, Surroundings,
 from monitor.app.kafka_parts import make_connection
 from monitor.app.parts import make_topics
 from monitor.app.settings import Settings
-from monitor.durations import format_duration, to_ms
+from monitor.durations import format_ms, to_ms
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.events.model import Kind
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts, read_newest, same_partition_count
@@ -136,7 +135,7 @@ def _config(configs: Mapping[str, Any], key: str, usual: object) -> Any:
 
 
 def _text(milliseconds: int) -> str:
-    return "for ever" if milliseconds == _FOR_EVER else format_duration(timedelta(milliseconds=milliseconds))
+    return "for ever" if milliseconds == _FOR_EVER else format_ms(milliseconds)
 
 
 def _group(group: str, admin: KafkaAdminClient) -> CheckResult:

@@ -1,7 +1,6 @@
 """GET /v1/evidence and /v1/models/{model}/evidence: sequential evidence now, and how it went."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -10,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.durations import format_duration
+from monitor.durations import format_ms
 from monitor.errors import UnknownSeries
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, needs, readable
@@ -224,7 +223,7 @@ async def fleet(request: Request, services: ServicesOf, query: Annotated[FleetQu
     _check_order(query, from_ms, to_ms)
     step_ms = parse_step(query.step, PEAK_MS) if query.step else fitting_step(from_ms, to_ms, _FLEET_STEPS, PEAK_MS)
     if step_ms % PEAK_MS:
-        raise Problem(422, "invalid-parameter", f"step must be a multiple of {_duration(PEAK_MS)}, got {query.step}")
+        raise Problem(422, "invalid-parameter", f"step must be a multiple of {format_ms(PEAK_MS)}, got {query.step}")
     steps = (to_ms - 1) // step_ms - (from_ms - 1) // step_ms + 1
     if steps > MAX_STEPS:
         raise _too_many(steps, MAX_STEPS, fitting_step(from_ms, to_ms, MAX_STEPS, PEAK_MS))
@@ -236,7 +235,7 @@ async def fleet(request: Request, services: ServicesOf, query: Annotated[FleetQu
         for row in rows:
             of_row = above.get((row["model"], row["version"]))
             row["above_line"] = [None] * steps if of_row is None else _numbers(of_row)
-        body = {"step": _duration(step_ms), "times": _times(ends_ms), "versions": rows}
+        body = {"step": format_ms(step_ms), "times": _times(ends_ms), "versions": rows}
         return tagged_response(request, tagged(body), compress=True)
 
     return await services.lookups.run(read)
@@ -285,7 +284,7 @@ async def evidence(
             if thin.size > MAX_POINTS:
                 raise _too_many(thin.size, MAX_POINTS, fitting_step(first_ms, until_ms, MAX_POINTS))
             row["history"] = _history(thin)
-        return tagged_response(request, tagged({"model": model, "step": _duration(used_ms), "versions": versions}))
+        return tagged_response(request, tagged({"model": model, "step": format_ms(used_ms), "versions": versions}))
 
     return await services.lookups.run(read)
 
@@ -399,9 +398,5 @@ def _too_many(points: int, most: int, fitting_ms: int) -> Problem:
         422,
         "invalid-parameter",
         f"the history would have {points:,} points of a version, and an answer has at most {most:,}: set "
-        f"step={_duration(fitting_ms)}, or a later from",
+        f"step={format_ms(fitting_ms)}, or a later from",
     )
-
-
-def _duration(milliseconds: int) -> str:
-    return format_duration(timedelta(milliseconds=milliseconds))

@@ -1,6 +1,5 @@
 """What was measured in earlier windows: of one series, and of all segments of a version."""
 
-from datetime import timedelta
 from math import isnan
 from typing import Annotated, Any, Final
 
@@ -9,10 +8,10 @@ from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
-from monitor.durations import format_duration
+from monitor.durations import format_ms
 from monitor.errors import InputError
 from monitor.events.model import ALL, SeriesKey
-from monitor.events.times import format_time
+from monitor.events.times import format_known, format_time
 from monitor.http.authorization import Of, needs
 from monitor.http.diagram_schemas import SegmentsBody
 from monitor.http.problems import Problem
@@ -122,17 +121,17 @@ async def history(
             key, from_ms=from_ms, to_ms=to_ms, step_ms=step_ms, max_points=min(max_points, query.points)
         )
         if points.to_ms.size > max_points:
-            fitting = _duration(fitting_step(points, max_points))
+            fitting = format_ms(fitting_step(points, max_points))
             raise Problem(
                 422,
                 "invalid-parameter",
-                f"step={_duration(used_ms)} makes {points.to_ms.size * len(measures):,} values, and an answer has at "
+                f"step={format_ms(used_ms)} makes {points.to_ms.size * len(measures):,} values, and an answer has at "
                 f"most {MAX_VALUES:,}: set step={fitting}, or name one measure or a shorter time",
             )
         body = {
             **key.series._asdict(),
             "window": key.window,
-            "step": _duration(used_ms),
+            "step": format_ms(used_ms),
             "points": [_to_dict(report) for report in reports_of(key, points, measures)],
         }
         return tagged_response(request, tagged(body))
@@ -174,7 +173,7 @@ async def segments(
             raise Problem(
                 422,
                 "invalid-parameter",
-                f"step={_duration(of.step_ms)} makes {values:,} values of {len(of.segments)} segments, and an answer "
+                f"step={format_ms(of.step_ms)} makes {values:,} values of {len(of.segments)} segments, and an answer "
                 f"has at most {MAX_VALUES:,}: set a longer step, or name a shorter time",
             )
         body = {
@@ -183,7 +182,7 @@ async def segments(
             "window": key.window,
             "measure": measure,
             "unit": unit_of(measure),
-            "step": _duration(of.step_ms),
+            "step": format_ms(of.step_ms),
             "steps": [format_time(start_ms) for start_ms in of.start_ms.tolist()],
             "segments": [
                 {
@@ -224,16 +223,11 @@ def _measures(services: Services, name: str) -> list[str]:
     return [name] if name else measures
 
 
-def _duration(milliseconds: int) -> str:
-    return format_duration(timedelta(milliseconds=milliseconds))
-
-
 def _to_dict(report: Report) -> dict[str, Any]:
-    diagnosis, times = report.diagnosis, (report.from_ms, report.to_ms)
-    first, last = (None if time_ms is None else format_time(time_ms) for time_ms in times)
+    diagnosis = report.diagnosis
     return {
-        "from": first,
-        "to": last,
+        "from": format_known(report.from_ms),
+        "to": format_known(report.to_ms),
         **{name: getattr(report, name) for name in _COUNTS},
         **{name: None if diagnosis is None else getattr(diagnosis, name) for name in _DIAGNOSIS},
         "measures": {

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import pairwise
 from math import isfinite
@@ -11,6 +10,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from monitor.events.model import ALL, SeriesKey
+from monitor.events.times import format_known
 from monitor.inference import NullLevel
 from monitor.measures import MEASURES, Decomposition, log_loss
 from monitor.measures.base import Unit
@@ -400,8 +400,8 @@ class Report:
         """The report as JSON shows it."""
         return {
             **{name: getattr(self, name) for name in ("model", "version", "segment", "window")},
-            "from": _rfc3339(self.from_ms),
-            "to": _rfc3339(self.to_ms),
+            "from": format_known(self.from_ms),
+            "to": format_known(self.to_ms),
             **{name: getattr(self, name) for name in _COUNTS},
             "measures": {name: result.to_dict() for name, result in self.measures.items()},
             "canonical": {name: result.to_dict() for name, result in self.canonical.items()},
@@ -413,7 +413,7 @@ class Report:
             },
             "diagnosis": None if self.diagnosis is None else asdict(self.diagnosis),
             "performance": None if self.performance is None else asdict(self.performance),
-            "intervals_outdated_since": _rfc3339(self.intervals_outdated_since_ms),
+            "intervals_outdated_since": format_known(self.intervals_outdated_since_ms),
         }
 
 
@@ -435,9 +435,3 @@ class ReportKey(NamedTuple):
 
     series: SeriesKey
     window: str
-
-
-def _rfc3339(milliseconds: int | None) -> str | None:
-    if milliseconds is None:
-        return None
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
