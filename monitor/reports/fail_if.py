@@ -100,7 +100,7 @@ class FailCondition:
         return next((failure for failure in failures if failure is not None), None)
 
     def _is_decided(self, segment: Mapping[str, Any]) -> bool:
-        """Whether a segment has enough outcomes; a verdict on one of many counts only beyond chance."""
+        """Whether a segment has enough outcomes; a verdict on one of many counts where it is significant."""
         if self.name in {"verdict", "severity"}:
             return segment["q_value"] is not None and segment["q_value"] <= FALSE_DISCOVERY_RATE
         return segment["insufficient"] is None

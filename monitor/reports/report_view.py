@@ -156,7 +156,7 @@ def _verdict_lead(report: Report) -> Lead:
 
 
 def _with_worst_segment(lead: Lead, report: FileReport) -> Lead:
-    """Name the segment that is more severely off than the whole, beyond chance: who is hurt comes first."""
+    """Name the segment that is significantly and more severely off than the whole: who is hurt comes first."""
     segments = [*report.segments, *(() if report.search is None else report.search.segments)]
     worst = max((segment for segment in segments if segment.significant), key=_rank_of, default=None)
     if worst is None or _rank_of(worst) <= _severity_rank(report.whole):
