@@ -49,8 +49,14 @@ _STIFFNESS: Final = 4.0
 CURVATURES: Final = (0.25, 0.5, -0.25, -0.5)
 """Logits: of U-shaped changes, how much higher the ends lie than the middle, halved."""
 
-BLOCK_SIZE: Final = 64.0
-"""Positive events, and negative ones, that the predictions of a block let expect."""
+INFORMATION: Final = 12.0
+"""Variance of the number of positive events of a block, as predicted: 1,300 events at a prevalence of 1%.
+
+Of less, too much of a rank is drawn at random; with more, a large change waits for the end of a block.
+"""
+
+MIN_EVENTS: Final = 128.0
+"""Events of a block at least: each block costs the time of a hundred events."""
 
 
 class ChangeBets:
@@ -60,8 +66,8 @@ class ChangeBets:
     miscalibrated model was accepted, begin a new detector.
 
     The uncertainty of a small reference looks like a change: with 20,000 events and a false alarm a year an offset of
-    .25 and a slope of 1.3 are seen, one of 1.15 rarely; with 2,000 events offsets and few slopes. Later events join the
-    reference, so that a change which is not seen becomes part of it.
+    .25 and a slope of 1.3 are seen, one of 1.15 in 60% of streams; with 2,000 events offsets and few slopes. Later
+    events join the reference, so that a change which is not seen becomes part of it.
 
     Copies (``copy.copy``) share nothing that changes.
 
@@ -206,8 +212,8 @@ class _Groups:
     """The same as ``before`` of the unfinished block."""
     positives: Ints
     """Its positive events."""
-    expected: Floats
-    """How many of them the pilot lets expect, shape (1,)."""
+    information: Floats
+    """The variance of their number at the rates of the pilot, shape (1,)."""
 
     @classmethod
     def of(cls, pilot: GridTable, reference: GridTable) -> Self:
@@ -249,7 +255,7 @@ class _Groups:
             positives_before=self.positives_before.copy(),
             block=self.block.copy(),
             positives=self.positives.copy(),
-            expected=self.expected.copy(),
+            information=self.information.copy(),
         )
         last, log_tail, sign, deviation = rank_blocks(
             steps.first,
@@ -261,13 +267,13 @@ class _Groups:
             self.starts,
             self.offset,
             seed,
-            BLOCK_SIZE,
+            (INFORMATION, MIN_EVENTS),
             held,
             after.before,
             after.positives_before,
             after.block,
             after.positives,
-            after.expected,
+            after.information,
         )
         z, with_events = np.zeros_like(log_tail), deviation > 0.0
         z[with_events] = sign[with_events] * ndtri_exp(log_tail[with_events])

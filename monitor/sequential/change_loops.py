@@ -11,12 +11,14 @@ from monitor.sequential.prevalence_loops import split_mix
 _FEW = 64
 """Up to so many positive events, or negative ones, weights are counted out; beyond, a saddlepoint is close enough: the
 relative error of its correction is 1 in 300 times the square of their number."""
-_REACH = 7.0, 5.0
+_REACH = 6.0, 4.0
 """Standard deviations around the mean, and events, beyond which weights are nothing."""
 _SHORT = 16
 """Logarithms of weights are one polynomial in a range whose size is the variance over this: its error is 1e-5."""
 _NEAR = 1e-4
 """Step of an offset after which the next one would be its square."""
+_CLOSE = 0.01
+"""Step of an offset that is not worth taking where the offset only has to be near."""
 _LOOSE = 1.0 / 9.0
 """1 over the variance of what is expected of an offset: some logits."""
 
@@ -31,51 +33,55 @@ def uniform(seed: int, end_ms: int, group: int) -> float:
 
 @njit()
 def cumulants(events: Floats, logit: Floats, offset: float) -> tuple[float, float, float, float]:
-    """Return the logarithm of the product of 1 + odds, and cumulants 2 to 4 of the number of positive events."""
-    total = variance = third = fourth = 0.0
+    """Return the first four cumulants of the number of positive events, the mean and the variance among them."""
+    mean = variance = third = fourth = 0.0
     for i in range(events.shape[0]):
-        n, x = events[i], logit[i] + offset
+        n = events[i]
         if n == 0.0:
             continue
-        small = np.exp(-abs(x))
-        p = (1.0 if x > 0.0 else small) / (1.0 + small)
+        p = 1.0 / (1.0 + np.exp(-logit[i] - offset))
         v = p * (1.0 - p)
-        total += n * (max(x, 0.0) + np.log1p(small))
+        mean += n * p
         variance += n * v
         third += n * v * (1.0 - 2.0 * p)
         fourth += n * v * (1.0 - 6.0 * v)
-    return total, variance, third, fourth
+    return mean, variance, third, fourth
 
 
 @njit()
-def moments(events: Floats, logit: Floats, offset: float) -> tuple[float, float]:
-    """Return mean and variance of the number of positive events."""
-    mean = variance = 0.0
+def log_partition(events: Floats, logit: Floats, offset: float) -> float:
+    """Return the logarithm of the product of 1 + odds over all events."""
+    result = 0.0
     for i in range(events.shape[0]):
-        if events[i] == 0.0:
-            continue
-        p = 1.0 / (1.0 + np.exp(-logit[i] - offset))
-        mean += events[i] * p
-        variance += events[i] * p * (1.0 - p)
-    return mean, variance
+        x = logit[i] + offset
+        result += events[i] * (max(x, 0.0) + np.log1p(np.exp(-abs(x))))
+    return result
+
+
+@njit()
+def newton_step(positives: float, mean: float, variance: float) -> float:
+    """Return a step towards the offset of all logits with which so many positive events are expected.
+
+    A logit changes the variance by a factor of e at most, so steps of one converge from anywhere.
+    """
+    return min(max((positives - mean) / max(variance, 1e-300), -1.0), 1.0)
 
 
 @njit()
 def solve_offset(events: Floats, logit: Floats, positives: float, start: float) -> float:
-    """Return the offset of all logits with which so many positive events are expected: more than 0, not all.
+    """Return the offset with which so many positive events are expected: more than 0, not all.
 
     Parameters
     ----------
     events, logit
-        float64, shape (..., bins).
+        float64, shape (bins,).
     start
         Where it is looked for at first.
     """
-    events, logit, offset = events.ravel(), logit.ravel(), start
+    offset = start
     for _ in range(200):
-        mean, variance = moments(events, logit, offset)
-        # A logit changes the variance by a factor of e at most, so steps of one converge from anywhere.
-        step = min(max((positives - mean) / max(variance, 1e-300), -1.0), 1.0)
+        mean, variance, _, _ = cumulants(events, logit, offset)
+        step = newton_step(positives, mean, variance)
         offset += step
         if abs(step) < _NEAR:
             break
@@ -83,36 +89,52 @@ def solve_offset(events: Floats, logit: Floats, positives: float, start: float) 
 
 
 @njit()
-def count_weights(events: Floats, logit: Floats, most: int) -> Floats:
-    """Return the probabilities of 0 to so many positive events, float64, shape (most + 1,)."""
+def count_weights(events: Floats, logit: Floats, sign: float, offset: float, most: int) -> Floats:
+    """Return the probabilities of 0 to so many positive events, float64, shape (most + 1,), or negative ones.
+
+    Parameters
+    ----------
+    sign
+        1 for positive ones, -1 for negative ones.
+    """
     result = np.zeros(most + 1)
     result[0] = 1.0
     term = np.empty(most + 1)
+    reached = 0
     for i in range(events.shape[0]):
-        n, x = events[i], logit[i]
-        if n == 0.0:
+        n = int(events[i])
+        if n == 0:
             continue
-        term[0] = np.exp(-n * (max(x, 0.0) + np.log1p(np.exp(-abs(x)))))
-        odds = np.exp(x)
-        for j in range(1, most + 1):
-            term[j] = term[j - 1] * max(n - j + 1.0, 0.0) / j * odds
-        for k in range(most, -1, -1):
+        x = sign * (logit[i] + offset)
+        small = np.exp(-abs(x))
+        odds = 1.0 / small if x > 0.0 else small
+        term[0] = ((small if x > 0.0 else 1.0) / (1.0 + small)) ** n
+        own = min(n, most)
+        for j in range(1, own + 1):
+            term[j] = term[j - 1] * (n - j + 1.0) / j * odds
+        reached = min(reached + own, most)
+        for k in range(reached, -1, -1):
             total = 0.0
-            for j in range(k + 1):
+            for j in range(min(k, own) + 1):
                 total += term[j] * result[k - j]
             result[k] = total
     return result
 
 
 @njit()
-def log_weights(events: Floats, logit: Floats, least: int, most: int) -> Floats:
+def log_weights(
+    events: Floats, logit: Floats, offset: float, moments: tuple[float, float, float, float], least: int, most: int
+) -> Floats:
     """Return the logarithms of the sums of the products of odds over all choices of k positive events.
 
     Parameters
     ----------
     events, logit
-        float64, shape (bins,): the number of events of each bin, and their logit, close enough to what makes numbers in
-        the range likely.
+        float64, shape (bins,): the number of events of each bin, and their logit.
+    offset
+        Of all logits, close enough to what makes numbers in the range likely.
+    moments
+        Cumulants at this offset.
     least, most
         The range of k, within 0 and the number of events.
 
@@ -123,14 +145,14 @@ def log_weights(events: Floats, logit: Floats, least: int, most: int) -> Floats:
     """
     whole = int(events.sum())
     if most <= _FEW:
-        return np.log(np.maximum(count_weights(events, logit, most)[least:], 1e-300))
+        return np.log(np.maximum(count_weights(events, logit, 1.0, offset, most)[least:], 1e-300))
     if whole - least <= _FEW:
         # Those that are negative are as many ways.
-        return np.log(np.maximum(count_weights(events, -logit, whole - least)[whole - most :], 1e-300))[::-1]
-    result, offset = np.empty(most - least + 1), 0.0
-    mean, variance = moments(events, logit, 0.0)
+        negative = count_weights(events, logit, -1.0, offset, whole - least)
+        return np.log(np.maximum(negative[whole - most :], 1e-300))[::-1]
+    result = np.empty(most - least + 1)
+    mean, variance, third, fourth = moments
     if _SHORT * (max(most - mean, mean - least) + 1.0) < variance:
-        _, _, third, fourth = cumulants(events, logit, 0.0)
         # The same saddlepoint, in powers of the distance from the mean.
         a, b = third / variance**2, fourth / variance**3
         for k in range(least, most + 1):
@@ -138,20 +160,22 @@ def log_weights(events: Floats, logit: Floats, least: int, most: int) -> Floats:
             higher = x * (a * x - (3.0 * a * a - b) * x * x / 4.0) / (6.0 * variance)
             result[k - least] = x * (-0.5 * x / variance - 0.5 * a - 0.25 * (b - 2.0 * a * a) * x + higher)
         return result
+    tilt = offset
     for k in range(least, most + 1):
         if k in (0, whole):
-            result[k - least] = 0.0 if k == 0 else np.sum(events * logit)
+            result[k - least] = 0.0 if k == 0 else np.sum(events * (logit + offset))
             continue
-        offset = solve_offset(events, logit, float(k), offset)
-        total, variance, third, fourth = cumulants(events, logit, offset)
+        tilt = solve_offset(events, logit, float(k), tilt)
+        _, variance, third, fourth = cumulants(events, logit, tilt)
         correction = fourth / (8.0 * variance**2) - 5.0 * third**2 / (24.0 * variance**3)
-        result[k - least] = total - offset * k - 0.5 * np.log(2.0 * math.pi * variance) + correction
-        offset += 1.0 / variance
+        exponent = log_partition(events, logit, tilt) - (tilt - offset) * k
+        result[k - least] = exponent - 0.5 * np.log(2.0 * math.pi * variance) + correction
+        tilt += (1.0 - third / (2.0 * variance**2)) / variance
     return result
 
 
 @njit()
-def log_tail(k: int, positives: int, sides: Floats, start: float, share: float) -> tuple[float, bool]:
+def log_tail(k: int, positives: int, sides: Floats, start: float, share: float) -> tuple[float, bool, float]:
     """Return the logarithm of a tail of the law of the positive events of a block, and whether it is the lower one.
 
     Given the number of positive events before and in the block, each choice of them is as likely as the product of its
@@ -168,21 +192,38 @@ def log_tail(k: int, positives: int, sides: Floats, start: float, share: float) 
         float64, shape (2, 2, bins): of the block, and of what came before: events of each bin, and their logit.
     start
         An offset of theirs from which the right one is looked for.
+
+    Returns
+    -------
+    tuple
+        Also the standard deviation of the number if the offset is ``start``, reduced by what those before are uncertain
+        by; 0 if there are none on one side.
     """
-    block, before = sides[0, 0], sides[1, 0]
-    whole, draws = int(before.sum() + block.sum()), int(block.sum())
+    block, before = sides[0], sides[1]
+    whole, draws = int(before[0].sum() + block[0].sum()), int(block[0].sum())
     least, most = max(0, positives - (whole - draws)), min(draws, positives)
-    if least == most:
-        return min(np.log(share), -1e-16), True
-    offset = solve_offset(sides[:, 0], sides[:, 1], float(positives), start)
-    now, earlier = sides[0, 1] + offset, sides[1, 1] + offset
-    mean, variance = moments(block, now, 0.0)
-    _, variance_before = moments(before, earlier, 0.0)
-    reach = _REACH[0] * np.sqrt(variance * variance_before / (variance + variance_before)) + _REACH[1]
+    if draws in (0, whole):
+        return min(np.log(share), -1e-16), True, 0.0
+    offset, deviation = start, -1.0
+    moments = moments_before = (0.0, 0.0, 0.0, 0.0)
+    for _ in range(200):
+        moments, moments_before = cumulants(block[0], block[1], offset), cumulants(before[0], before[1], offset)
+        both = moments[1] + moments_before[1]
+        if deviation < 0.0:
+            deviation = np.sqrt(moments[1] * moments_before[1] / both) if both > 0.0 else 0.0
+            if least == most:
+                return min(np.log(share), -1e-16), True, deviation
+        # The law is the same at any offset: one near the right one is enough.
+        step = newton_step(float(positives), moments[0] + moments_before[0], both)
+        if abs(step) < _CLOSE:
+            break
+        offset += step
+    mean = moments[0]
+    reach = _REACH[0] * np.sqrt(moments[1] * moments_before[1] / both) + _REACH[1]
     least = max(least, int(np.floor(min(mean, k) - reach)))
     most = min(most, int(np.ceil(max(mean, k) + reach)))
-    weights = log_weights(block, now, least, most)
-    weights += log_weights(before, earlier, positives - most, positives - least)[::-1]
+    weights = log_weights(block[0], block[1], offset, moments, least, most)
+    weights += log_weights(before[0], before[1], offset, moments_before, positives - most, positives - least)[::-1]
     weights -= weights.max()
     lower = k <= mean
     own, total = weights[k - least], 0.0
@@ -191,7 +232,7 @@ def log_tail(k: int, positives: int, sides: Floats, start: float, share: float) 
         total += np.exp(weights[j])
         if (j < k - least) if lower else (j > k - least):
             tail += np.exp(weights[j] - own)
-    return min(own + np.log(tail) - np.log(total), -1e-16), lower
+    return min(own + np.log(tail) - np.log(total), -1e-16), lower, deviation
 
 
 @njit()
@@ -269,17 +310,17 @@ def rank_blocks(
     starts: Ints,
     offset: Floats,
     seed: int,
-    least: float,
+    least: tuple[float, float],
     held: bool,
     before: Floats,
     positives_before: Ints,
     block: Floats,
     positives: Ints,
-    expected: Floats,
+    information: Floats,
 ) -> tuple[Ints, Floats, Floats, Floats]:
     """Rank the positive events of each block, group by group, among all that came before and those of the block.
 
-    Consecutive steps are one block until at least so many positive events, and negative ones, are expected.
+    Consecutive steps are one block until their predictions promise enough information, of enough events.
 
     Parameters
     ----------
@@ -297,15 +338,15 @@ def rank_blocks(
     seed
         Of the series.
     least
-        Events that are expected of the rarer label of a block.
+        Information of a block, that is the variance of the number of positive events; and events.
     held
         Whether the events of finished blocks are left out of what came before.
     before, positives_before
         float64, shape (2, bins): earlier events and the sum of their predictions; and int64, shape (groups,): the
         positive ones. On return, with those of the blocks.
-    block, positives, expected
-        The same of the unfinished block, and how many positive ones the pilot lets expect of it, float64, shape (1,);
-        on return, of the one that the steps leave unfinished.
+    block, positives, information
+        The same of the unfinished block, and its information at the rates of the pilot, float64, shape (1,); on return,
+        of the one that the steps leave unfinished.
 
     Returns
     -------
@@ -322,7 +363,7 @@ def rank_blocks(
     blocks = 0
     group_of = np.searchsorted(starts, np.arange(block.shape[1]), side="right") - 1
     rate = 1.0 / (1.0 + np.exp(-middle - offset[group_of]))
-    events = block[0].sum()
+    variance, events = rate * (1.0 - rate), block[0].sum()
     for step in range(steps):
         for row in range(first[step], first[step + 1]):
             at = bin_of[cell[row]]
@@ -330,27 +371,23 @@ def rank_blocks(
             block[0, at] += n
             block[1, at] += n * anchor[cell[row]] + (values[row, 3] + values[row, 4]) * unit
             positives[group_of[at]] += values[row, 0]
-            expected[0] += n * rate[at]
+            information[0] += n * variance[at]
             events += n
-        if min(expected[0], events - expected[0]) < least:
+        if information[0] < least[0] or events < least[1]:
             continue
         sides = np.empty((2, 2, block.shape[1]))
         sides[0], sides[1] = logits_of(block, bound), logits_of(before, bound)
         for g in range(groups):
-            of_group = sides[:, :, starts[g] : starts[g + 1]]
-            _, variance = moments(of_group[0, 0], of_group[0, 1], offset[g])
-            _, variance_before = moments(of_group[1, 0], of_group[1, 1], offset[g])
-            if variance == 0.0 or variance_before == 0.0:
-                continue
             known = positives_before[g] + positives[g]
             share = uniform(seed, end_ms[step], g)
-            tail[blocks, g], lower = log_tail(positives[g], known, of_group, offset[g], share)
+            tail[blocks, g], lower, scale[blocks, g] = log_tail(
+                positives[g], known, sides[:, :, starts[g] : starts[g + 1]], offset[g], share
+            )
             sign[blocks, g] = 1.0 if lower else -1.0
-            scale[blocks, g] = np.sqrt(variance * variance_before / (variance + variance_before))
         if not held:
             before += block
             positives_before += positives
-        block[:], positives[:], expected[0], events = 0.0, 0, 0.0, 0.0
+        block[:], positives[:], information[0], events = 0.0, 0, 0.0, 0.0
         last[blocks] = step
         blocks += 1
     return last[:blocks], tail[:blocks], sign[:blocks], scale[:blocks]

@@ -1,4 +1,4 @@
-"""The benchmark of alarms: ``make alarms``, or its parts with ``python -m tests.alarms_benchmark tune|run|write``."""
+"""The benchmark of alarms: ``make alarms``, or a part: ``python -m tests.alarms_benchmark tune|run|oracle|write``."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Final
 
-from tests.alarms_benchmark import page, results
+from tests.alarms_benchmark import oracle, page, results
 from tests.alarms_benchmark.methods import Always, Method, Never
 from tests.alarms_benchmark.ours import IN_BLOCKS, OURS, SERIES
 from tests.alarms_benchmark.peers import CHARTS, WINDOWS
@@ -32,17 +32,19 @@ SEEDS: Final = MappingProxyType({"fast": 200, "blocks": 20, "windows": 20, "rive
 """Streams of each scenario and prevalence: fewer for the slower groups."""
 
 
-STEPS: Final = ("tune", "run", "write")
+STEPS: Final = ("tune", "run", "oracle", "write")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Tune, run or write."""
+    """Tune, run, let the oracle run, or write."""
     given = parse(arguments)
     with ProcessPoolExecutor(given.workers) as pool:
         if "tune" in given.do:
             _tune(given, pool)
         if "run" in given.do:
             _run(given, pool)
+    if "oracle" in given.do:
+        oracle.write()
     if "write" in given.do:
         results.summarise()
         page.write()

@@ -34,6 +34,24 @@ def cusum(gain: Floats, score: Floats, threshold: float) -> Ints:
 
 
 @njit()
+def first_alarm(ratio: Floats, evidence: Floats, threshold: float) -> int:
+    """Return the event after which evidence in the form of Shiryaev and Roberts reaches a threshold, or -1.
+
+    Parameters
+    ----------
+    ratio
+        float64, shape (events,): likelihood ratios.
+    evidence
+        float64, shape (1,); changed in place.
+    """
+    for event in range(ratio.shape[0]):
+        evidence[0] = (evidence[0] + 1.0) * ratio[event]
+        if evidence[0] >= threshold:
+            return event
+    return -1
+
+
+@njit()
 def kolmogorov_smirnov(first: Floats, second: Floats) -> float:
     """Return the largest distance of the distributions of two samples, each of shape (n,)."""
     first, second = np.sort(first), np.sort(second)

@@ -10,15 +10,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
 from monitor.sequential.steps import Steps
 from monitor.simulation.generator import HOUR_MS, DrawnEvents, Law
-from tests.alarms_benchmark import ours, page, results
+from tests.alarms_benchmark import oracle, ours, page, results
 from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Always, Change, Clock, Method, Never
-from tests.alarms_benchmark.peer_loops import CELLS, cusum, rank_transforms
+from tests.alarms_benchmark.peer_loops import CELLS, cusum, first_alarm, rank_transforms
 from tests.alarms_benchmark.peers import PEERS, Window
 from tests.alarms_benchmark.scenarios import CHANGES, QUIET
-from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, HORIZON_MS, PREVALENCES, Panes, followed_by, parts
+from tests.alarms_benchmark.streams import (
+    CHANGE_AT,
+    EVENTS_PER_HOUR,
+    HORIZON_MS,
+    PREVALENCES,
+    SPREAD,
+    Panes,
+    followed_by,
+    parts,
+)
 from tests.alarms_benchmark.trial import Result, run
 from tests.alarms_benchmark.tune import calibrated, false_alarms, settings
 
@@ -285,3 +295,55 @@ def test_the_page_says_who_is_first() -> None:
 
 def test_the_page_is_that_of_the_summary() -> None:
     assert page.PAGE.read_text() == page.text(results.load())
+
+
+def test_the_oracle_has_as_many_false_alarms_as_its_budget() -> None:
+    law, rng = CHANGES["offset .5"], np.random.default_rng(1)
+    threshold = oracle.threshold_of(law, "balanced", 2_000, 300, rng)
+    # Calibrated events: the likelihood ratios are those of an offset all the same.
+    old, new = oracle.truths(law, "balanced", rng.normal(0.0, SPREAD, 400_000))
+    p, q = expit(old), expit(new)
+    ratio = np.where(rng.random(p.size) < p, q / p, (1.0 - q) / (1.0 - p))
+    evidence, alarms, start = np.zeros(1), 0, 0
+    while (event := first_alarm(ratio[start:], evidence, threshold)) >= 0:
+        alarms, start, evidence[0] = alarms + 1, start + event + 1, 0.0
+    assert alarms == pytest.approx(200, rel=0.25)
+
+
+def test_the_oracle_is_no_slower_than_what_is_not_told_the_change() -> None:
+    law = CHANGES["slope 1.5"]
+    optima = {row.budget: row for row in oracle.optima("slope 1.5", law, "balanced", 40)}
+    stored = oracle.load()
+    for budget in ("1e5", "a year"):
+        kept = stored["slope 1.5", "balanced", budget]
+        assert optima[budget].bound == kept.bound
+        assert optima[budget].delay == pytest.approx(kept.delay, rel=0.3)
+        assert kept.delay < kept.bound
+    measured = {(row.scenario, row.prevalence, row.variant): row for row in results.load()}
+    assert (
+        measured["slope 1.5", "balanced", "D1 without tolerance, tuned"].delay
+        > stored["slope 1.5", "balanced", "1e5"].delay
+    )
+
+
+def test_a_divergence_is_the_mean_of_the_logarithm_of_the_ratio() -> None:
+    rng = np.random.default_rng(0)
+    for scenario in ("offset .5", "segment of 5%", "accepted, then slope 1.3"):
+        law = CHANGES[scenario]
+        old, new = oracle.truths(law, "5%", rng.normal(0.0, SPREAD, 400_000))
+        if law.share is not None:
+            new = np.where(rng.random(new.size) < law.share, new, old)
+        p, q = expit(old), expit(new)
+        gain = np.where(rng.random(p.size) < q, np.log(q / p), np.log((1.0 - q) / (1.0 - p)))
+        assert oracle.divergence(law, "5%") == pytest.approx(gain.mean(), abs=4.0 * gain.std() / gain.size**0.5)
+
+
+@pytest.mark.parametrize("name", ["slope 1.3", "bump .5", "accepted, then slope 1.3", "accepted, then offset .25"])
+def test_the_oracle_knows_the_laws_of_the_streams(name: str) -> None:
+    stream = whole(CHANGES[name], "5%", events=200_000)
+    laws = oracle.truths(CHANGES[name], "5%", logit(stream.prediction) - PREVALENCES["5%"])
+    for rows, truth in zip((slice(0, CHANGE_AT), slice(CHANGE_AT, None)), laws, strict=True):
+        residual, z = stream.outcome[rows] - expit(truth[rows]), truth[rows]
+        variance = expit(z) * expit(-z)
+        for weight in (np.ones(z.size), z - z.mean()):
+            assert abs(float(residual @ weight)) < 4.0 * math.sqrt(float(variance @ weight**2))

@@ -46,7 +46,8 @@ class Drawn(NamedTuple):
         sides = np.zeros((2, 2, max(self.before[0].size, self.block[0].size)))
         for side, (counts, logits) in zip(sides, (self.block, self.before), strict=True):
             side[:, : counts.size] = counts, logits
-        return log_tail(self.k if k is None else k, self.positives, sides, 0.0, share)
+        tail, lower, _ = log_tail(self.k if k is None else k, self.positives, sides, 0.0, share)
+        return tail, lower
 
 
 @st.composite
@@ -188,8 +189,8 @@ def test_bets_are_those_of_the_naive_reference() -> None:
     for at, events in enumerate(panel[learnt:], learnt):
         block += events
         places = [int(wide[grid.locate(np.array([p]))[0]]) for p, _ in block]
-        expected = sum(float(expit(np.mean(middles[wide == one]) + offsets[group[one]])) for one in places)
-        if min(expected, len(block) - expected) < change.BLOCK_SIZE:
+        rates = [float(expit(np.mean(middles[wide == one]) + offsets[group[one]])) for one in places]
+        if sum(rate * (1.0 - rate) for rate in rates) < change.INFORMATION or len(block) < change.MIN_EVENTS:
             continue
         end_ms = 60_000 * (at + 1)
         of_groups = list(zip(offsets, split(before), split(block), strict=True))
@@ -316,8 +317,17 @@ def test_without_a_whole_reference_there_are_no_bets() -> None:
     detector = ChangeBets(0, 300)
     assert detector.bet(steps_of(panel[:149])).end_ms.size == 0
     assert detector.bet(steps_of(panel[149:150], 149)).log_bets.shape == (0, 34)
-    # Of two predictions, 0.97 positive events are expected after the pilot: 0.9, and one of two were.
-    assert detector.bet(steps_of(panel[150:], 150)).end_ms.tolist() == [60_000 * (150 + at) for at in (66, 132)]
+    # Two events a step, whose information is enough long before.
+    assert detector.bet(steps_of(panel[150:], 150)).end_ms.tolist() == [60_000 * (150 + at) for at in (64, 128)]
+
+
+def test_blocks_of_rare_events_hold_as_much_information_as_others() -> None:
+    """At a prevalence of 1% they have 1,200 events; 64 positive ones are 6,400, in which a large change is over."""
+    panel: list[Panel] = [[(0.01, int(at % 5 == 0))] * 20 for at in range(500)]
+    detector = ChangeBets(0, 4_000)
+    detector.bet(steps_of([[(0.01, 0)] * 99 + [(0.01, 1)]] * 40))
+    ends = detector.bet(steps_of(panel, 40)).end_ms // 60_000 - 40
+    assert set(np.diff([0, *ends]).tolist()) <= {60, 61, 62}
 
 
 def test_an_empty_reference_is_refused() -> None:
