@@ -93,7 +93,7 @@ def test_an_alert_reaches_people_and_they_answer(service: Service, oncall: Recei
     shown = monitor("show", alert["id"])
     assert "churn 7 is too sure of itself" in shown
     assert "acknowledged by anonymous: the join was fixed" in shown
-    assert "evidence    well past the alert line (170 x): 10^7.2, the line is 10^5.0" in shown
+    assert "evidence    well past the alert line (160 x): 10^7.2, the line is 10^5.0" in shown
     assert json.loads(monitor("show", alert["id"], "--json"))["state"] == "acknowledged"
     eventually(lambda: f"{state} 3.0" in metrics(service))
     say(service, finding(0.1, settled_minute=1, raised_ms=None))

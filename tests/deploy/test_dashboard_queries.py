@@ -59,7 +59,7 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Watched"]:
     replicas = [Service(settings.model_copy(update={"roles": roles}), clock=SystemClock()) for roles in ROLES.values()]
     service = replicas[0]
     pace = Pace(history_ms=HOUR_MS, calm_ms=HOUR_MS // 2)
-    simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=0.5)
+    simulator = Simulator(service.log.writer.write, TOPIC, clock, pace=pace, seed=32, rate=1.0)
     for replica in replicas:
         # Maps are looked at twice a minute.
         replica.recalibration._live_maps._seconds = 0.5
