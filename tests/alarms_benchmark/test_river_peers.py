@@ -48,4 +48,4 @@ def test_everything_is_done_by_default(capsys: pytest.CaptureFixture[str]) -> No
     assert parse(["write"]).do == ["write"]
     with pytest.raises(SystemExit):
         parse(["publish"])
-    assert "'publish' is none of tune, run, write" in capsys.readouterr().err
+    assert "'publish' is none of tune, run, oracle, write" in capsys.readouterr().err
