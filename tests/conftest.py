@@ -143,9 +143,9 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(server.url(server.new_database()))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaProcess]:
-    """A broker of this process. Use topics and groups of your own; stop the broker, and start it again."""
+    """A broker of this file: one that lives on takes longer than a start. Stop the broker, and start it again."""
     with KafkaProcess(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
 

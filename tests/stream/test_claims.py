@@ -153,7 +153,7 @@ def test_a_partition_moves_while_its_owner_claims_it_in_every_order(bench: Bench
     # One is assigned the partition and has got some way in claiming it, when another joins, to which the group moves
     # it: at once, or because the first has not polled for too long. That one gets some way too, and then the first goes
     # on. Each way from nothing done to all done.
-    for before, between in [*itertools.product(range(6), range(8))][:: longer(3, 1)]:
+    for before, between in [*itertools.product(range(6), range(8))][:: longer(6, 1)]:
         attempt = bench.attempt(1)
         first, second = attempt.replica("b"), attempt.replica("a")  # by its name, the second is dealt the partition
         for _ in range(before):
