@@ -148,7 +148,7 @@ class Months:
             if now == before:
                 return models
             before = now
-            time.sleep(16.0)
+            time.sleep(22.0)
         raise RuntimeError("the models do not come to rest")
 
     # ------------------------------------------------------------------ each month

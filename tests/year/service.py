@@ -417,7 +417,7 @@ class Service:
             },
             "windows": [{"length": length} for length in WINDOWS],
             "caps": {"models": 60, "versions": 12, "segment_values": 30},
-            "evaluation": {"interval": "5s", "draws": 0, "look_back": f"{LOOK_BACK_DAYS}d", "max_series": 5000},
+            "evaluation": {"interval": "10s", "draws": 0, "look_back": f"{LOOK_BACK_DAYS}d", "max_series": 5000},
             "history": {"retention": "30d"},
             "pipeline": {"checkpoint_interval": "1s"},
             "recalibration": {"sample": 2000},
