@@ -21,7 +21,7 @@ def own(tmp_path: Path) -> Iterator[Site]:
 
 def test_an_alert_is_found_read_and_acknowledged_with_a_note(page: Page, own: Site) -> None:
     log_in(page, f"{own.url}/", own.keys("write"))
-    page.get_by_role("link", name="Alerts", exact=True).click()
+    page.get_by_role("navigation").get_by_role("link", name="Alerts").click()
     row = page.locator("tbody tr")
     expect(row).to_contain_text("firing")
     row.get_by_role("link", name="Predictions are wrong").click()
