@@ -139,6 +139,8 @@ class KafkaLog:
             admin.delete_topics([topic])
         eventually(lambda: topic not in self._producer.list_topics(timeout=_PATIENCE_SECONDS).topics)
         self._create(topic)
+        # The producer refuses a topic that it saw missing until it has seen it again.
+        eventually(lambda: topic in self._producer.list_topics(timeout=_PATIENCE_SECONDS).topics)
         self._ends = {key: end for key, end in self._ends.items() if key[0] != topic}
         return True
 
