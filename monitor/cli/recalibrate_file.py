@@ -53,7 +53,7 @@ def recalibrate_file(
     Raises
     ------
     typer.Exit
-        No map is better than none, and none was asked for all the same: status 3.
+        No map is better than none, and ``unguarded`` is not set: status 3.
     """
     _check(file, targets)
     if unguarded and (len(method) != 1 or targets["--output"] is None):

@@ -112,13 +112,17 @@ class LoopCache(caching._Cache):
         """Do nothing: what is on disk is right for ever."""
 
     def _name(self, sig: Any, codegen: Any) -> str:
-        key = _digest(self.content, repr((str(sig), codegen.magic_tuple(), _RELEASES)).encode())
+        # numba's name of a named tuple has the types of its fields, and not theirs.
+        arguments = [(str(one), getattr(one, "fields", ())) for one in getattr(sig, "args", sig)]
+        key = _digest(self.content, repr((arguments, codegen.magic_tuple(), _RELEASES)).encode())
         module = self._function.__module__.rpartition(".")[2]
         return f"{module}.{self._function.__name__}-{key.hex()[:32]}.nbc"
 
 
 def _content(function: Callable[..., Any], options: dict[str, Any], seen: set[object]) -> Iterator[bytes]:
     seen.add(function)
+    if function.__code__.co_freevars:
+        raise TypeError(f"{function.__qualname__} uses variables of another function: give them as arguments")
     yield repr(sorted((name, _ordered(value)) for name, value in options.items())).encode()
     for code in _codes(function.__code__):
         yield code.co_code
@@ -150,7 +154,7 @@ def _value(name: str, value: Any, seen: set[object]) -> Iterator[bytes]:
     elif isinstance(value, _PLAIN):
         yield repr((name, type(value).__name__, value)).encode()
     elif isinstance(value, _NAMED) or (isinstance(value, ModuleType) and value.__name__ in {"math", "numpy"}):
-        yield repr((name, value.__name__)).encode()
+        yield repr((name, value.__name__, getattr(value, "_fields", ()))).encode()
     else:
         raise TypeError(f"{name} in a loop must be a number, an array or another loop, got {value!r}")
 

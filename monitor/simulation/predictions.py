@@ -186,7 +186,7 @@ class HistoryPredictions:
 
 
 PredictionSource = DrawnPredictions | HistoryPredictions
-"""What the predictions of a simulated model are drawn from."""
+"""The law that the predictions of a simulated model are drawn from."""
 
 
 def shape_of(predictions: PredictionSource) -> Shape:

@@ -1,4 +1,4 @@
-"""What the service logs while brokers are away, in place of kafka-python's own lines."""
+"""Log lines of brokers that are away, in place of kafka-python's own."""
 
 import logging
 import threading

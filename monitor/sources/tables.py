@@ -62,7 +62,7 @@ _TIMED: Final = (
     "request",
     "created",
 )
-"""What a time of predictions is called after: ``snapshot_date`` and ``scored_at`` are times, ``birth_date`` is not."""
+"""First words of the names of times of predictions: of ``snapshot_date`` and ``scored_at``, not of ``birth_date``."""
 _TIMES: Final = tuple(f"{what}_{last}" for what in _TIMED for last in ("at", "on", "time", "date", "ts", "timestamp"))
 _WORDS: Final = re.compile(r"[\W_]+")
 
@@ -321,7 +321,7 @@ def open_reading(
 
 
 def _outcomes_of(prediction: str) -> list[str]:
-    """What the outcome is called beside a column such as ``churn_probability``: churn, churned, is_churn, ..."""
+    """Usual names of the outcome beside a column such as ``churn_probability``: churn, churned, is_churn, ..."""
     *stem, last = _WORDS.split(prediction.strip().lower())
     if not stem or last not in PREDICTION_NAMES:
         return []

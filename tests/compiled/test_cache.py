@@ -47,6 +47,7 @@ if __name__ == "__main__":
 
 def dispatcher_of(path: Path, source: str, name: str) -> Any:
     """The loop of that name, as numba has it, in a new module of this source."""
+    path.parent.mkdir(exist_ok=True)
     path.write_text(source, encoding="utf-8")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
@@ -93,6 +94,53 @@ def test_what_a_loop_uses_makes_another_loop(tmp_path: Path, old: str, new: str)
 def test_loops_that_call_each_other_have_a_content(tmp_path: Path) -> None:
     source = LOOPS.replace("return x * FACTOR", "return times_twice(x - 1) if x > 0 else FACTOR")
     assert content_of(tmp_path / "changed.py", source) != content_of(tmp_path / "loops.py", LOOPS)
+
+
+PAIRS: Final = """
+from typing import NamedTuple
+
+from monitor.compiled import njit
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+@njit()
+def difference(pair):
+    return pair.first - pair.second
+
+@njit()
+def made(first, second):
+    return Pair(first, second).first
+"""
+
+
+def test_fields_in_another_order_make_another_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytecode is the same, and so is what numba calls the argument: what was compiled would mix the fields up."""
+    monkeypatch.setattr(cache, "folders", lambda: Folders((tmp_path,), tmp_path))
+    swapped = PAIRS.replace("first: int\n    second: int", "second: int\n    first: int")
+    for number, (source, wanted) in enumerate([(PAIRS, 3), (swapped, -3), (PAIRS, 3)]):
+        difference = dispatcher_of(tmp_path / f"a{number}" / "pairs.py", source, "difference")
+        assert difference(difference.py_func.__globals__["Pair"](5, 2)) == wanted
+    contents = {content_of(tmp_path / f"b{number}.py", one, "made") for number, one in enumerate([PAIRS, swapped])}
+    assert len(contents) == 2
+
+
+def test_a_loop_may_not_use_variables_of_another_function(tmp_path: Path) -> None:
+    source = (
+        PAIRS
+        + """
+def make(by):
+    @njit()
+    def times(x):
+        return x * by
+    return times
+
+times = make(2)
+"""
+    )
+    with pytest.raises(TypeError, match="times uses variables of another function: give them as arguments"):
+        content_of(tmp_path / "loops.py", source, "times")
 
 
 def test_a_loop_may_use_only_what_can_be_described(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ class Leaf(NamedTuple):
 
     @property
     def description(self) -> str:
-        """What it means."""
+        """The docstring below the field; empty if it has none."""
         return docstrings(self.section).get(self.path[-1], "")
 
 
