@@ -23,7 +23,7 @@ from tests.year.truth import Truth
 
 FLAT: Final = 1.15
 """From the third month on, the last three months may take so many times what the first three did ..."""
-FLAT_MORE: Final = {"memory_mib": 32.0, "tables_mib": 4.0, "samples": 0.0, "evaluation_seconds": 0.5}
+FLAT_MORE: Final = {"memory_mib": 32.0, "tables_mib": 4.0, "samples": 0.0, "rest_seconds": 0.1}
 """... and so much more."""
 _MODEL: Final = re.compile(r'[{,]model="([^"]+)"')
 _VERSION: Final = re.compile(r'[{,]version="([^"]+)"')
@@ -56,14 +56,16 @@ class Month(NamedTuple):
     """In use, of the store."""
     store_mib: float
     evaluation_seconds: float
-    """Median over the month."""
+    """Median over the month. Where the machine is busy, more days have passed from one to the next."""
+    rest_seconds: float
+    """Of an evaluation when nothing is to be read any more."""
 
     @classmethod
     def head(cls) -> str:
         """Two lines: the names of the columns."""
         return (
             "| month | events so far | models: live / ever | versions: live / ever | names stored | samples "
-            "| memory, MiB | tables, MiB | store, MiB | evaluation, s |\n" + "|---:" * 10 + "|"
+            "| memory, MiB | tables, MiB | store, MiB | evaluation, s | at rest, s |\n" + "|---:" * 11 + "|"
         )
 
     def text(self) -> str:
@@ -71,7 +73,7 @@ class Month(NamedTuple):
         return (
             f"| {self.month} | {self.events:,} | {self.models} | {self.versions} | {self.strata:,} | {self.samples:,} "
             f"| {self.memory_mib:,.0f} | {self.tables_mib:,.1f} | {self.store_mib:,.1f} "
-            f"| {self.evaluation_seconds:.2f} |"
+            f"| {self.evaluation_seconds:.2f} | {self.rest_seconds:.3f} |"
         )
 
 
@@ -105,8 +107,7 @@ class Months:
     def look(self, now_ms: int) -> None:
         """Note how long evaluations take, and acknowledge every other new alert."""
         # A replica that has just started has evaluated nothing yet.
-        took = [line for line in self._service.samples() if line.startswith("calibration_evaluation_duration_seconds")]
-        self._seconds += [float(line.split()[-1]) for line in took]
+        self._seconds += self._last_evaluations()
         for alert in self._all("/v1/alerts", "alerts"):
             if alert["id"] not in self._alerts and alert["state"] == "firing" and int(alert["id"][-1], 16) % 2:
                 body = {"note": f"seen {now_ms}"}
@@ -114,6 +115,11 @@ class Months:
             if alert["firing_since"]:
                 self._alerts[alert["id"]] = alert
                 self._fired_ms.setdefault(alert["id"], _ms(alert["settled_to"]))
+
+    def _last_evaluations(self) -> list[float]:
+        """How long the last evaluation of each replica took, in seconds."""
+        took = [line for line in self._service.samples() if line.startswith("calibration_evaluation_duration_seconds")]
+        return [float(line.split()[-1]) for line in took]
 
     # ------------------------------------------------------------------ as of a past moment
 
@@ -157,6 +163,7 @@ class Months:
         """Compare everything, and print a row of the table."""
         month = len(self._rows) + 1
         models = self._stable()
+        rest_seconds = statistics.median(self._last_evaluations())
         self.look(now_ms)
         wrong = [
             *self._count(),
@@ -183,6 +190,7 @@ class Months:
             sum(self._tables[-1].values()),
             self._service.store_mib(),
             statistics.median(self._seconds),
+            rest_seconds,
         )
         self._seconds = []
         self._rows.append(row)
@@ -257,13 +265,21 @@ class Months:
     def _weigh(self, models: list[Any], now_ms: int) -> Iterator[str]:
         """Evidence on versions without alerts is that of the offline computation."""
         alerted = {(alert["model"], alert["version"]) for alert in self._alerts.values()}
+        kept_ms = self._truth.rows.time_ms.min()
+        # A model that stopped keeps the evidence on its last versions for longer than all predictions are remembered.
+        began_ms = {
+            (life.name, str(number)): release_ms
+            for life in self._fleet.lives
+            for number, release_ms in enumerate(life.releases_ms, 1)
+        }
         for model in models:
             name = model["model"]
             if not self._is_known(name) or name in {"m00", "m01", "m02"} or not model["settled_to"]:
                 continue
             found = self._service.get(f"/v1/models/{name}/evidence")["versions"]
             for version in found[-1:]:
-                if (name, version["version"]) not in alerted:
+                of = name, version["version"]
+                if of not in alerted and began_ms[of] >= kept_ms:
                     yield from self._weigh_version(name, version["version"], version)
 
     def _weigh_version(self, name: str, version: str, found: Mapping[str, Any]) -> Iterator[str]:
