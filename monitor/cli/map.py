@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from monitor.app.checks.base import CheckStatus
 from monitor.app.kafka_parts import make_connection
 from monitor.app.logs import configure_logs
 from monitor.app.mapping_proposal import detect_format, propose_topic, topic_of_schema
@@ -55,6 +56,7 @@ def map_(
     """Propose how a topic of your own messages is read: settings, with a comment on what each line was seen in.
 
     The settings go to standard output, and to standard error how these messages are read with them. Nothing is changed.
+    The exit status is 1 if none of these messages is an event with them: comments say what is missing.
     """
     if (topic is None) == (file is None):
         raise typer.BadParameter("name a topic, or a file of messages", param_hint="--topic, --file")
@@ -75,6 +77,8 @@ def map_(
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for finding in proposed.findings:
         console.print(finding_line(finding))
+    if any(finding.verdict is CheckStatus.FAIL for finding in proposed.findings):
+        raise typer.Exit(1)
 
 
 def _newest(settings: Settings, topic: str) -> Sequence[Record]:

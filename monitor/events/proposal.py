@@ -57,7 +57,8 @@ _BY_MODEL = frozenset({"predicted", "prediction", "pred"})
 _MODEL = frozenset({"model", "classifier", "inferenceservicename"})
 _VERSION = frozenset({"version", "revision", "release"})
 _NO_VERSION = frozenset({"schema", "specversion", "api", "sdk", "os", "app", "client"})
-_FEATURES = frozenset({"features", "feature", "inputs", "input", "x", "vector", "embedding", "instances", "instance"})
+_FEATURES = frozenset({"features", "feature", "inputs", "input", "x", "vector", "vectors", "vec"})
+_FEATURES |= frozenset({"embedding", "embeddings", "instances", "instance"})
 _SEGMENT = frozenset({"region", "country", "plan", "channel", "segment", "tier", "product", "platform", "device"})
 _SEGMENT |= frozenset({"language", "category", "group", "market", "gender", "source", "brand", "currency"})
 
@@ -257,7 +258,8 @@ def _fit_y(one: Observation, *, has_p: bool) -> tuple[float, str] | None:
         return (score, "0 or 1" if not one.all_are(bool) else "true or false") if score or not has_p else None
     if one.all_are(str) and len(texts) <= _MAX_LABELS and max(map(len, texts)) <= MAX_NAME_CHARACTERS:
         known = len(texts & POSITIVE) == 1
-        if score or (known and not has_p):
+        either = len(texts) == 2 and not words & _SEGMENT
+        if score or ((known or either) and not has_p):
             return score + known, f"{len(texts)} different words"
     return None
 
@@ -278,7 +280,7 @@ def _fit_time(one: Observation) -> tuple[float, str] | None:
 
 def _fit_model(one: Observation) -> tuple[float, str] | None:
     words, path = one.words
-    named = bool(words & _MODEL) or (bool(path & _MODEL) and bool(words & {"name", "id"}))
+    named = bool(words & _MODEL) or (bool(path & _MODEL) and bool(words & {"name", "nm", "id"}))
     if not named or words & _VERSION or not one.all_are(str) or len(one.distinct) > _MAX_SEGMENT_VALUES:
         return None
     return 1.0 + bool(words & {"name"}), _count(one, "model")

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
@@ -13,10 +13,11 @@ from monitor.app.checks.base import MAX_SKEW_SECONDS, CheckResult, Surroundings,
 from monitor.app.log_bounds import LogBounds, continuation
 from monitor.app.parts import make_kept_ms, make_measures, make_policy, make_webhooks
 from monitor.errors import NoStore, SettingsError, SourceError
-from monitor.events.model import Reason
+from monitor.events.model import ALL, Reason
 from monitor.events.times import format_time
 from monitor.metrics.series import Level, read_families
 from monitor.metrics.windows import report_series
+from monitor.reports.evaluation.report import Report
 from monitor.reports.formatting import size_text
 from monitor.store.address import connect_existing, sqlite_path
 from monitor.store.base import BACKFILL, StoredDeadLetter
@@ -105,7 +106,7 @@ def _check_database(around: Surroundings, database: Database, path: Path | None)
                 yield from _check_refused(store)
                 yield from _check_caps(store)
                 yield from _check_replicas(database)
-                yield from _check_metrics(around, database)
+                yield from _check_windows(around, EvaluationStore(database))
                 yield from _check_webhooks(around, database)
         if server["read_only"]:
             yield fail("store", f"{database.shown} takes no changes: {server['read_only']}")
@@ -227,17 +228,49 @@ def _check_replicas(database: Database) -> Iterator[CheckResult]:
             yield warn("replicas", f"no live replica has the role {role}: {consequence}")
 
 
-def _check_metrics(around: Surroundings, database: Database) -> Iterator[CheckResult]:
-    """Compare the time series about windows that each replica exports with the bound of /metrics."""
-    settings, store, by_owner = around.settings, EvaluationStore(database), Counter[str]()
-    level, bound = settings.exposition.level, settings.exposition.max_series
-    series = report_series(make_measures(settings).values(), Level[level.upper()])
-    windows = {window.title for window in settings.windows}
+def _check_windows(around: Surroundings, store: EvaluationStore) -> Iterator[CheckResult]:
+    """Check what the latest windows show: outcomes that met predictions, and time series of each replica."""
+    windows = {window.title: window.mature for window in around.settings.windows}
     states = store.states()
-    for evaluation, _, _ in store.read(dict.fromkeys(states, 0)):
-        reports = decode_reports(evaluation.reports).values() if evaluation.reports else ()
-        subjects = [((), report) for report in reports if report.window in windows]
-        by_owner[states[evaluation.model].owner] += sum(len(read.rows) for read in read_families(series, subjects))
+    reports = {
+        evaluation.model: [one for one in decode_reports(evaluation.reports).values() if one.window in windows]
+        for evaluation, _, _ in store.read(dict.fromkeys(states, 0))
+        if evaluation.reports
+    }
+    yield from _check_labels(
+        {model: [one for one in of_model if windows[one.window]] for model, of_model in reports.items()}
+    )
+    yield from _check_metrics(around, reports, {model: state.owner for model, state in states.items()})
+
+
+def _check_labels(reports: Mapping[str, Sequence[Report]]) -> Iterator[CheckResult]:
+    """Say how many predictions an outcome has met, of the models with the smallest share first."""
+    largest = {
+        model: max((one for one in of_model if one.segment == ALL), key=lambda one: one.predictions, default=None)
+        for model, of_model in reports.items()
+    }
+    known = [one for one in largest.values() if one is not None and one.predictions]
+    for one in sorted(known, key=lambda one: (one.n / one.predictions, one.model))[:_MAX_MODELS]:
+        of = f"predictions of {one.model} {one.version} in the window {one.window}"
+        message = f"{one.n:,} of {one.predictions:,} {of} have an outcome"
+        if one.n:
+            yield ok("labels", message)
+        else:
+            yield warn("labels", f"{message}: see whether outcomes come at all, and have the ids of their predictions")
+    if len(known) > _MAX_MODELS:
+        yield ok("labels", f"larger shares have one of {len(known) - _MAX_MODELS} more models")
+
+
+def _check_metrics(
+    around: Surroundings, reports: Mapping[str, Sequence[Report]], owner_of: Mapping[str, str | None]
+) -> Iterator[CheckResult]:
+    """Compare the time series about windows that each replica exports with the bound of /metrics."""
+    by_owner = Counter[str | None]()
+    level, bound = around.settings.exposition.level, around.settings.exposition.max_series
+    series = report_series(make_measures(around.settings).values(), Level[level.upper()])
+    for model, of_model in reports.items():
+        families = read_families(series, [((), report) for report in of_model])
+        by_owner[owner_of[model]] += sum(len(read.rows) for read in families)
     largest = max(by_owner.values(), default=0)
     message = f"{largest:,} time series about windows at exposition.level {level}"
     if largest <= bound:
