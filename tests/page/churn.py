@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from monitor.alarms.lifecycle import advance
 from monitor.clock import ManualClock
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.http.server import ApiServer
@@ -19,6 +18,7 @@ from monitor.store.model_evidence import ModelEvidence
 from monitor.windows.evidence_history import EvidenceHistory
 from monitor.windows.history import History, points_of
 from monitor.windows.windows import Window
+from tests.alarms.findings import advanced
 from tests.evaluations import Alone
 from tests.http.refits import Refits
 from tests.http.service import Service
@@ -79,7 +79,7 @@ def churn_site(folder: Path) -> Iterator[Churn]:
     finding = replace(
         finding_of_shape(), version="7", since_ms=CHANGE_MS, from_ms=CHANGE_MS - HOUR_MS, to_ms=CHANGE_MS + HOUR_MS
     )
-    alert = advance(None, finding, NOW_MS)
+    alert = advanced(None, finding, NOW_MS)
     assert alert is not None
     with store.writing() as connection:
         evidence_history.append(connection, {("churn", "7"): levels})

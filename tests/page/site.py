@@ -8,11 +8,11 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 
 from monitor.access.settings import AccessSettings
-from monitor.alarms.lifecycle import advance
 from monitor.http.recalibration_schemas import RefitBody
 from monitor.http.server import ApiServer
 from monitor.store.alert import Alert, Finding
 from monitor.store.alerts import AlertStore, save
+from tests.alarms.findings import advanced
 from tests.alarms.streams import Truth, stream
 from tests.http.keys import Keys
 from tests.http.refits import Refits
@@ -116,7 +116,7 @@ class Site:
         """Add an alert, that fires, about churn 8 unless the arguments, fields of the finding, say otherwise."""
         finding = replace(finding_of_shape(), **{"version": "8", **more})
         now_ms = self.refits.clock.now_ms()
-        alert = advance(None, finding, now_ms)
+        alert = advanced(None, finding, now_ms)
         assert alert is not None
         with self.refits.database.database.writing() as connection:
             save(self.refits.database.database, connection, [(None, alert)], now_ms)

@@ -204,6 +204,7 @@ def test_plots_fit_on_paper_in_ink(page: Page, shown: States) -> None:
     """They were drawn for a wider window, in other colours."""
     prepare(page, "dark")
     visit(page, shown.model("churn"))
+    page.locator("details.fold > summary").click()
     plots = page.locator(".uplot canvas")
     dark, light = colours("dark")["data"], colours("light")["data"]
     assert dark in colours_of_pixels(plots.first)

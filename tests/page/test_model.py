@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
@@ -15,6 +16,11 @@ def visit(page: Page, url: str) -> None:
     """Open the page, and wait until all that it asks for at first is there."""
     page.goto(url)
     expect(page.locator("main [aria-busy=false]")).to_be_visible()
+
+
+def unfold(page: Page) -> None:
+    """Show this window and all measures, which a page about a change has folded."""
+    page.locator("details.fold > summary").click()
 
 
 def query(page: Page) -> dict[str, str]:
@@ -85,8 +91,34 @@ def test_a_part_is_looked_at_closer_and_the_link_leads_there_again(page: Page, c
     expect(rows).to_have_count(churn.points)
 
 
+def test_all_times_are_in_one_zone_and_utc_is_a_click_away(page: Page, churn: Churn) -> None:
+    other = page.context.browser.new_context(timezone_id="Asia/Tokyo").new_page()  # type: ignore[union-attr]
+    visit(other, churn.page)
+    lead, inputs = other.locator(".lead"), other.get_by_label("from", exact=True)
+    of_change = datetime.fromtimestamp(CHANGE_MS / 1000, UTC)
+
+    def shown(zone: tzinfo) -> str:
+        return f"{of_change.astimezone(zone):%b} {of_change.astimezone(zone).day}, {of_change.astimezone(zone):%Y}"
+
+    tokyo = timezone(timedelta(hours=9))
+    expect(lead).not_to_contain_text("UTC")
+    expect(lead).to_contain_text(re.compile(rf"since {shown(tokyo)}, "))
+    in_tokyo = inputs.input_value()
+    other.get_by_role("button", name="Asia/Tokyo").click()
+    expect(other.get_by_role("button", name="UTC")).to_be_visible()
+    expect(lead).to_contain_text(re.compile(r"since 20\d\d-\d\d-\d\d \d\d:\d\d UTC"))
+    expect(other.locator("main [aria-busy=false]")).to_be_visible()
+    # The same moment, nine hours apart.
+    apart = datetime.fromisoformat(in_tokyo) - datetime.fromisoformat(inputs.input_value())
+    assert apart == timedelta(hours=9)
+    other.get_by_role("button", name="UTC").click()
+    expect(inputs).to_have_value(in_tokyo)
+    other.context.close()
+
+
 def test_a_click_shows_the_window_that_ended_there(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
+    unfold(page)
     over = plot(page, "smCE").locator(".u-over")
     over.scroll_into_view_if_needed()
     over.click()
@@ -99,6 +131,7 @@ def test_a_click_shows_the_window_that_ended_there(page: Page, churn: Churn) -> 
 
 def test_a_refused_window_shows_nothing_of_another(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
+    unfold(page)
     diagram = plot(page, "How often predictions came true")
     expect(diagram).to_be_visible()
     page.get_by_label("As of").fill("1969-06-01T00:00")
@@ -110,6 +143,7 @@ def test_a_refused_window_shows_nothing_of_another(page: Page, churn: Churn) -> 
 
 def test_the_diagram_has_the_axes_that_one_wants(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
+    unfold(page)
     figure = plot(page, "How often predictions came true")
     expect(figure.locator("svg text", has_text=re.compile("^0.2$")).first).to_be_visible()
     figure.get_by_label("Axes").select_option("log odds")
@@ -122,11 +156,15 @@ def test_the_diagram_has_the_axes_that_one_wants(page: Page, churn: Churn) -> No
 
 def test_every_plot_has_a_table(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
+    unfold(page)
+    # All of them: those that come later move the others.
+    for part in (plot(page, "smCE"), page.locator("table.segments"), page.get_by_role("heading", name="What happened")):
+        expect(part).to_be_visible()
     figures = page.locator("figure")
     for at in range(figures.count()):
         figure = figures.nth(at)
         figure.locator("summary").first.click()
-        expect(figure.locator("details tbody tr").first.locator("td").nth(2)).to_be_visible()
+        expect(figure.locator("details tbody tr").first.locator("td").nth(1)).to_be_visible()
     rows = plot(page, "Prior: the offset").locator("details tbody tr")
     expect(rows).to_have_count(churn.points)
     assert re.fullmatch(r"-?0\.\d+", rows.last.locator("td").nth(1).inner_text())
@@ -134,7 +172,6 @@ def test_every_plot_has_a_table(page: Page, churn: Churn) -> None:
 
 def test_before_and_since_the_change_and_for_whom(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
-    page.get_by_role("region", name="Before and since the change").scroll_into_view_if_needed()
     spans = page.get_by_role("row").filter(has_text="shape: slope")
     expect(spans).to_be_visible()
     before, since = (float(cell.split()[0]) for cell in spans.get_by_role("cell").all_inner_texts())

@@ -3,7 +3,7 @@
 import { modelPath, ROOT, sendJson, withQuery } from "page/api.js";
 import { AskRefit } from "page/ask_refit.js";
 import { Ask } from "page/dialog.js";
-import { EvidencePlot } from "page/model_plots.js";
+import { DETECTORS, EvidencePlot } from "page/model_plots.js";
 import { Power, State, Time, toneOf } from "page/parts.js";
 import { reported, SideBySide } from "page/spans.js";
 import { ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
@@ -75,6 +75,26 @@ function Facts({ alert }) {
     ${fact("Changed", html`<${Time} at=${point.at} />${point.from !== point.to && html` <small>between <${Time} at=${point.from} /> and <${Time} at=${point.to} /></small>`}`)}
     ${fact(alert.firing_since ? "Fired" : "Pending since", html`<${Time} at=${alert.firing_since ?? alert.pending_since} /> <small><${Time} at=${alert.firing_since ?? alert.pending_since} relative /></small>`)}
     ${fact("Evidence", html`<${Power} log10=${alert.log10_evidence} /> <small>the budget of false alarms lets an alert fire at <${Power} log10=${alert.log10_line} /></small>`)}
+    ${
+      alert.witnesses.length > 1 &&
+      fact(
+        "Detectors",
+        alert.witnesses.map(
+          (/** @type {any} */ one) =>
+            html`${DETECTORS[one.detector] ?? one.detector} <small><${Power} log10=${one.log10_evidence} /> of <${Power} log10=${one.log10_line} />${one.firing ? "" : ", pending"}</small><br />`,
+        ),
+      )
+    }
+    ${
+      alert.together.length > 0 &&
+      fact(
+        "Changed about then, too",
+        html`${alert.together.map(
+          (/** @type {any} */ one, /** @type {number} */ at) =>
+            html`${at > 0 && ", "}<a href="${ROOT}alerts/${one.id}"><bdi>${one.model}</bdi> <bdi>${one.version}</bdi></a>`,
+        )} <small>look for what they have in common</small>`,
+      )
+    }
     ${fact("Labelled since", html`${count(alert.events)} <small>settled to <${Time} at=${alert.settled_to} /></small>`)}
     ${alert.acknowledged_by && fact("Acknowledged by", html`<bdi>${alert.acknowledged_by}</bdi>`)}
     ${alert.resolved_at && fact("Resolved", html`<${Time} at=${alert.resolved_at} /> <small>${ENDED[alert.resolved_because] ?? alert.resolved_because}</small>`)}

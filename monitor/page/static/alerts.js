@@ -4,7 +4,7 @@ import { ROOT, send, withQuery } from "page/api.js";
 import { Power, State, Time } from "page/parts.js";
 import { Field, ModelLink, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
-import { sentence } from "page/words.js";
+import { inZone, sentence } from "page/words.js";
 
 /** @type {[string, string][]} */
 const STATES = [
@@ -59,7 +59,7 @@ function Alerts() {
         (alert) => html`<tr key=${alert.id}>
         <td class="text"><${State} state=${alert.state} /></td>
         <td class="text name"><${ModelLink} model=${alert.model} version=${alert.version} /> <small>${alert.version}</small></td>
-        <td class="text what"><a href="${ROOT}alerts/${alert.id}">${sentence(KINDS[alert.kind] ?? alert.kind).slice(0, -1)}</a><br /><small><bdi>${alert.summary}</bdi></small></td>
+        <td class="text what"><a href="${ROOT}alerts/${alert.id}">${sentence(KINDS[alert.kind] ?? alert.kind).slice(0, -1)}</a><br /><small><bdi>${inZone(alert.summary)}</bdi></small></td>
         <td data-title="Evidence"><${Power} log10=${alert.log10_evidence} /> <small>of <${Power} log10=${alert.log10_line} /></small></td>
         <td class="text" data-title="Changed"><${Time} at=${alert.change_point.at} /></td>
         <td class="text" data-title="Fired"><${Time} at=${alert.firing_since} relative /></td>

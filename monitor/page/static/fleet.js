@@ -6,7 +6,7 @@ import { State, Time, wordOf } from "page/parts.js";
 import { Sparkline } from "page/plots/sparkline.js";
 import { Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useEffect, useMemo, useRef, useState } from "page/vendor/preact.js";
-import { count, percent, plural, sentence, short } from "page/words.js";
+import { count, inZone, percent, plural, sentence, short } from "page/words.js";
 
 const MODELS = "v1/models?limit=1000";
 const ALERTS = "v1/alerts?state=open&limit=1000";
@@ -93,7 +93,7 @@ function rowsOf(models, evidence, alerts) {
         key: key(of),
         state,
         fault: faultOf(state, model, version),
-        detail: version.evidence?.sentence ?? "",
+        detail: inZone(version.evidence?.sentence ?? ""),
         alert: alert?.id ?? null,
         past: past.get(key(of)) ?? null,
         evidence: version.evidence?.log10_evidence ?? null,

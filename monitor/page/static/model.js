@@ -9,7 +9,7 @@ import { Lead, stateOf } from "page/model_lead.js";
 import { EvidencePlot, MeasurePlot, PriorAndShape } from "page/model_plots.js";
 import { Segments } from "page/model_segments.js";
 import { Versions } from "page/model_versions.js";
-import { askedRange, Controls, iso, Later, MODEL, PATH, timeOf, useView } from "page/model_view.js";
+import { askedRange, Controls, Folded, iso, Later, MODEL, PATH, timeOf, useView } from "page/model_view.js";
 import { State, Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { Witness } from "page/plots/witness.js";
@@ -19,7 +19,7 @@ import { certain, count, interval, number, percent, sentence } from "page/words.
 
 /** @typedef {import("page/plots/time.js").Shared} Shared */
 
-const FIRST = "smce"; // the measure that is asked for at first; the others once the reader comes near
+const FIRST = "smce"; // the measure that is asked for with the course; the others once the reader wants all
 const POINTS = 240; // as many as a plot shows apart
 
 /** The numbers of one window. @param {{ report: any, measures: Map<string, any>, serving: any }} props */
@@ -45,12 +45,10 @@ function Measures({ asked, from, to, measures, shared }) {
   const { data, failure } = useAnswer(withQuery(`${PATH}/history`, { ...asked, from: iso(from), to: to && iso(to), points: POINTS }), 60);
   if (!data) return html`<${Problem} failure=${failure} />`;
   const names = [...new Set(data.points.flatMap((/** @type {any} */ point) => Object.keys(point.measures)))];
-  return html`<div class="grid">${names
-    .filter((name) => name !== FIRST)
-    .map(
-      (name) =>
-        html`<${MeasurePlot} key=${name} name=${name} title=${measures.get(name)?.title ?? name} help=${measures.get(name)?.help} points=${data.points} shared=${shared} />`,
-    )}</div>`;
+  return html`<div class="grid">${names.map(
+    (name) =>
+      html`<${MeasurePlot} key=${name} name=${name} title=${measures.get(name)?.title ?? name} help=${measures.get(name)?.help} points=${data.points} shared=${shared} />`,
+  )}</div>`;
 }
 
 /** @param {{ roles: string[] }} props */
@@ -113,7 +111,13 @@ function Model({ roles }) {
   };
   const serving = jobs.find((/** @type {any} */ job) => job.state === "champion");
   const since = alert?.change_point.at ?? of?.evidence.since;
+  const changed = since && !view.as_of; // who looks back asks for the window that ended then
+  // The rest is asked for once the reader is near, and that is known once what stands first is there.
+  const isThere = (report.data || report.failure) && past.data && evidence.data;
   const measures = new Map((catalogue.data?.measures ?? []).map((/** @type {any} */ one) => [one.name, one]));
+  const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card tall"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
+    <div class="stack tall" hidden=${!report.data}>${report.data && html`<${Report} report=${report.data} measures=${measures} serving=${serving} />`}
+    ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}</div>`;
   return html`<${Problem} failure=${listed.failure} stale />
     <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert)} />
       <span class="right"></span>
@@ -124,22 +128,21 @@ function Model({ roles }) {
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}
     <div class="grid" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
+      ${changed ? html`<${BeforeAndSince} version=${version} segment=${segment} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} />` : ofWindow}
+    </div>
+    ${isThere && of.segments.length > 1 && html`<${Later} title="Segments and classes"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
+    <div class="grid">
       ${of_version?.history && html`<${EvidencePlot} evidence=${of_version} shared=${shared} />`}
-      ${diagrams.data?.diagrams && html`<section class="card tall"><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
-      <div class="stack tall" hidden=${!report.data}>${report.data && html`<${Report} report=${report.data} measures=${measures} serving=${serving} />`}
-      ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}</div>
-      ${points.some((/** @type {any} */ point) => point.n) && html`<${PriorAndShape} points=${points} shared=${shared} /><${MeasurePlot} name=${FIRST} title=${measures.get(FIRST)?.title ?? FIRST} help=${measures.get(FIRST)?.help} points=${points} shared=${shared} />`}
+      ${points.some((/** @type {any} */ point) => point.n) && html`<${PriorAndShape} points=${points} shared=${shared} />`}
     </div>
     ${
-      // What lies below is asked for once the reader is near, and that is known once the rest is there.
-      (report.data || report.failure) &&
-      past.data &&
-      evidence.data &&
-      html`${since && html`<${Later} title="Before and since the change"><div class="grid"><${BeforeAndSince} version=${version} segment=${segment} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} /></div></${Later}>`}
-      ${of.segments.length > 1 && html`<${Later} title="Segments and classes"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
-      <${Later} title="Measures"><${Measures} asked=${asked} from=${from} to=${to} measures=${measures} shared=${shared} /></${Later}>
-      <${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} points=${points} shared=${shared} /><${Happenings} events=${events} />
-        ${model.versions.length > 1 && html`<${Versions} versions=${model.versions} version=${version} evidence=${versions} window=${window} segment=${segment} shared=${shared} onPick=${(/** @type {string} */ name) => change({ version: name, segment: null })} />`}</div></${Later}>`
+      isThere &&
+      html`<${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} points=${points} shared=${shared} /><${Happenings} events=${events} />
+        ${model.versions.length > 1 && html`<${Versions} versions=${model.versions} version=${version} evidence=${versions} window=${window} segment=${segment} shared=${shared} onPick=${(/** @type {string} */ name) => change({ version: name, segment: null })} />`}</div></${Later}>
+      <${Folded} title=${changed ? "This window, and all measures" : "All measures"}>
+        ${changed && html`<div class="grid">${ofWindow}</div>`}
+        <${Measures} asked=${asked} from=${from} to=${to} measures=${measures} shared=${shared} />
+      </${Folded}>`
     }
     <p class="soft"><small>Evaluated <${Time} at=${model.evaluated_at} relative />, settled to <${Time} at=${model.settled_to} />. <a href=${ROOT + withQuery(`${PATH}/report`, asked)}>This window's report</a></small></p>`;
 }

@@ -4,6 +4,7 @@ import { ROOT } from "page/api.js";
 import { DETECTORS } from "page/model_plots.js";
 import { State, Time } from "page/parts.js";
 import { html } from "page/vendor/preact.js";
+import { inZone } from "page/words.js";
 
 /** @typedef {{ at: number, text: string, tone?: string, title: string, link?: string, state?: string }} Happened */
 
@@ -28,24 +29,30 @@ const alertLink = (alert) => `${ROOT}alerts/${encodeURIComponent(alert.id)}`;
 /** @param {string} id */
 const refitLink = (id) => `${ROOT}recalibrations/${encodeURIComponent(id)}`;
 
-/** When alerts began to fire, in the time of predictions. @param {any[]} alerts @param {any} past the history of evidence @returns {Happened[]} */
+/** When alerts began to fire, in the time of predictions, and when other detectors joined one. @param {any[]} alerts the newest first @param {any} past the history of evidence @returns {Happened[]} */
 function fired(alerts, past) {
-  return Object.entries(past.detectors).flatMap(([detector, { firing }]) =>
+  const begun = Object.entries(past.detectors).flatMap(([detector, { firing }]) =>
     past.to.flatMap((/** @type {string} */ to, /** @type {number} */ at) => {
       if (!firing[at] || firing[at - 1]) return [];
-      const [began, kind] = [Date.parse(to), KINDS[detector] ?? "calibration"];
-      const alert = alerts.find((one) => one.kind === kind && Date.parse(one.change_point.at) <= began);
-      return [
-        {
-          at: began,
-          text: "alert",
-          tone: "bad",
-          title: `An alert fires: ${DETECTORS[detector] ?? detector}`,
-          ...(alert && { link: alertLink(alert), state: alert.state }),
-        },
-      ];
+      const began = Date.parse(to);
+      const isIts = (/** @type {any} */ one) => one.witnesses.some((/** @type {any} */ witness) => witness.detector === detector);
+      return [{ began, detector, alert: alerts.find((one) => isIts(one) && Date.parse(one.change_point.at) <= began) }];
     }),
   );
+  const known = new Set();
+  return begun
+    .toSorted((one, other) => one.began - other.began)
+    .map(({ began, detector, alert }) => {
+      const joins = alert && known.has(alert.id);
+      known.add(alert?.id);
+      return {
+        at: began,
+        text: joins ? "joins" : "alert",
+        tone: "bad",
+        title: `${joins ? "Another detector joins the alert" : "An alert fires"}: ${DETECTORS[detector] ?? detector}`,
+        ...(alert && { link: alertLink(alert), state: alert.state }),
+      };
+    });
 }
 
 /** Promotions and rollbacks. @param {any[]} servings @param {Map<string, any>} refits @returns {Happened[]} */
@@ -77,7 +84,7 @@ export function happened({ version, alerts, refits, servings, evidence, from }) 
       at: Date.parse(at),
       text: "change",
       tone: "warn",
-      title: `Change: ${alert.summary}`,
+      title: `Change: ${inZone(alert.summary)}`,
       link: alertLink(alert),
     })),
     ...(past ? fired(alerts, past) : []),

@@ -3,7 +3,7 @@
 import { ROOT } from "page/api.js";
 import { Time, toneOf } from "page/parts.js";
 import { html } from "page/vendor/preact.js";
-import { duration, sentence } from "page/words.js";
+import { duration, inZone, sentence } from "page/words.js";
 
 const STALE_MS = 15 * 60_000;
 
@@ -52,7 +52,7 @@ export function Lead({ model, of, alert, report, serving }) {
   const { held_back_by: hold, evaluated_at: evaluated } = model;
   const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
   return html`<div class=${`lead ${toneOf(state)}`}>
-    <p title=${powers(of?.evidence)}><bdi>${told}</bdi></p>
+    <p title=${powers(of?.evidence)}><bdi>${inZone(told)}</bdi></p>
     <p class="notes">
       ${alert && html`<a href="${ROOT}alerts/${encodeURIComponent(alert.id)}">${state === "pending" ? "What is pending" : "The alert, and what to do"}</a>: it began <${Time} at=${alert.change_point.at} relative />${alert.acknowledged_by && html`, <bdi>${alert.acknowledged_by}</bdi> has it`}. `}
       ${serving ? html`<a href="${ROOT}recalibrations/${encodeURIComponent(serving.id)}">${serving.method}</a> serves. ` : "No map serves. "}

@@ -6,7 +6,7 @@ import { Numbers, Time } from "page/parts.js";
 import { HeatRow } from "page/plots/heat.js";
 import { Problem, useAnswer } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
-import { count, number, percent, utcTime } from "page/words.js";
+import { count, number, percent, timeText } from "page/words.js";
 
 const MINUTE_MS = 60_000;
 const STEPS = [1, 5, 15, 60, 180, 360, 720, 1440, 10080];
@@ -74,6 +74,6 @@ export function Segments({ version, window, count: total, range, marks, blamed, 
     )}</tbody></table></div>
     ${rows.length > FIRST && html`<button type="button" onClick=${() => setAll(!all)}>${all ? "Fewer" : `All ${rows.length}`}</button>`}
     <${Numbers} title="segments over time" heads=${["UTC", "segment", "n", "predicted less came true", data.measure, "q"]}
-      rows=${() => data.segments.flatMap((/** @type {any} */ of) => starts.map((/** @type {number} */ start, /** @type {number} */ at) => [utcTime(start), of.segment, count(of.n[at]), number(of.gap[at]), number(of.value[at]), number(of.q_value[at])]).filter((/** @type {any[]} */ row) => row[2] !== "–"))} />
+      rows=${() => data.segments.flatMap((/** @type {any} */ of) => starts.map((/** @type {number} */ start, /** @type {number} */ at) => [timeText(start), of.segment, count(of.n[at]), number(of.gap[at]), number(of.value[at]), number(of.q_value[at])]).filter((/** @type {any[]} */ row) => row[2] !== "–"))} />
   </section>`;
 }

@@ -3,7 +3,7 @@
 import { modelPath, ROOT } from "page/api.js";
 import { Field } from "page/ui.js";
 import { html, useEffect, useRef, useState } from "page/vendor/preact.js";
-import { windowNames } from "page/words.js";
+import { inputTime, timeOfInput, windowNames } from "page/words.js";
 
 export const MODEL = decodeURIComponent(location.pathname.slice(`${new URL(ROOT).pathname}models/`.length));
 export const PATH = `v1/models/${modelPath(MODEL)}`;
@@ -51,13 +51,10 @@ export function askedRange(view, settled) {
   return { from: Math.floor((settled - (RANGES[view.range] ?? RANGES[USUAL] ?? 0)) / HOUR_MS) * HOUR_MS, to: null };
 }
 
-/** A time as an input of the reader's zone has it. @param {number} ms */
-const localInput = (ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-
 /** @param {{ label: string, value: number | null, onChange: (ms: number | null) => void }} props */
 function Moment({ label, value, onChange }) {
-  return html`<label>${label}${" "}<${Field} type="datetime-local" value=${value === null ? "" : localInput(value)}
-    onChange=${(/** @type {string} */ at) => onChange(at ? new Date(at).getTime() : null)} /></label>`;
+  return html`<label>${label}${" "}<${Field} type="datetime-local" value=${inputTime(value ?? Number.NaN)}
+    onChange=${(/** @type {string} */ at) => onChange(at ? timeOfInput(at) : null)} /></label>`;
 }
 
 /** @param {{ label: string, value: string, groups: Record<string, string[]>, names?: Record<string, string>, onChange: (value: string) => void }} props */
@@ -94,6 +91,12 @@ export function Controls({ view, change, model, version, window, segment, range 
     ${view.as_of && html`<button type="button" onClick=${() => change({ as_of: null })}>Now</button>`}
     <small class="soft">Drag across a plot to look closer; click or tap it to see the window that ended there.</small>
   </div>`;
+}
+
+/** What is shown, and asked for, once the reader unfolds it. @param {{ children?: any, title: string }} props */
+export function Folded({ children, title }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="fold" onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}><summary>${title}</summary>${open && children}</details>`;
 }
 
 const SOON_MS = 2000; // by then what stands first is drawn

@@ -4,7 +4,7 @@ import { ask, askAll, Failure, isPath, modelPath, ROOT, SESSION, send, sendJson 
 import { isLive, listen, newsOf } from "page/live.js";
 import { Time, watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
-import { ago, sentence } from "page/words.js";
+import { ago, isUtc, sentence, switchZone } from "page/words.js";
 
 export { Numbers, Power, State, Time, toneOf } from "page/parts.js";
 
@@ -225,7 +225,7 @@ function Frame({ place, page: Page, anybody }) {
         ${PLACES.map(([path, name]) => html`<a href=${ROOT + path} aria-current=${path === place ? "page" : null}>${name}${path === "alerts" && (session || anybody) && html`<${OpenAlerts} />`}</a>`)}
         <a href="${ROOT}docs">API</a>
       </nav>
-      ${session && html`<div class="who"><${Live} />${known && html`<span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button>`}</div>`}
+      ${session && html`<div class="who"><${Live} /><${Zone} />${known && html`<span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button>`}</div>`}
     </header>
     <main>
       <${Problem} failure=${failure} />
@@ -238,6 +238,14 @@ export function useTitle(text) {
   useEffect(() => {
     document.title = `${text} · Calibration monitor`;
   }, [text]);
+}
+
+/** The zone of all times, and the other one a click away. */
+function Zone() {
+  const own = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  if (own === "UTC") return html`<span title="times are in UTC">UTC</span>`;
+  const what = isUtc ? `Times are in UTC: show them in ${own}` : `Times are in ${own}: show them in UTC`;
+  return html`<button type="button" title=${what} onClick=${switchZone}>${isUtc ? "UTC" : own}</button>`;
 }
 
 /** How many alerts are open, in the navigation. */

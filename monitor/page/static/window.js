@@ -6,7 +6,7 @@ import { Reliability } from "page/plots/reliability.js";
 import { Table } from "page/table.js";
 import { Field, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useEffect, useState } from "page/vendor/preact.js";
-import { certain, count, interval, number, percent, sentence, windowNames } from "page/words.js";
+import { certain, count, inputTime, interval, inZone, number, percent, sentence, timeOfInput, windowNames } from "page/words.js";
 
 const PLACE = "/reports/";
 const MODEL = decodeURIComponent(location.pathname.slice(location.pathname.indexOf(PLACE) + PLACE.length));
@@ -108,10 +108,10 @@ function Report() {
       <${Choice} label="Version" value=${report.version} options=${versions.map((/** @type {any} */ each) => each.version)} onChange=${(/** @type {string} */ version) => change({ version })} />
       <${Choice} label="Window" value=${report.window} options=${windows} names=${windowNames(windows)} onChange=${(/** @type {string} */ chosen) => change({ window: chosen })} />
       <${Choice} label="Segment" value=${report.segment} options=${of?.segments ?? [report.segment]} onChange=${(/** @type {string} */ segment) => change({ segment })} />
-      <label>As of (UTC)${" "}<${Field} type="datetime-local" value=${(view.as_of ?? "").slice(0, 16)} onChange=${(/** @type {string} */ at) => change({ as_of: at && `${at}:00Z` })} /></label>
+      <label>As of${" "}<${Field} type="datetime-local" value=${inputTime(Date.parse(view.as_of ?? ""))} onChange=${(/** @type {string} */ at) => change({ as_of: at && new Date(timeOfInput(at)).toISOString() })} /></label>
       ${view.as_of && html`<button type="button" onClick=${() => change({ as_of: "" })}>Now</button>`}
     </div>
-    ${report.evidence && html`<p class=${`lead ${TONES[report.evidence.state]}`}><bdi>${sentence(report.evidence.words)} ${report.evidence.sentence}</bdi></p>`}
+    ${report.evidence && html`<p class=${`lead ${TONES[report.evidence.state]}`}><bdi>${sentence(report.evidence.words)} ${inZone(report.evidence.sentence)}</bdi></p>`}
     ${words && html`<p>In this window: <bdi>${sentence(words)}</bdi> <small>A window alone is no alarm: one calibrated window in twenty is beyond chance.</small></p>`}
     <div class="grid">
       ${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="What was predicted, and what came true" data=${diagrams.data.diagrams} /></section>`}

@@ -85,14 +85,40 @@ export function ago(at, now = Date.now()) {
   return seconds < 5 ? "now" : `${duration(seconds)} ago`;
 }
 
-/** In the reader's own zone. @param {string | number} at */
-export const localTime = (at) => new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+const ZONE = "times"; // what the reader chose: "UTC", or nothing for the zone of the browser
+
+/** Whether times are shown in UTC: what is one file is read in many zones, and says UTC in its sentences. */
+export const isUtc = document.getElementById("document") !== null || localStorage.getItem(ZONE) === "UTC";
+
+/** The one zone of all times that are shown, as Intl has it; undefined: the browser's. */
+export const zone = isUtc ? "UTC" : undefined;
+
+/** Show times in UTC, or in the zone of the browser again. */
+export function switchZone() {
+  if (isUtc) localStorage.removeItem(ZONE);
+  else localStorage.setItem(ZONE, "UTC");
+  location.reload();
+}
+
+/** In the zone that is chosen. @param {string | number} at */
+export const timeText = (at) => new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short", timeZone: zone });
+
+/** A time as an input of the browser has it, in the zone that is chosen; nothing of what is none. @param {number} ms */
+export const inputTime = (ms) =>
+  Number.isNaN(ms) ? "" : new Date(isUtc ? ms : ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+
+/** The time that an input has, in milliseconds. @param {string} text */
+export const timeOfInput = (text) => new Date(isUtc ? `${text}Z` : text).getTime();
 
 /** @param {string | number} at */
 export const utcTime = (at) => `${new Date(at).toISOString().replace("T", " ").slice(0, 19)} UTC`;
 
-/** The first letter large, and a full stop. @param {string} text */
-export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+/** A text of the service, with its times in the zone that is chosen. @param {string} text */
+export const inZone = (text) =>
+  isUtc ? text : text.replace(/(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}) UTC/g, (_, day, time) => timeText(`${day}T${time}Z`));
+
+/** The first letter large, a full stop, and its times in the zone that is chosen. @param {string} text */
+export const sentence = (text) => inZone(text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : "."));
 
 /** @param {number} value @param {string} one @param {string} [many] */
 export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;

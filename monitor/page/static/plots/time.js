@@ -2,7 +2,7 @@
 
 import { Numbers } from "page/parts.js";
 import { html, useEffect, useRef } from "page/vendor/preact.js";
-import { localTime, number, utcTime } from "page/words.js";
+import { isUtc, number, timeText, zone } from "page/words.js";
 
 const { uPlot } = /** @type {any} */ (globalThis);
 const SYNC = "time";
@@ -78,7 +78,7 @@ function drawMarks(plot, marks) {
 
 /** @param {Line[]} lines @param {(value: number | null) => string} written */
 function seriesOf(lines, written) {
-  const at = (/** @type {any} */ _, /** @type {number | null} */ s) => (s === null ? "–" : `${localTime(s * 1000)} (${utcTime(s * 1000)})`);
+  const at = (/** @type {any} */ _, /** @type {number | null} */ s) => (s === null ? "–" : timeText(s * 1000));
   const series = /** @type {any[]} */ ([{ value: at, label: "At" }]);
   const bands = /** @type {any[]} */ ([]);
   let place = 0;
@@ -108,8 +108,8 @@ function timesOf(_, ticks) {
   let day = "";
   return ticks.map((tick) => {
     const at = new Date(tick * 1000);
-    const date = at.toLocaleDateString(undefined, { day: "numeric", month: "short" });
-    const time = at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    const date = at.toLocaleDateString(undefined, { day: "numeric", month: "short", timeZone: zone });
+    const time = at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZone: zone });
     const text = days ? date : date === day ? time : `${time}\n${date}`;
     day = date;
     return text;
@@ -171,6 +171,8 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
           height,
           series,
           bands,
+          // Ticks are at the hours of the zone.
+          ...(isUtc && { tzDate: (/** @type {number} */ at) => uPlot.tzDate(new Date(at * 1000), "UTC") }),
           // Where the page has just been scrolled, uPlot takes a click for a drag, and would stop it.
           cursor: { sync: { key: SYNC }, drag: { x: true, y: false, setScale: false, click: () => undefined } },
           scales: {
@@ -227,10 +229,10 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
     };
   }, [times, lines]);
   useEffect(() => plot.current.setScale("x", { min: range[0] / 1000, max: range[1] / 1000 }), [marks, shades, range[0], range[1], at]);
-  const heads = ["UTC", ...lines.flatMap((line) => (line.lower ? [line.name, "from", "to"] : [line.name]))];
+  const heads = ["At", ...lines.flatMap((line) => (line.lower ? [line.name, "from", "to"] : [line.name]))];
   const rows = () =>
     times.map((time, row) => [
-      utcTime(time),
+      timeText(time),
       ...lines.flatMap((line) =>
         (line.lower && line.upper ? [line.values, line.lower, line.upper] : [line.values]).map((values) => written(values[row])),
       ),
