@@ -140,7 +140,11 @@ def cohorts(answered: float = 1.0) -> tuple[AgeCohort, ...]:
 
 def evidence_level(log10_evidence: float = 2.5, *, raised: bool = False, segment: str = ALL) -> EvidenceLevel:
     """Evidence of one detector whose line is 10^4."""
-    alarm = Raised(NOW_MS - 2 * HOUR_MS, 4.5, segment, NOW_MS - 5 * HOUR_MS, [segment]) if raised else None
+    alarm = (
+        Raised(NOW_MS - 2 * HOUR_MS, NOW_MS - 2 * HOUR_MS, 4.5, segment, NOW_MS - 5 * HOUR_MS, [segment])
+        if raised
+        else None
+    )
     return EvidenceLevel(log10_evidence, 4.0, segment, NOW_MS - 5 * HOUR_MS, alarm)
 
 

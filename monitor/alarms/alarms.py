@@ -1,11 +1,11 @@
 """Turns findings into alerts, in the transaction that saves the evaluation of their models."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from monitor.alarms.lifecycle import advance, without_finding
+from monitor.alarms.lifecycle import Step, advance
 from monitor.store import alerts, audit, servings
 from monitor.store.alert import OPEN, SERVICE, Alert, Finding, Resolution
 from monitor.store.database import Database
@@ -17,8 +17,8 @@ Findings = Mapping[str, Sequence[Finding]]
 """Model -> the latest findings about it, of all of its versions that have events and all kinds.
 
 A model that is not in it was not evaluated yet. A version without any finding has stopped: its alerts are resolved. The
-findings about a version and kind with an open alert go on describing what it was raised for; once that is over, or a
-map was promoted or rolled back, the evidence begins anew, and a next alert needs it to have been below the line.
+findings of the kinds that an open alert is about go on describing what it was raised for; once that is over, or a map
+was promoted or rolled back, the evidence begins anew, and a next alert needs it to have been below the line.
 """
 
 
@@ -49,41 +49,40 @@ class Alarms:
 
         Returns
         -------
-        (model, version, kind) -> its alert, None where there is none; of every finding.
+        (model, version, kind) -> the alert that this kind of finding leads, None where it leads none; of every finding.
         """
         now_ms = self.database.clock.now_ms()
-        found: dict[str, dict[Key, Finding]] = {
-            model: {(model, finding.version, finding.kind): finding for finding in of_model}
-            for model, of_model in findings.items()
-            if model in held
-        }
-        if not found:
+        models = [model for model in findings if model in held]
+        if not models:
             return {}
+        by_version: dict[tuple[str, str], list[Finding]] = {}
+        for finding in (finding for model in models for finding in findings[model]):
+            by_version.setdefault((finding.model, finding.version), []).append(finding)
 
-        def steps() -> Iterator[tuple[Alert | None, Alert | None]]:
-            current = alerts.read_current(connection, found.keys())
-            # A finding about what another map served, or none, says nothing any more.
-            revisions = {(one.model, one.version): one.revision for one in servings.read(connection, found.keys())}
-            for of_model in found.values():
-                for key, finding in of_model.items():
-                    if finding.revision == revisions.get(key[:2], 0):
-                        yield current.get(key), advance(current.get(key), finding, now_ms)
-            for key, alert in current.items():
-                if key not in found[key[0]]:
-                    runs = any(version == key[1] for _, version, _ in found[key[0]])
-                    yield alert, without_finding(alert, now_ms, version_runs=runs)
+        def steps() -> list[Step]:
+            current = alerts.read_current(connection, models)
+            revisions = {(one.model, one.version): one.revision for one in servings.read(connection, models)}
+            taken: list[Step] = []
+            for version in sorted({*current, *by_version}):
+                of_version = by_version.get(version, [])
+                # Findings about what another map served, or none, say nothing any more.
+                if all(finding.revision == revisions.get(version, 0) for finding in of_version):
+                    taken += advance(current.get(version, []), of_version, now_ms)
+            return taken
 
-        taken = list(steps())
+        taken = steps()
         if any(alerts.is_transition(*step) or self._is_to_roll_back(step[1]) for step in taken):
             # Somebody may have acknowledged or resolved one meanwhile: from now on nobody does.
             audit.wait_for_turn(self.database, connection)
-            taken = list(steps())
+            taken = steps()
         alerts.save(self.database, connection, [step for step in taken if step[0] != step[1]], now_ms)
         for _, alert in taken:
             if alert is not None and self._is_to_roll_back(alert):
                 self._roll_back(connection, alert, now_ms)
-        shown: dict[Key, Alert | None] = {key: None for of_model in found.values() for key in of_model}
-        return shown | {after.key: after for _, after in taken if after is not None}
+        shown: dict[Key, Alert | None] = {
+            (*version, finding.kind): None for version, of_version in by_version.items() for finding in of_version
+        }
+        return shown | {(*after.key, after.finding.kind): after for _, after in taken if after is not None}
 
     def _is_to_roll_back(self, alert: Alert | None) -> bool:
         if alert is None or alert.state not in OPEN:
@@ -92,7 +91,7 @@ class Alarms:
 
     def _roll_back(self, connection: sa.Connection, alert: Alert, now_ms: int) -> None:
         """Roll back the map that an alert is about, if it still serves."""
-        model, version, _ = alert.key
+        model, version = alert.key
         serving = servings.current(connection, model, version)
         if serving is None or serving.revision != alert.finding.document.get("revision"):
             return

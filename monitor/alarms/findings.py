@@ -7,8 +7,16 @@ from monitor.alarms.attribution import Attribution, ChangeSet
 from monitor.alarms.watch import restore_detector
 from monitor.events.model import ALL, SeriesKey
 from monitor.store import evidence
-from monitor.store.alert import Finding, Kind
-from monitor.store.model_evidence import KINDS, NO_EVIDENCE, EvidenceLevel, Explanation, ModelEvidence, VersionEvidence
+from monitor.store.alert import Finding, Kind, Witness
+from monitor.store.model_evidence import (
+    DETECTORS_OF,
+    NO_EVIDENCE,
+    EvidenceLevel,
+    Explanation,
+    ModelEvidence,
+    VersionEvidence,
+    leading,
+)
 
 _SETS: Final = frozenset({"calibration", "prevalence"})
 """Detectors whose bets on earlier panes can be repeated."""
@@ -66,7 +74,7 @@ class Explainer:
         versions = {}
         for version, known in of_model.versions.items():
             ended, short = of_model.ended_by_settings.get(version, {}), dict[str, Explanation]()
-            for kind, names in KINDS.items():
+            for kind, names in DETECTORS_OF.items():
                 levels = {name: known.levels[name] for name in names if name in known.levels}
                 ended_ms = max((ended[name] for name in names if name in ended), default=None)
                 if levels or ended_ms is not None:
@@ -93,8 +101,8 @@ class Explainer:
         before = self._known.get(key)
         if before is not None and before.holds(levels, known, ended_by_settings_ms):
             return before
-        none = "", EvidenceLevel(NO_EVIDENCE, 0.0, ALL, to_ms, None)
-        name, level = max(levels.items(), key=lambda item: item[1].strength, default=none)
+        name = leading(levels) if levels else ""
+        level = levels.get(name, EvidenceLevel(NO_EVIDENCE, 0.0, ALL, to_ms, None))
         raised = level.raised
         change, summary, events = None, "", 0
         document: dict[str, Any] = {}
@@ -130,9 +138,11 @@ class Explainer:
                 to_ms=at.to_ms,
                 events=events,
                 raised_ms=None if raised is None else raised.end_ms,
+                first_raised_ms=min((one.raised.first_ms for one in levels.values() if one.raised), default=None),
                 ended_by_settings_ms=ended_by_settings_ms,
                 revision=known.revision,
                 summary=summary,
+                witnesses=_witnesses(kind, levels, name),
                 document=document,
             ),
         )
@@ -145,6 +155,21 @@ class Explainer:
         if detector is None:
             return ChangeSet.at(since_ms)
         return self._attribution.change_set(series, detector, since_ms, until_ms)
+
+
+def _witnesses(kind: Kind, levels: Mapping[str, EvidenceLevel], leader: str) -> list[Witness]:
+    """The detectors that have raised an alarm or are about to, the leader first."""
+    return [
+        Witness(
+            detector=name,
+            kind=kind,
+            log10_evidence=level.log10_evidence,
+            log10_line=level.log10_line,
+            firing=level.raised is not None,
+        )
+        for name, level in sorted(levels.items(), key=lambda item: (item[0] != leader, item[0]))
+        if level.is_pending
+    ]
 
 
 def _kept(before: _Explained | None, level: EvidenceLevel) -> ChangeSet | None:

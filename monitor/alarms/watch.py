@@ -100,7 +100,7 @@ def raised_by(alarm: Alarm) -> Raised:
     named = name_series(parts, 1.0 / alarm.threshold)
     since_ms = alarm.groups[group][segment].since_ms
     evidence = [math.log10(parts[name]) for name in named]
-    return Raised(alarm.end_ms, math.log10(alarm.evidence), segment, since_ms, named, evidence)
+    return Raised(alarm.end_ms, alarm.end_ms, math.log10(alarm.evidence), segment, since_ms, named, evidence)
 
 
 def restore_detector(state: Mapping[str, Any], name: str, segment: str) -> Detector | None:
@@ -128,9 +128,9 @@ def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
 
 
 def raised_again(first: Raised, again: Raised) -> Raised:
-    """What an alarm says that fires already: since when it did at first, and the most evidence that there was."""
+    """What an alarm says that fires already: when it was raised first, since when, and the most evidence of all."""
     strongest = max(first.log10_evidence, again.log10_evidence)
-    return again._replace(since_ms=first.since_ms, log10_evidence=strongest)
+    return again._replace(first_ms=first.first_ms, since_ms=first.since_ms, log10_evidence=strongest)
 
 
 def group_of(segment: str) -> str:

@@ -211,12 +211,14 @@ def _cause_of(error: BaseException) -> str:
 def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
     """The body for one change: Alertmanager's webhook, version 4."""
     finding = alert.finding
-    labels = {"alertname": ALERT_NAME, "model": finding.model, "version": finding.version, "kind": finding.kind}
+    # The same from the first request about an alert to the last: which kind of finding leads may change.
+    labels = {"alertname": ALERT_NAME, "model": finding.model, "version": finding.version, "alert": alert.id}
     status = "resolved" if change.state is AlertState.RESOLVED else "firing"
     annotations = {
         "summary": finding.summary,
         "description": f"{finding.events:,} events since {format_time(finding.since_ms)}. The evidence is "
         f"{evidence_text(finding.log10_evidence, finding.log10_line)}.",
+        "kind": finding.kind,
         "since": format_time(finding.since_ms),
         "runbook_url": RUNBOOK,
     }

@@ -57,7 +57,8 @@ class Evaluation:
     clock
         The clock.
     alerts
-        (model, version, kind) -> its alert, None where there is none, as last committed; of every finding.
+        (model, version, kind) -> the alert that this kind of finding leads, None where it leads none, as last
+        committed; of every finding.
     """
 
     store: SqlStore

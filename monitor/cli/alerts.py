@@ -138,6 +138,13 @@ def _facts(alert: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:
         else _time(point["at"]),
         "since then": f"{alert['events']:,} predictions with an outcome",
     }
+    if len(alert["witnesses"]) > 1:
+        facts["detectors"] = ", ".join(
+            f"{one['detector']} 10^{one['log10_evidence']:.1f}{'' if one['firing'] else ' (pending)'}"
+            for one in alert["witnesses"]
+        )
+    if alert["together"]:
+        facts["together"] = ", ".join(f"{plain(one['model'])} {plain(one['version'])}" for one in alert["together"])
     since = document.get("since")
     if since is not None:
         facts["since then"] += f" of {since['predictions']:,}, in {since['hours']:g} h"

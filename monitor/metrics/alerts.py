@@ -24,8 +24,9 @@ def _after(alert: Alert, name: str) -> float | None:
 ALERTS: Final[tuple[Series[Alert | None], ...]] = (
     Series(
         "calibration_alert_state",
-        "State of the alert that is raised by sequential evidence: 0 none, 1 pending (within a factor of ten of the "
-        "line), 2 firing, 3 firing and acknowledged. Absent where there is no evidence.",
+        "State of the alert that is raised by sequential evidence and led by this kind of finding: 0 none, 1 pending "
+        "(within a factor of ten of the line), 2 firing, 3 firing and acknowledged. A kind that speaks for the alert "
+        "of another one has 0. Absent where there is no evidence.",
         lambda alert: 0 if alert is None else _NUMBERS.get(alert.state, 0),
         _LABELS,
     ),
@@ -81,7 +82,7 @@ class AlertFamilies:
     Parameters
     ----------
     alerts
-        The alert of every model, version and kind, as last saved; None where there is none.
+        The alert that findings of each model, version and kind lead, as last saved; None where they lead none.
     held
         Models whose lease this process has.
     webhooks

@@ -63,8 +63,21 @@ class Shown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Witness:
+    """A detector that speaks for an alert."""
+
+    detector: str
+    kind: Kind
+    log10_evidence: float
+    """Since it was 0; of one that has raised an alarm the most there was."""
+    log10_line: float
+    firing: bool
+    """Whether it has raised an alarm; else it is within a factor of ten of its line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What the evidence about one model, version and kind says now.
+    """What the evidence about one model, version and kind says now; of an alert, what all of its kinds say.
 
     Attributes
     ----------
@@ -75,6 +88,8 @@ class Finding:
     raised_ms
         Event time at which the alarm that fires was raised; None while none does: before, and once data speak against
         what it was raised for. It is not saved, as those that follow.
+    first_raised_ms
+        The same of the first time: an alarm that fires may be raised again.
     ended_by_settings_ms
         Event time up to which the detector had read when other settings ended an alarm of this kind, the last time;
         None if they never did.
@@ -88,8 +103,8 @@ class Finding:
         Kind,
         Shown(
             "calibration",
-            "calibration: predictions are wrong; change: calibration is not that of the reference any more; map: the "
-            "recalibration map that serves does harm",
+            "map: the recalibration map that serves does harm; calibration: predictions are wrong; change: calibration "
+            "is not that of the reference any more. Where several are the case, the first of these",
         ),
     ]
     summary: Annotated[str, Shown("Predictions of churn 7 are too sure of themselves since 2026-11-20 14:05 UTC.")] = ""
@@ -114,8 +129,24 @@ class Finding:
             label="settled to",
         ),
     ]
+    witnesses: Annotated[
+        list[Witness],
+        Shown(
+            [
+                {
+                    "detector": "calibration",
+                    "kind": "calibration",
+                    "log10_evidence": 7.2,
+                    "log10_line": 5.1,
+                    "firing": True,
+                }
+            ],
+            "the detectors that speak for it, the one first whose words these are; others may join later",
+        ),
+    ] = field(default_factory=list)
     document: Mapping[str, Any] = field(default_factory=dict)
     raised_ms: int | None = None
+    first_raised_ms: int | None = None
     ended_by_settings_ms: int | None = None
     revision: int = 0
 
@@ -142,6 +173,14 @@ class Alert:
     finding: Finding
     pending_ms: Annotated[int, Shown("2026-11-21T07:55:01.000Z", "RFC 3339, like all times", name="pending_since")]
     firing_ms: Annotated[int | None, Shown(_TIME, "null while it is pending", name="firing_since")] = None
+    raised_ms: Annotated[
+        int | None,
+        Shown(
+            "2026-11-21T07:00:00.000Z",
+            "time of predictions at which its evidence reached the line: a change that began later is another alert",
+            name="raised_at",
+        ),
+    ] = None
     acknowledged_by: Annotated[str | None, Shown(None, "who acknowledged it last")] = None
     resolved_ms: Annotated[int | None, Shown(None, name="resolved_at")] = None
     reason: Annotated[
@@ -155,9 +194,14 @@ class Alert:
     ] = None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """Model, version and kind."""
-        return self.finding.model, self.finding.version, self.finding.kind
+    def key(self) -> tuple[str, str]:
+        """Model and version."""
+        return self.finding.model, self.finding.version
+
+    @property
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of findings that it is about."""
+        return frozenset({self.finding.kind, *(one.kind for one in self.finding.witnesses if one.firing)})
 
 
 class ShownField(NamedTuple):

@@ -1,9 +1,8 @@
 """Alerts and their changes, in SQLite or PostgreSQL.
 
-An alert is *current* until its evidence has fallen below its line after it was resolved: a model, version and kind has
-at most one. Changes are appended, and numbered in the order in which they become visible: the stream of REST and the
-webhooks read on after the last number that they have. A pending alert has no changes, and is removed where it falls
-back.
+An alert is *current* until its evidence has fallen below its line after it was resolved. Changes are appended, and
+numbered in the order in which they become visible: the stream of REST and the webhooks read on after the last number
+that they have. A pending alert has no changes, and is removed where it falls back.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,9 +30,10 @@ _MEANINGS: Final = {
 
 
 _OF_ALERT: Final = tuple(one.name for one in fields(Alert) if one.name != "finding")
-_KEY: Final = ("model", "version", "kind")
+_COLUMNS: Final = ("model", "version", "kind")
+"""Fields of a finding that are columns of their own, to be asked for."""
 _SAVED: Final = [path.removeprefix("finding.") for path, *_ in SHOWN if path.startswith("finding.")]
-_MOVING: Final = ("finding", "document")
+_MOVING: Final = ("kind", "finding", "document")
 """Columns that a new finding changes."""
 _PENDING: Final = ALERTS.c.state == AlertState.PENDING
 _IS_OPEN: Final = ALERTS.c.state.in_(OPEN)
@@ -41,12 +41,13 @@ _IS_OPEN: Final = ALERTS.c.state.in_(OPEN)
 _read_json: Final = msgspec.json.Decoder(dict).decode
 
 
-def read_current(connection: sa.Connection, models: Collection[str]) -> dict[tuple[str, str, str], Alert]:
-    """The current alerts of these models, by model, version and kind."""
-    current: dict[tuple[str, str, str], Alert] = {}
+def read_current(connection: sa.Connection, models: Collection[str]) -> dict[tuple[str, str], list[Alert]]:
+    """The current alerts of these models, by model and version, the oldest first."""
+    current: dict[tuple[str, str], list[Alert]] = {}
     for some in chunks(models):
         of_models = _select(documents=True).where(ALERTS.c.is_current == 1, ALERTS.c.model.in_(some))
-        current |= {alert.key: alert for alert in map(_alert, connection.execute(of_models))}
+        for alert in map(_alert, connection.execute(of_models.order_by(ALERTS.c.number))):
+            current.setdefault(alert.key, []).append(alert)
     return current
 
 
@@ -206,7 +207,7 @@ class AlertStore:
             values = {"state": AlertState.ACKNOWLEDGED, "acknowledged_by": actor}
             connection.execute(sa.update(ALERTS).where(ALERTS.c.id == alert_id).values(**values))
             _append(connection, [(alert_id, AlertState.ACKNOWLEDGED, note)], now_ms, actor)
-            model, version, _ = alert.key
+            model, version = alert.key
             entry = AuditEntry(0, now_ms, actor, "acknowledged", model, version, alert_id, {"note": note})
             audit.append(connection, [entry])
             return _alert(_find(connection, alert_id))
@@ -238,7 +239,7 @@ def read_changes(
 
 
 def _select(*, documents: bool) -> sa.Select[Any]:
-    columns = [ALERTS.c[name] for name in (*_OF_ALERT, *_KEY, "finding")]
+    columns = [ALERTS.c[name] for name in (*_OF_ALERT, *_COLUMNS, "finding")]
     return sa.select(*columns, ALERTS.c.document if documents else sa.literal("{}").label("document"))
 
 
@@ -253,8 +254,8 @@ def _find(connection: sa.Connection, alert_id: str) -> "sa.Row[Any]":
 def _alert(row: "sa.Row[Any]") -> Alert:
     # In the order of `_select`.
     of_alert = dict(zip(_OF_ALERT, row, strict=False))
-    key = dict(zip(_KEY, row[len(_OF_ALERT) :], strict=False))
-    finding = {**key, **_read_json(row.finding), "document": _read_json(row.document)}
+    of_finding = dict(zip(_COLUMNS, row[len(_OF_ALERT) :], strict=False))
+    finding = {**of_finding, **_read_json(row.finding), "document": _read_json(row.document)}
     return msgspec.convert({**of_alert, "finding": finding}, Alert)
 
 
@@ -269,8 +270,8 @@ def _upsert(database: Database, connection: sa.Connection, alerts: Sequence[Aler
     rows = [
         {
             **{name: getattr(alert, name) for name in _OF_ALERT},
-            **{name: getattr(alert.finding, name) for name in _KEY},
-            "finding": _json({name: getattr(alert.finding, name) for name in _SAVED if name not in _KEY}),
+            **{name: getattr(alert.finding, name) for name in _COLUMNS},
+            "finding": _json({name: getattr(alert.finding, name) for name in _SAVED if name not in _COLUMNS}),
             "document": _json(alert.finding.document),
             "is_current": 1,
         }

@@ -19,6 +19,8 @@ class Raised(NamedTuple):
 
     end_ms: int
     """Settled time at which it was raised, for the last time."""
+    first_ms: int
+    """The same for the first time."""
     log10_evidence: float
     segment: str
     """Segment whose series is the strongest evidence for it."""
@@ -30,12 +32,21 @@ class Raised(NamedTuple):
     """Their evidence."""
 
 
-KINDS: Final[Mapping[Kind, tuple[str, ...]]] = {
+DETECTORS_OF: Final[Mapping[Kind, tuple[str, ...]]] = {
+    "map": ("serving_map",),
     "calibration": ("calibration", "prevalence", "calibration_even", "calibration_odd"),
     "change": ("change",),
-    "map": ("serving_map",),
 }
-"""Kind of an alert -> the detectors that raise it. Of several that do, the first says since when."""
+"""Kind of a finding -> the detectors that speak for it. Of several that fire, the first says what is wrong since when.
+
+So it is of kinds: to roll back a map that does harm repairs what else is wrong, and "wrong" says more than "changed".
+"""
+KIND_OF: Final[Mapping[str, Kind]] = {name: kind for kind, names in DETECTORS_OF.items() for name in names}
+
+
+def leading(levels: Mapping[str, "EvidenceLevel"]) -> str:
+    """The detector that speaks for all: of those that fire the first, else the one nearest to its line."""
+    return max((name for name in KIND_OF if name in levels), key=lambda name: levels[name].strength)
 
 
 class EvidenceLevel(NamedTuple):

@@ -403,14 +403,13 @@ ALERTS: Final = Table(
     # Until its evidence has fallen below the line after it was resolved.
     *columns(Integer, "is_current"),
     *columns(BigInteger, "pending_ms"),
-    *columns(BigInteger, "firing_ms", "resolved_ms", nullable=True),
+    *columns(BigInteger, "firing_ms", "raised_ms", "resolved_ms", nullable=True),
     *columns(NameText, "acknowledged_by", nullable=True),
     *columns(Text, "reason", nullable=True),
     *columns(Text, "finding", "document"),  # JSON
     Index(
         "alerts_current",
-        *("model", "version", "kind"),
-        unique=True,
+        *("model", "version"),
         sqlite_where=_IS_CURRENT,
         postgresql_where=_IS_CURRENT,
     ),

@@ -3,7 +3,7 @@
 from typing import Final, Literal, NamedTuple
 
 from monitor.reports.formatting import evidence_text, minute_text
-from monitor.store.model_evidence import KINDS, NO_EVIDENCE, EvidenceLevel, VersionEvidence
+from monitor.store.model_evidence import KIND_OF, NO_EVIDENCE, EvidenceLevel, VersionEvidence, leading
 
 StateName = Literal["waiting", "quiet", "pending", "firing"]
 
@@ -53,7 +53,7 @@ def evidence_state(known: VersionEvidence | None) -> EvidenceState:
     if known is None or not levels:
         resting = "" if known is None else known.resting
         return WAITING._replace(sentence=f"No evidence: {resting}.") if resting else WAITING
-    name = max(levels, key=lambda name: levels[name].strength)
+    name = leading(levels)
     level = levels[name]
     value = level.log10_evidence
     numbers = name, value, level.log10_line
@@ -64,8 +64,7 @@ def evidence_state(known: VersionEvidence | None) -> EvidenceState:
             sentence += f" It is about the map alone: {known.resting}."
         return EvidenceState("quiet", "nothing found", sentence, None, *numbers, None, known.to_ms)
     state: StateName = "pending" if level.raised is None else "firing"
-    kind = next((kind for kind, detectors in KINDS.items() if name in detectors), None)
-    why = None if kind is None else known.explanations.get(kind)
+    why = known.explanations.get(KIND_OF[name])
     if why is None:
         sentence = f"The evidence since {minute_text(level.since_ms)} is {where}."
         return EvidenceState(state, state, sentence, None, *numbers, level.since_ms, known.to_ms)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
@@ -70,7 +71,8 @@ def test_an_alert_is_saved_with_its_history(store: SqlStore, clock: ManualClock)
     assert (acknowledged.state, acknowledged.acknowledged_by) == (AlertState.ACKNOWLEDGED, "ada")
     (shown,) = replica.save(finding(6.5, settled_minute=3)).values()
     whole = alerts.alert(pending.id)
-    assert whole.finding == finding(6.5, settled_minute=3, raised_ms=None)
+    assert whole.finding == replace(finding(6.5, settled_minute=3), raised_ms=None, first_raised_ms=None)
+    assert whole.raised_ms == finding(5.5, settled_minute=2).raised_ms
     assert shown is not None
     assert shown.state is AlertState.ACKNOWLEDGED
     clock.advance(5)
@@ -97,24 +99,41 @@ def test_a_pending_alert_that_falls_back_leaves_no_trace(store: SqlStore, clock:
         assert [connection.execute(sa.select(table)).all() for table in (ALERTS, ALERT_CHANGES)] == [[], []]
 
 
-def test_each_kind_and_version_has_an_alert_of_its_own(store: SqlStore, clock: ManualClock) -> None:
-    replica = Replica(store, "a", clock, "churn", "fraud")
+def test_each_version_has_one_alert_on_one_change_and_another_on_another(store: SqlStore, clock: ManualClock) -> None:
+    replica, alerts = Replica(store, "a", clock, "churn", "fraud"), AlertStore(store.database)
     every = [
         finding(9.0, model=model, version=version, kind=kind)
         for model in ("churn", "fraud")
         for version in ("7", "8")
-        for kind in ("calibration", "change", "map")
+        for kind in ("change", "map", "calibration")
     ]
-    replica.save(*every)
-    found = AlertStore(store.database).alerts()
-    assert {alert.key for alert in found} == {(one.model, one.version, one.kind) for one in every}
-    assert len({alert.id for alert in found}) == len(found) == 12
+    shown = replica.save(*every)
+    assert sorted(alert.key for alert in alerts.alerts()) == [
+        (model, version) for model in ("churn", "fraud") for version in ("7", "8")
+    ]
+    # It is shown with the kind that leads, and stored with all of its detectors.
+    assert {key[2] for key, alert in shown.items() if alert is not None} == {"map"}
+    assert [one.detector for one in alerts.alerts()[0].finding.witnesses] == ["serving_map", "calibration", "change"]
+    assert len(alerts.changes(0, None, 99)) == 4
     # A version without findings has stopped; a kind without one has not.
-    replica.save(finding(9.0, version="8", settled_minute=1))
-    open_ = AlertStore(store.database).alerts(["churn"], states=["firing"])
-    assert {alert.key for alert in open_} == {("churn", "8", kind) for kind in ("calibration", "change", "map")}
-    stopped = AlertStore(store.database).alerts(["churn"], states=["resolved"])
-    assert {alert.reason for alert in stopped} == {"stopped"}
+    later = finding(
+        9.0, kind="change", version="8", settled_minute=2, since_ms=finding(0.0, settled_minute=1).settled_ms
+    )
+    replica.save(finding(9.0, version="8", settled_minute=2), later)
+    open_ = alerts.alerts(["churn"], states=["firing"])
+    assert [(*alert.key, alert.finding.kind) for alert in open_] == [("churn", "8", "calibration")]
+    (stopped,) = alerts.alerts(["churn"], states=["resolved"])
+    assert (stopped.key, stopped.reason) == (("churn", "7"), "stopped")
+    # A kind whose alarm was over belongs to the alert no more: the next change is another one.
+    over = finding(0.0, kind="change", version="8", settled_minute=3, raised_ms=None)
+    replica.save(finding(9.0, version="8", settled_minute=3), over)
+    again = finding(
+        9.0, kind="change", version="8", settled_minute=5, since_ms=finding(0.0, settled_minute=4).settled_ms
+    )
+    shown = replica.save(finding(9.0, version="8", settled_minute=5), again)
+    ids = {key[2]: alert and alert.id for key, alert in shown.items() if key[0] == "churn"}
+    assert ids == {"calibration": open_[0].id, "change": alerts.alerts(["churn"], kind="change")[0].id}
+    assert len(alerts.alerts(["churn"], states=["firing"])) == 2
 
 
 def test_a_replica_that_lost_its_lease_raises_nothing(store: SqlStore, clock: ManualClock) -> None:
@@ -148,7 +167,7 @@ def test_a_promotion_and_a_rollback_resolve_the_alerts_of_the_version(store: Sql
         for at, evidence in ((minute, 0.0), (minute + 1, 9.0)):
             own = finding(evidence, settled_minute=at, revision=revision)
             replica.save(own, finding(9.0, version="8", settled_minute=at))
-        assert [alert.key for alert in alerts.alerts(states=["firing"])][:1] == [("churn", "7", "calibration")]
+        assert [alert.key for alert in alerts.alerts(states=["firing"])][:1] == [("churn", "7")]
 
     fire(0, 0)
     run(refits, 1)

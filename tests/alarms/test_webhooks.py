@@ -13,14 +13,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from monitor.alarms import webhooks as module
-from monitor.alarms.lifecycle import advance
 from monitor.alarms.webhooks import Target, Webhook, WebhookSettings
 from monitor.clock import ManualClock
 from monitor.store.alert import Alert
 from monitor.store.alerts import AlertStore, save
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import CLAIM_MS, Progress, WebhookStore
-from tests.alarms.findings import NOW_MS, finding
+from tests.alarms.findings import NOW_MS, advanced, finding
 from tests.alarms.receiver import Receiver, receiver
 
 SECRET = base64.b64encode(bytes(range(32))).decode()
@@ -68,7 +67,8 @@ class Fleet:
     def step(self, before: Alert | None, evidence: float, **more: Any) -> Alert:
         """What becomes of an alert, saved."""
         minute = 0 if before is None else before.finding.events - 1000 + 1
-        after = advance(before, finding(evidence, settled_minute=minute, **more), self.clock.now_ms())
+        found = finding(evidence, settled_minute=minute, **more)
+        after = advanced(before, found, self.clock.now_ms())
         assert after is not None
         with self.store.database.writing() as connection:
             save(self.store.database, connection, [(before, after)], self.clock.now_ms())
@@ -90,10 +90,11 @@ def test_each_change_comes_in_alertmanagers_format(fleet: Fleet, oncall: Receive
     fleet.step(alert, 0.0, raised_ms=None, summary="", document={})
     sender.deliver_due()
     firing, acknowledged, resolved = oncall.taken()
-    labels = {"alertname": "CalibrationEvidence", "model": "churn", "version": "7", "kind": "calibration"}
+    labels = {"alertname": "CalibrationEvidence", "model": "churn", "version": "7", "alert": alert.id}
     annotations = {
         "summary": "churn 7 is too sure of itself",
         "description": "1,000 events since 2026-09-21T13:13:20.000Z. The evidence is well past the alert line (170 x).",
+        "kind": "calibration",
         "since": "2026-09-21T13:13:20.000Z",
         "runbook_url": "docs/alerts.md#what-to-do",
         "settled_to": "2026-09-21T14:14:20.000Z",

@@ -95,7 +95,8 @@ def test_what_cannot_be_saved_is_not_shown_and_comes_with_the_next(replica: Shar
     assert (replica.latest.models, replica.evaluation.alerts) == ({}, {})
     replica.evaluate()
     (alert,) = AlertStore(store.database).alerts()
-    assert {key: shown and shown.id for key, shown in replica.evaluation.alerts.items()} == {alert.key: alert.id}
+    shown = {key: one and one.id for key, one in replica.evaluation.alerts.items()}
+    assert shown == {(*alert.key, alert.finding.kind): alert.id}
     assert [*replica.latest.models] == ["churn"]
 
 

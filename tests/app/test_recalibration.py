@@ -407,7 +407,7 @@ def test_where_a_map_serves_a_finding_is_of_what_it_makes_of_live_events(verdict
 @pytest.mark.parametrize("verdict", [Verdict.SHAPE, Verdict.CALIBRATED])
 def test_where_there_is_evidence_on_what_is_served_it_decides_and_says_since_when(verdict: Verdict) -> None:
     newest_ms = START_MS - HOUR_MS - 1000
-    raised = Raised(START_MS, 6.0, ALL, START_MS - 7, [])
+    raised = Raised(START_MS, START_MS, 6.0, ALL, START_MS - 7, [])
     for champion in (None, Champion("churn", "7", "rc_1", 5, 1)):
         live = {"id": "rc_1", "missing": None, "verdict": {"verdict": verdict.value, "sentence": ""}}
         silent = finder(verdict, champion, live, {"prevalence": level()})("churn")

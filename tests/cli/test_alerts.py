@@ -9,10 +9,9 @@ from unittest import mock
 
 import pytest
 
-from monitor.alarms.lifecycle import advance
 from monitor.http.server import ApiServer
 from monitor.store.alert import Alert
-from tests.alarms.findings import NOW_MS
+from tests.alarms.findings import NOW_MS, advanced
 from tests.alarms.receiver import receiver
 from tests.alarms.streams import stream
 from tests.alarms.test_attribution import moved
@@ -29,7 +28,7 @@ def alert_and_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Al
     )
     found = drawn.explain()[0]["calibration"]
     with closing(Alerts(tmp_path_factory.mktemp("alerts"))) as service, ApiServer(service.app()) as server:
-        alert = service.step(None, advance(None, replace(found, log10_evidence=7.24), NOW_MS))
+        alert = service.step(None, advanced(None, replace(found, log10_evidence=7.24), NOW_MS))
         yield alert, server.url
 
 

@@ -15,7 +15,6 @@ import pytest
 import trustme
 import yaml
 
-from monitor.alarms.lifecycle import advance
 from monitor.app.checks import CHECKS, CheckResult, CheckStatus, Surroundings, machine, run_checks
 from monitor.app.parts import make_log, make_webhooks, open_store
 from monitor.app.settings import Settings, load_settings
@@ -29,7 +28,7 @@ from monitor.store.evaluations import Evaluation, EvaluationStore
 from monitor.store.sql import SqlStore
 from monitor.store.webhooks import WebhookStore
 from monitor.windows.snapshot import encode_reports
-from tests.alarms.findings import finding
+from tests.alarms.findings import advanced, finding
 from tests.cli.command import inside
 from tests.evaluations import save as save_evaluations
 from tests.patience import joined
@@ -208,7 +207,7 @@ def test_a_receiver_of_alerts_that_does_not_take_them_is_named(tmp_path: Path) -
         webhooks, (target,) = WebhookStore(store.database), make_webhooks(chosen)
         assert worst(look(chosen, "store"), "webhooks") == (OK, "oncall: waiting changes of alerts: 0")
         webhooks.register(["oncall"])
-        alert = advance(None, finding(9.0), START_MS)
+        alert = advanced(None, finding(9.0), START_MS)
         with store.database.writing() as connection:
             save(store.database, connection, [(None, alert)], START_MS)
         delivery = webhooks.claim("oncall", "a", target.states)

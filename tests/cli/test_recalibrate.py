@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from monitor.alarms.lifecycle import advance
 from monitor.cli import recalibrate as command
 from monitor.cli.options import method_options
 from monitor.errors import ServiceUnavailable
@@ -23,7 +22,7 @@ from monitor.recalibration.refit_view import decision
 from monitor.reports.progress import job_progress
 from monitor.store.alerts import AlertStore, save
 from monitor.store.recalibrations import Job, JobState
-from tests.alarms.findings import NOW_MS, finding
+from tests.alarms.findings import NOW_MS, advanced, finding
 from tests.cli.command import inside, one_error_line
 from tests.http.keys import Keys
 from tests.http.refits import Refits
@@ -280,7 +279,7 @@ def test_back_to_the_map_before(world: World) -> None:
         world.wait_for(state=JobState.CANDIDATE)
         jobs.append(world.jobs()[0].id)
         world.run("promote", jobs[-1])
-    alert = advance(None, finding(7.2, model="churn", version="8"), NOW_MS)
+    alert = advanced(None, finding(7.2, model="churn", version="8"), NOW_MS)
     database = world.refits.database.database
     with database.writing() as connection:
         save(database, connection, [(None, alert)], NOW_MS)

@@ -63,6 +63,22 @@ def test_rest_says_what_prometheus_says_and_how_it_came(demo: Demo, prometheus: 
     eventually(lambda: firing() == {"overconfident", "rare-event"}, shown=lambda: _get(demo, "evidence"))
     rows = {row["model"]: row for row in _get(demo, "evidence")["versions"]}
     assert len(rows) == 5
+
+    # Several detectors speak, and each fault is one alert all the same, in every place.
+    def open_alerts() -> list[dict[str, Any]]:
+        return list(_get(demo, "alerts?state=open")["alerts"])
+
+    eventually(lambda: all(len(alert["witnesses"]) > 1 for alert in open_alerts()), shown=open_alerts)
+    assert sorted(alert["model"] for alert in open_alerts()) == ["overconfident", "rare-event"]
+    eventually(
+        lambda: (
+            {
+                one.labels["model"]: one.value
+                for one in prometheus.query("count by (model) (calibration_alert_state >= 2)")
+            }
+            == {"overconfident": 1, "rare-event": 1}
+        )
+    )
     # As of the time when they were last saved, it was at its line, and the others below.
     eventually(lambda: max(_known(_get(demo, "evidence"), "overconfident")) >= 0, shown=lambda: _get(demo, "evidence"))
     assert max(_known(_get(demo, "evidence"), "calibrated")) < 0

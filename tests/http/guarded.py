@@ -3,9 +3,8 @@
 from functools import cache
 
 from monitor.access.settings import AccessSettings
-from monitor.alarms.lifecycle import advance
 from monitor.store.alerts import AlertStore, save
-from tests.alarms.findings import NOW_MS, finding
+from tests.alarms.findings import NOW_MS, advanced, finding
 from tests.http.keys import Keys
 from tests.http.refits import of_this_process
 from tests.http.service import Client, Service
@@ -36,7 +35,7 @@ CLIENT = Client(APP)
 @cache
 def alert_id() -> str:
     """Raise an alert about the model, once."""
-    alert = advance(None, finding(9.0, model=MODEL), NOW_MS)
+    alert = advanced(None, finding(9.0, model=MODEL), NOW_MS)
     assert alert is not None
     with REFITS.database.database.writing() as connection:
         save(REFITS.database.database, connection, [(None, alert)], NOW_MS)

@@ -10,11 +10,11 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from monitor.alarms.lifecycle import advance, resolve
+from monitor.alarms.lifecycle import resolve
 from monitor.http.server import ApiServer
 from monitor.store.alert import Alert, Resolution
 from monitor.store.alerts import AlertStore, save
-from tests.alarms.findings import NOW_MS, finding
+from tests.alarms.findings import MINUTE_MS, NOW_MS, advanced, finding
 from tests.http.keys import Keys
 from tests.http.refits import Refits
 from tests.http.service import Client, Service, api_settings, assert_problem
@@ -41,7 +41,7 @@ class Alerts(Service):
         return after
 
     def fire(self, model: str = "churn", **more: Any) -> Alert:
-        return self.step(None, advance(None, finding(7.2, model=model, **more), NOW_MS))
+        return self.step(None, advanced(None, finding(7.2, model=model, **more), NOW_MS))
 
 
 @pytest.fixture
@@ -79,6 +79,7 @@ def test_an_alert_is_listed_shown_and_acknowledged(service: Alerts, client: Clie
         **listed,
         "document": {"slope": 1.3},
         "history": [{"at": "2026-09-21T14:13:20.000Z", "state": "firing", "actor": "service", "note": ""}],
+        "together": [],
     }
     assert listed["change_point"] == {
         "at": "2026-09-21T13:13:20.000Z",
@@ -94,6 +95,26 @@ def test_an_alert_is_listed_shown_and_acknowledged(service: Alerts, client: Clie
     (first, second) = client.get("/v1/audit?model=org/model").json()["entries"]
     assert (first["action"], first["subject"], first["detail"]) == ("acknowledged", alert.id, {"note": ""})
     assert second["detail"] == {"note": "the join was fixed"}
+
+
+def test_what_changed_together_is_named_of_models_that_the_caller_may_read(tmp_path: Path) -> None:
+    """Within a horizon: then they may have one cause."""
+    with closing(Alerts(tmp_path)) as service:
+        service.authenticator = KEYS.authenticator(service.clock)
+        alert, near = service.fire("churn"), service.fire("fraud")
+        apart_ms = service.policies["churn"].horizon_ms + 21 * MINUTE_MS
+        far = {name: getattr(near.finding, name) + apart_ms for name in ("since_ms", "from_ms", "to_ms")}
+        service.fire("spam", **far)
+        over = service.fire("shop")
+        service.step(over, resolve(over, Resolution.OVER, NOW_MS))
+        client = service.client()
+
+        def together(one: Alert, key: str = READ) -> list[dict[str, str]]:
+            shown = check(client, client.get(f"/v1/alerts/{one.id}", key=key), "/v1/alerts/{id}")
+            return list(shown["together"])
+
+        assert together(alert) == [{"id": near.id, "model": "fraud", "version": "7"}]
+        assert (together(alert, READ_CHURN), together(over)) == ([], [])
 
 
 def test_what_cannot_be_done_says_why(service: Alerts, client: Client) -> None:

@@ -48,7 +48,7 @@ def test_a_report_is_a_page_for_a_browser_alone(client: Client) -> None:
 def test_a_report_of_now_has_the_evidence_on_its_version() -> None:
     made = service()
     shown = made.evaluator.latest
-    level = EvidenceLevel(1.0, 5.1, "all", NOW_MS, Raised(NOW_MS, 7.24, "all", NOW_MS, []))
+    level = EvidenceLevel(1.0, 5.1, "all", NOW_MS, Raised(NOW_MS, NOW_MS, 7.24, "all", NOW_MS, []))
     shape = Explanation("shape", "Predictions are too sure of themselves.", is_firing=True)
     evidence = ModelEvidence({"7": VersionEvidence(NOW_MS, {"calibration": level}, {"calibration": shape})})
     made.show(replace(shown, models={**shown.models, "churn": replace(shown.models["churn"], evidence=evidence)}))

@@ -6,7 +6,7 @@ from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Explanation
 from monitor.windows.evidence_state import WAITING, EvidenceState, evidence_state
 
 SINCE_MS = 1_790_000_100_000
-RAISED = Raised(SINCE_MS + 10, 7.24, "all", SINCE_MS, [])
+RAISED = Raised(SINCE_MS + 10, SINCE_MS + 10, 7.24, "all", SINCE_MS, [])
 SHAPE = Explanation("shape", "Predictions of churn 7 are too sure of themselves since noon.", is_firing=True)
 
 
@@ -62,6 +62,6 @@ def test_words_and_numbers_are_of_the_same_detector() -> None:
 
 @pytest.mark.parametrize("raised", [None, RAISED])
 def test_evidence_that_is_not_explained_says_since_when(raised: Raised | None) -> None:
-    state = evidence_state(VersionEvidence(5, {"map": level(4.9, raised)}))
+    state = evidence_state(VersionEvidence(5, {"serving_map": level(4.9, raised)}))
     assert state.words == ("pending" if raised is None else "firing")
     assert state.sentence == "The evidence since 2026-09-21 14:15 UTC is close to the alert line (63% of it)."

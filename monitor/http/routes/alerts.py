@@ -53,6 +53,8 @@ _POINT: Final = "change_point"
 router: Final = APIRouter(tags=["alerts"])
 
 _CHANGES_AT_ONCE: Final = 100
+_MAX_TOGETHER: Final = 1000
+"""Open alerts, the newest, among which those are looked for that changed together."""
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _STATES: Final[Mapping[str, Sequence[str]]] = {"": (), "all": (), "open": OPEN}
 """State in a request -> states of the alerts that are listed, where it is not that state alone."""
@@ -105,6 +107,14 @@ class AlertChangeBody(Body):
     note: str = field("the upstream join was fixed")
 
 
+class TogetherBody(Body):
+    """An open alert on another model, or version, that changed about the same time."""
+
+    id: str = field("al_17c0ffee5eed2bad")
+    model: str = field("fraud")
+    version: str = field("3")
+
+
 AlertsBody: Final = create_model(
     "AlertsBody",
     __base__=Body,
@@ -133,6 +143,10 @@ AlertBody: Final = create_model(
         ),
     ),
     history=(list[AlertChangeBody], field([AlertChangeBody.example()], "the oldest change first")),
+    together=(
+        list[TogetherBody],
+        field([], "open alerts whose change came within a horizon of this one: look for what they have in common"),
+    ),
 )
 
 
@@ -162,12 +176,6 @@ def summaries_of(alerts: Sequence[Alert]) -> list[dict[str, Any]]:
 def change_of(change: AlertChange) -> dict[str, Any]:
     """The body of a change, as AlertChangeBody describes it."""
     return {"at": format_time(change.at_ms), "state": change.state, "actor": change.actor, "note": change.note}
-
-
-def document_of(alert: Alert, changes: Sequence[AlertChange]) -> dict[str, Any]:
-    """The body of an alert with its changes, as AlertBody describes it."""
-    (summary,) = summaries_of([alert])
-    return summary | {"document": alert.finding.document, "history": [change_of(one) for one in changes]}
 
 
 class AlertsQuery(PageParameters):
@@ -258,7 +266,8 @@ async def stream(request: Request, services: ServicesOf) -> Response:
     responses=NOT_MODIFIED | problems(404, 422, 503, other=_UNKNOWN),
 )
 async def alert(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
-    return tagged_response(request, await services.lookups.run(lambda: tagged(_whole(services.alerts, id))))
+    models = readable(request)
+    return tagged_response(request, await services.lookups.run(lambda: tagged(_whole(services, models, id))))
 
 
 @router.post(
@@ -274,17 +283,37 @@ async def alert(request: Request, services: ServicesOf, id: str) -> Response:  #
 async def acknowledge(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
     body = await read_optional_body(request, services.body_seconds)
     note = checked_note(parse_body(body, _read_note, '{"note": "the upstream join was fixed"}').note)
-    actor = principal_of(request).name
+    actor, models = principal_of(request).name, readable(request)
 
     def change() -> Response:
         services.alerts.acknowledge(id, actor=actor, note=note, now_ms=services.clock.now_ms())
-        return Response(encode_json(_whole(services.alerts, id)), media_type="application/json")
+        return Response(encode_json(_whole(services, models, id)), media_type="application/json")
 
     return await services.lookups.run(change)
 
 
-def _whole(store: AlertStore, alert_id: str) -> dict[str, Any]:
-    return document_of(store.alert(alert_id), store.changes_of(alert_id))
+def _whole(services: Services, models: Collection[str] | None, alert_id: str) -> dict[str, Any]:
+    """The body of an alert, as AlertBody describes it, for a caller who may read these models."""
+    alert = services.alerts.alert(alert_id)
+    (summary,) = summaries_of([alert])
+    return summary | {
+        "document": alert.finding.document,
+        "history": [change_of(one) for one in services.alerts.changes_of(alert_id)],
+        "together": _together(services, models, alert) if alert.state in OPEN else [],
+    }
+
+
+def _together(services: Services, models: Collection[str] | None, alert: Alert) -> list[dict[str, Any]]:
+    """The open alerts whose change may have come within a horizon of this one's."""
+    policy, found = services.policy(alert.finding.model), alert.finding
+    horizon_ms = 0 if policy is None else policy.horizon_ms
+    return [
+        {"id": one.id, "model": one.finding.model, "version": one.finding.version}
+        for one in services.alerts.alerts(models, states=OPEN, limit=_MAX_TOGETHER)
+        if one.id != alert.id
+        and one.finding.from_ms <= found.to_ms + horizon_ms
+        and found.from_ms <= one.finding.to_ms + horizon_ms
+    ]
 
 
 def _page(

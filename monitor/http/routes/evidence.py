@@ -19,7 +19,7 @@ from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_respon
 from monitor.http.schemas import Body, field
 from monitor.http.services import Services, ServicesOf
 from monitor.store.evidence_history import DETECTORS, NO_POINTS, PEAK_MS, STEP_MS, thinned
-from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Shock, VersionEvidence
+from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Shock, VersionEvidence, leading
 from monitor.store.series import DAY_MS
 from monitor.windows.evidence_history import fitting_step
 from monitor.windows.lookup import check_model, listed
@@ -343,7 +343,7 @@ def _budget(per_year: float) -> str:
 
 
 def _row(model: str, version: str, found: VersionEvidence) -> dict[str, Any]:
-    name = max(found.levels, key=lambda name: found.levels[name].strength)
+    name = leading(found.levels)
     level = found.levels[name]
     return {
         "model": model,

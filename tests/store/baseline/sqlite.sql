@@ -175,6 +175,7 @@ CREATE TABLE alerts (
     is_current INTEGER NOT NULL,
     pending_ms BIGINT NOT NULL,
     firing_ms BIGINT,
+    raised_ms BIGINT,
     resolved_ms BIGINT,
     acknowledged_by TEXT,
     reason TEXT,
@@ -185,7 +186,7 @@ CREATE TABLE alerts (
 
 CREATE INDEX alerts_by_model ON alerts (model, number);
 
-CREATE UNIQUE INDEX alerts_current ON alerts (model, version, kind) WHERE is_current = 1;
+CREATE INDEX alerts_current ON alerts (model, version) WHERE is_current = 1;
 
 CREATE TABLE webhooks (
     name TEXT NOT NULL,
