@@ -201,6 +201,25 @@ def test_windows_that_do_not_fit_into_metrics_are_counted_with_what_to_change(tm
     assert "raise it, or lower exposition.level" in detail
 
 
+def test_predictions_that_no_outcome_meets_are_named(tmp_path: Path) -> None:
+    chosen = settings(tmp_path, {"windows": [{"length": "1h"}, {"length": "6h"}, {"length": "7d", "mature": False}]})
+    with open_store(chosen, ManualClock(START_MS)) as store:
+        evaluations = EvaluationStore(store.database)
+        leases = evaluations.acquire("monitor-0", ["churn", "fraud"])
+        few = "0 predictions have an outcome"
+        reports = {
+            # The window of the most predictions counts, of those that are mature.
+            "churn": [report(window="1h", n=10), report(window="6h", n=900), report(window="7d-immature", n=9000)],
+            "fraud": [report("fraud", window="6h", n=0, insufficient=few)],
+        }
+        done = [Evaluation(model, START_MS, b"", encode_reports(found)) for model, found in reports.items()]
+        save_evaluations(evaluations, "monitor-0", leases, done)
+        first, second = [(one.verdict, one.detail) for one in look(chosen, "store") if one.check == "labels"]
+    assert (first[0], second[0]) == (WARN, OK)
+    assert first[1].startswith("0 of 100 predictions of fraud 7 in the window 6h have an outcome: see whether outcomes")
+    assert second[1] == "900 of 1,000 predictions of churn 7 in the window 6h have an outcome"
+
+
 def test_a_receiver_of_alerts_that_does_not_take_them_is_named(tmp_path: Path) -> None:
     chosen = settings(tmp_path, {"alerts": {"webhooks": {"oncall": {"url": "http://127.0.0.1:1/"}}}})
     with open_store(chosen, ManualClock(START_MS)) as store:

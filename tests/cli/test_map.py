@@ -159,6 +159,13 @@ def test_topics_under_a_registry(
         assert inside("map", "--topic", names[topic], cwd=tmp_path).stdout == first.stdout
 
 
+def test_the_exit_status_says_whether_any_message_is_an_event(tmp_path: Path) -> None:
+    (tmp_path / "cases.jsonl").write_text('{"case":"c-1","closed":"2026-11-20T10:00:00Z","finding":"abuse"}\n' * 2)
+    done = inside("map", "--file", "cases.jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "cases: 2 messages read, 0 events" in done.stderr
+
+
 @pytest.mark.kafka
 def test_what_cannot_be_read_is_said(
     tmp_path: Path, kafka_broker: KafkaBroker, schema_registry: SchemaRegistryServer

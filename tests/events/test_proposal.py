@@ -48,6 +48,32 @@ def many(count: int = 40) -> list[dict[str, Any]]:
     ]
 
 
+def test_words_of_two_kinds_are_offered_as_an_outcome_where_nothing_is_named_so() -> None:
+    closed = [{"case": f"c-{at}", "closed": NOW, "finding": "genuine" if at % 3 else "abuse"} for at in range(40)]
+    proposal = proposed(*closed)
+    assert (proposal.kind, sources(proposal)["y"]) == (Kind.OUTCOME, "finding")
+    assert any("which values of finding mean 1 cannot be known" in note for note in proposal.notes)
+    # Not what is a segment by its name, nor beside a probability.
+    assert proposed(*[one | {"finding": one["case"], "plan": one["finding"]} for one in closed]).kind is None
+    assert "y" not in sources(proposed(*[one | {"probability": 0.3} for one in closed]))
+
+
+def test_short_names_of_a_model_and_of_vectors_are_known() -> None:
+    drawn = random.Random(5)
+    scored = [
+        {
+            "id": f"r-{at}",
+            "ts": NOW,
+            "score": drawn.random(),
+            "ctx": {"model": {"nm": "churn"}},
+            "vec": [drawn.gauss(0, 1) for _ in range(3)],
+        }
+        for at in range(40)
+    ]
+    found = sources(proposed(*scored))
+    assert (found["model"], found["features"]) == ("ctx.model.nm", "vec")
+
+
 def test_names_and_values_decide_together() -> None:
     proposal = proposed(*many())
     assert proposal.kind is Kind.PREDICTION
