@@ -1,6 +1,7 @@
 """The pages of refits: what became of each, whether it is better, and what may be done with it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -9,6 +10,7 @@ from monitor.http.recalibration_schemas import RefitBody
 from monitor.store.recalibrations import JobState
 from tests.http.refits import VERSIONS
 from tests.page.site import Site
+from tests.snapshots import evidence, evidence_level, report, snapshot, with_evidence
 
 
 def test_the_list_shows_how_far_each_refit_is(page: Page, site: Site) -> None:
@@ -56,6 +58,36 @@ def test_a_refit_is_shown_with_its_comparison_and_its_pictures(page: Page, tmp_p
             expect(main).to_contain_text(text)
         figure = main.locator("section", has_text="Later events, before and after")
         expect(figure.locator("svg").first).to_be_visible()
+
+
+def test_a_local_error_leads_the_refit_and_is_part_of_the_models_state(page: Page, tmp_path: Path) -> None:
+    """No detector sees it, and nobody may read that there is nothing to do."""
+    comparison = RefitBody.example()["comparison"]
+    around = {"gamma": 0.1, "dimensions": 2, "n": 6000, "points": 500, "valid_share": 1.0}
+
+    def local(value: float) -> dict[str, Any]:
+        error = {"value": value, "null_mean": 0.04, "null_q95": 0.06, "p_value": 0.01, "excess": value - 0.04}
+        return {"local": around | {"mlce": error, "mean_lce": error}}
+
+    maps = comparison["maps"]
+    comparison = comparison | {
+        "maps": maps | {"none": maps["none"] | local(0.207), "challenger": maps["challenger"] | local(0.085)}
+    }
+    with Site(tmp_path) as site:
+        quiet = {("org/model", "1"): evidence(calibration=evidence_level(0.4))}
+        site.service.show(with_evidence(snapshot([report("org/model", "1", window="24h", bins=10)]), quiet))
+        asked = site.refits.request(site.refits.make_request("org/model"), actor="anonymous")[0]
+        site.refits.end(asked.id, comparison=comparison)
+        page.goto(f"{site.url}/recalibrations/{asked.id}")
+        expect(page.locator(".lead")).to_contain_text(
+            "Worst local error 21 \N{RIGHTWARDS ARROW} 8.5 points; calibration"
+        )
+        page.goto(f"{site.url}/models/org/model")
+        lead = page.locator(".lead")
+        expect(lead).to_contain_text("they are off by up to 21 points among events that are alike")
+        expect(lead).not_to_contain_text("nothing to do")
+        lead.get_by_role("link", name="The refit, and where they are off").click()
+        expect(page).to_have_url(f"{site.url}/recalibrations/{asked.id}")
 
 
 def test_a_refit_that_nobody_knows_is_a_problem(page: Page, site: Site) -> None:

@@ -79,6 +79,9 @@ function Model({ roles }) {
   const told = useAnswer(alert ? `v1/alerts/${encodeURIComponent(alert.id)}` : null, 60);
   const versions = evidence.data?.versions ?? [];
   const jobs = refits.data?.recalibrations.filter((/** @type {any} */ job) => job.version === version) ?? [];
+  const serving = jobs.find((/** @type {any} */ job) => job.state === "champion");
+  const compared = serving ? null : jobs.find((/** @type {any} */ job) => ["candidate", "rejected"].includes(job.state));
+  const refit = useAnswer(compared ? `v1/recalibrations/${encodeURIComponent(compared.id)}` : null, 3600);
   const events = useMemo(
     () => happened({ version, alerts: all, refits: jobs, servings: state.data?.servings ?? [], evidence: versions, from }),
     [version, alerts.data, refits.data, state.data, evidence.data, from],
@@ -109,7 +112,6 @@ function Model({ roles }) {
     // The window that ended there was settled once its outcomes were known.
     onPick: (/** @type {number} */ at) => change({ as_of: iso(at + known) }),
   };
-  const serving = jobs.find((/** @type {any} */ job) => job.state === "champion");
   const since = alert?.change_point.at ?? of?.evidence.since;
   const changed = since && !view.as_of; // who looks back asks for the window that ended then
   // The rest is asked for once the reader is near, and that is known once what stands first is there.
@@ -123,7 +125,7 @@ function Model({ roles }) {
       <span class="right"></span>
       ${of && may(roles, "write", MODEL) && html`<${AskRefit} model=${MODEL} version=${version} label="Refit" what=${html`<p>A map is fitted on the events that the settings of <bdi>${MODEL}</bdi> choose, and compared on later ones. It serves only once it is promoted.</p>`} />`}
     </div>
-    <${Lead} model=${model} of=${of} alert=${alert} report=${report.data} serving=${serving} />
+    <${Lead} model=${model} of=${of} alert=${alert} report=${report.data} serving=${serving} refit=${refit.data} />
     ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}

@@ -2,6 +2,7 @@
 
 import { ROOT } from "page/api.js";
 import { Time, toneOf } from "page/parts.js";
+import { localError } from "page/refit_parts.js";
 import { html } from "page/vendor/preact.js";
 import { duration, inZone, sentence } from "page/words.js";
 
@@ -15,8 +16,8 @@ export function stateOf(model, of, alert) {
   return state === "waiting" ? "insufficient" : state;
 }
 
-/** What is known of a version without an alert. @param {any} model @param {any} of @param {any} report @param {any} serving */
-function known(model, of, report, serving) {
+/** What is known of a version without an alert. @param {any} model @param {any} of @param {any} report @param {any} serving @param {string | null} local */
+function known(model, of, report, serving, local) {
   if (model.state === "waiting") return "No predictions have come yet: the model is declared, and its events are awaited.";
   if (model.state === "failed") return "No report could be made in the last evaluation: see the log of the service.";
   if (!of) return "Nothing of this version is in the windows: choose another.";
@@ -26,9 +27,11 @@ function known(model, of, report, serving) {
     return `Nothing can be said yet. ${report?.insufficient ? sentence(report.insufficient) : evidence.sentence}${horizon}`;
   }
   if (evidence.state === "quiet") {
-    const calm = serving
-      ? "With the correction, predictions are fine: there is nothing to do while scorers apply it."
-      : "Nothing is found: there is nothing to do.";
+    const calm = local
+      ? `No detector finds anything, as predictions are right on the whole. A refit found that they are off by up to ${local} points among events that are alike.`
+      : serving
+        ? "With the correction, predictions are fine: there is nothing to do while scorers apply it."
+        : "Nothing is found: there is nothing to do.";
     return `${calm} ${evidence.sentence}`;
   }
   return evidence.sentence;
@@ -41,20 +44,23 @@ const powers = (evidence) =>
     : `evidence 10^${evidence.log10_evidence.toFixed(1)}, the alert line is 10^${evidence.log10_line.toFixed(1)}`;
 
 /**
- * @param {{ model: any, of: any, alert: any, report: any, serving: any }} props
- *   model: as `GET /v1/models` has it; of: its version; alert: the open or pending one; serving: the refit whose map serves
+ * @param {{ model: any, of: any, alert: any, report: any, serving: any, refit: any }} props
+ *   model: as `GET /v1/models` has it; of: its version; alert: the open or pending one; serving: the refit whose map serves;
+ *   refit: the newest that compared anything, while none serves
  */
-export function Lead({ model, of, alert, report, serving }) {
+export function Lead({ model, of, alert, report, serving, refit }) {
   const state = stateOf(model, of, alert);
+  const local = localError(refit?.comparison?.maps?.none);
   // Evidence that has no explanation says less than the alert.
   const told =
-    alert && !of?.evidence.label ? `${sentence(alert.summary)} ${of?.evidence.sentence ?? ""}` : known(model, of, report, serving);
+    alert && !of?.evidence.label ? `${sentence(alert.summary)} ${of?.evidence.sentence ?? ""}` : known(model, of, report, serving, local);
   const { held_back_by: hold, evaluated_at: evaluated } = model;
   const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
   return html`<div class=${`lead ${toneOf(state)}`}>
     <p title=${powers(of?.evidence)}><bdi>${inZone(told)}</bdi></p>
     <p class="notes">
       ${alert && html`<a href="${ROOT}alerts/${encodeURIComponent(alert.id)}">${state === "pending" ? "What is pending" : "The alert, and what to do"}</a>: it began <${Time} at=${alert.change_point.at} relative />${alert.acknowledged_by && html`, <bdi>${alert.acknowledged_by}</bdi> has it`}. `}
+      ${local && html`<a href="${ROOT}recalibrations/${encodeURIComponent(refit.id)}">The refit, and where they are off</a>. `}
       ${serving ? html`<a href="${ROOT}recalibrations/${encodeURIComponent(serving.id)}">${serving.method}</a> serves. ` : "No map serves. "}
       ${model.settled_to && html`Settled to <${Time} at=${model.settled_to} />. `}
       ${hold && html`<strong>▲ Partition ${hold.partition} holds that back: <bdi>${hold.detail}</bdi>.</strong> `}

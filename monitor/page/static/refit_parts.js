@@ -30,6 +30,33 @@ export function took(job) {
   return `${number((Date.parse(job.finished_at) - Date.parse(job.started_at)) / 1000)} s`;
 }
 
+/** In hundredths of a probability. @param {number} value */
+const points = (value) => number(100 * value, 2);
+
+/**
+ * By how many points predictions are off at worst among events that are alike; null where chance explains it, or nobody looked.
+ * @param {any} map of a comparison
+ */
+export function localError(map) {
+  const worst = map?.local?.mlce;
+  return worst && worst.value > worst.null_q95 ? points(worst.value) : null;
+}
+
+/** What a map changes, in a sentence: the worst local error first. @param {any} maps of a comparison */
+export function repairs({ none, challenger }) {
+  const errors = [
+    ["worst local error", none.local?.mlce, challenger.local?.mlce],
+    ["calibration error (smCE)", none.measures.smce, challenger.measures.smce],
+  ];
+  return errors
+    .filter(([, before, after]) => before && after)
+    .map(([name, before, after]) => {
+      const chance = before.null_q95 !== null && before.value <= before.null_q95 ? " (within chance before)" : "";
+      return `${name} ${points(before.value)} → ${points(after.value)} points${chance}`;
+    })
+    .join("; ");
+}
+
 /** @param {{ job: any }} props */
 export function Progress({ job }) {
   if (!underWay(job)) return null;
