@@ -132,7 +132,7 @@ def test_two_changes_in_a_row_are_two_alerts() -> None:
         standing = Model(seed)
         standing.live(REFERENCE + 5000, Change(offset=0.5))
         first = list(standing.fired)
-        standing.live(15_000, Change(slope=0.6))
+        standing.live(15_000, Change(slope=0.6, offset=0.5))
         counts += [len(repaired.fired), len(standing.fired)]
         # The second is about the change: what was accepted stays as it was.
         assert [standing.fired[one].state for one in first] == [AlertState.FIRING] * len(first)

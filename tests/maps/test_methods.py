@@ -59,12 +59,12 @@ def log_loss(p: Floats, events: LabelledEvents) -> float:
     return float(-np.average(np.log(came), weights=events.weight))
 
 
-def require_probabilities(q: Floats, p: Floats) -> None:
+def require_probabilities(q: Floats, p: Floats, within: float = 1e-12) -> None:
     assert q.shape == p.shape
     assert q.dtype == np.float64
     assert ((q >= 0.0) & (q <= 1.0)).all()
     if q.ndim == 2:
-        np.testing.assert_allclose(q.sum(axis=1), 1.0, atol=1e-12)
+        np.testing.assert_allclose(q.sum(axis=1), 1.0, rtol=0.0, atol=within)
 
 
 @pytest.mark.parametrize("name", BINARY)
@@ -87,7 +87,9 @@ def test_any_events_of_classes_give_probabilities_everywhere(name: str, events: 
         assert np.bincount(events.outcome, minlength=3).min() < 20
         return
     corners = np.vstack([events.prediction, np.eye(3), np.full((1, 3), 1.0 / 3.0)])
-    require_probabilities(apply_map(found, corners), corners)
+    # Rows of maps by class are divided by their sums unless those are 1 within a millionth.
+    within = 1e-6 if name.endswith("_classwise") else 1e-12
+    require_probabilities(apply_map(found, corners), corners, within)
     assert "nan" not in found.describe()
 
 
