@@ -16,7 +16,7 @@ _KINDS: Final = list(DETECTORS_OF)
 
 
 def advance(alerts: Sequence[Alert], findings: Sequence[Finding], now_ms: int) -> list[Step]:
-    """What becomes of the alerts on a version with its next findings.
+    """Move the alerts on a version on by its next findings.
 
     A finding belongs to the alert that fires already where its change began before that one's evidence had reached its
     line: then both are about one change. A change that began later is another alert, and fires by itself.
@@ -83,7 +83,7 @@ def _is_about(alert: Alert | None, own: Sequence[Finding], finding: Finding) -> 
 
 
 def _next(alert: Alert | None, own: Sequence[Finding], every: Sequence[Finding], now_ms: int) -> Alert | None:
-    """What becomes of an alert with the findings that belong to it, out of all of its version."""
+    """The alert after the findings that belong to it, out of all findings of its version; None: there is none."""
     firing = any(finding.raised_ms is not None for finding in own)
     if alert is not None and alert.state is not AlertState.PENDING:
         if firing and alert.state is AlertState.RESOLVED:
@@ -110,7 +110,7 @@ def _next(alert: Alert | None, own: Sequence[Finding], every: Sequence[Finding],
 
 
 def _over(alert: Alert, about: Sequence[Finding], every: Sequence[Finding], now_ms: int) -> Alert | None:
-    """What becomes of an alert that no alarm speaks for any more; of its kinds there may be no finding at all."""
+    """The alert after its last alarm ended, by the findings of its kinds, and of its version; None: there is none."""
     if alert.state is AlertState.RESOLVED:
         return alert if every and not about else None
     if not every:
@@ -125,7 +125,7 @@ def _over(alert: Alert, about: Sequence[Finding], every: Sequence[Finding], now_
 
 
 def _together(findings: Sequence[Finding]) -> Finding:
-    """What findings say together: the words and numbers of the one that leads, and the detectors of all."""
+    """One finding with the words and numbers of the one that leads, and the detectors of all."""
 
     def rank(finding: Finding) -> tuple[bool, float]:
         fires = finding.raised_ms is not None

@@ -128,7 +128,7 @@ def level_of(watch: Watch, raised: Raised | None, line: float) -> EvidenceLevel:
 
 
 def raised_again(first: Raised, again: Raised) -> Raised:
-    """What an alarm says that fires already: when it was raised first, since when, and the most evidence of all."""
+    """The alarm that fires, with the first time it was raised, its change, and the most evidence of all."""
     strongest = max(first.log10_evidence, again.log10_evidence)
     return again._replace(first_ms=first.first_ms, since_ms=first.since_ms, log10_evidence=strongest)
 

@@ -31,7 +31,7 @@ _MEANINGS: Final = {
 
 _OF_ALERT: Final = tuple(one.name for one in fields(Alert) if one.name != "finding")
 _COLUMNS: Final = ("model", "version", "kind")
-"""Fields of a finding that are columns of their own, to be asked for."""
+"""Fields of a finding that are columns of their own: lists are filtered by them."""
 _SAVED: Final = [path.removeprefix("finding.") for path, *_ in SHOWN if path.startswith("finding.")]
 _MOVING: Final = ("kind", "finding", "document")
 """Columns that a new finding changes."""

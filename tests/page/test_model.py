@@ -55,6 +55,27 @@ def test_what_is_wrong_and_what_to_do_stand_first(page: Page, churn: Churn) -> N
     expect(page).to_have_url(f"{churn.url}/alerts/{churn.alert}")
 
 
+def test_a_second_change_is_not_hidden_by_an_alert_that_somebody_has(page: Page, churn: Churn) -> None:
+    def fill(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        (known,) = body["alerts"]
+        summary = "Outcomes of churn 7 have changed once more."
+        body["alerts"] = [
+            known | {"id": "al_2", "kind": "change", "summary": summary},
+            known | {"state": "acknowledged"},
+        ]
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/v1/alerts?model=*", fill)
+    visit(page, churn.page)
+    expect(page.locator("main .pill").first).to_have_text("▲firing")
+    expect(page.locator(".lead")).to_contain_text("have changed once more")
+    expect(page.get_by_role("link", name="The alert, and what to do")).to_have_attribute(
+        "href", f"{churn.url}/alerts/al_2"
+    )
+
+
 def test_a_full_cap_is_named_with_the_setting_to_change(page: Page, churn: Churn) -> None:
     warning = "7 predictions count as `other`: raise caps.versions"
     full = {"setting": "caps.versions", "segment_key": None, "used": 20, "limit": 20, "folded": 7, "warning": warning}

@@ -19,7 +19,7 @@ import { certain, count, interval, number, percent, sentence } from "page/words.
 
 /** @typedef {import("page/plots/time.js").Shared} Shared */
 
-const FIRST = "smce"; // the measure that is asked for with the course; the others once the reader wants all
+const FIRST = "smce"; // the measure whose history has the course; the others are loaded once the reader unfolds them
 const POINTS = 240; // as many as a plot shows apart
 
 /** The numbers of one window. @param {{ report: any, measures: Map<string, any>, serving: any }} props */
@@ -114,7 +114,7 @@ function Model({ roles }) {
   };
   const since = alert?.change_point.at ?? of?.evidence.since;
   const changed = since && !view.as_of; // who looks back asks for the window that ended then
-  // The rest is asked for once the reader is near, and that is known once what stands first is there.
+  // The rest is loaded once the reader is near, and that is known once what stands first is there.
   const isThere = (report.data || report.failure) && past.data && evidence.data;
   const measures = new Map((catalogue.data?.measures ?? []).map((/** @type {any} */ one) => [one.name, one]));
   const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card tall"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}

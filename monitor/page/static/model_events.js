@@ -11,16 +11,16 @@ import { inZone } from "page/words.js";
 /** A detector -> the kind of alert that it raises; calibration of all others. @type {Record<string, string>} */
 const KINDS = { change: "change", serving_map: "map" };
 
-const OPEN = ["firing", "acknowledged"];
+/** Whether an alert is what a version's evidence speaks of. @param {any} alert @param {any} evidence of the version in `GET /v1/models` */
+export const isOf = (alert, evidence) => alert.kind === (KINDS[evidence?.detector] ?? "calibration");
 
-/** The alert that a version's evidence speaks of: open rather than pending. @param {any[]} alerts @param {any} evidence of the version in `GET /v1/models` */
+/** The alert that a version's page is about: one that nobody has before one that somebody has; of several what its evidence speaks of. @param {any[]} alerts @param {any} evidence of the version in `GET /v1/models` */
 export function leading(alerts, evidence) {
-  const kind = KINDS[evidence?.detector] ?? "calibration";
-  const of = (/** @type {string[]} */ states) => {
-    const found = alerts.filter((alert) => states.includes(alert.state));
-    return found.find((alert) => alert.kind === kind) ?? found[0];
+  const of = (/** @type {string} */ state) => {
+    const found = alerts.filter((alert) => alert.state === state);
+    return found.find((alert) => isOf(alert, evidence)) ?? found[0];
   };
-  return of(OPEN) ?? of(["pending"]);
+  return of("firing") ?? of("acknowledged") ?? of("pending");
 }
 
 /** @param {any} alert */

@@ -1,6 +1,7 @@
 /* How a version is, since when, and what to do, in a sentence or two. */
 
 import { ROOT } from "page/api.js";
+import { isOf } from "page/model_events.js";
 import { Time, toneOf } from "page/parts.js";
 import { localError } from "page/refit_parts.js";
 import { html } from "page/vendor/preact.js";
@@ -51,9 +52,13 @@ const powers = (evidence) =>
 export function Lead({ model, of, alert, report, serving, refit }) {
   const state = stateOf(model, of, alert);
   const local = localError(refit?.comparison?.maps?.none);
-  // Evidence that has no explanation says less than the alert.
+  // Evidence that has no explanation, or speaks of another alert of the version, says less than the alert.
   const told =
-    alert && !of?.evidence.label ? `${sentence(alert.summary)} ${of?.evidence.sentence ?? ""}` : known(model, of, report, serving, local);
+    alert && !isOf(alert, of?.evidence)
+      ? sentence(alert.summary)
+      : alert && !of?.evidence.label
+        ? `${sentence(alert.summary)} ${of?.evidence.sentence ?? ""}`
+        : known(model, of, report, serving, local);
   const { held_back_by: hold, evaluated_at: evaluated } = model;
   const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
   return html`<div class=${`lead ${toneOf(state)}`}>

@@ -93,7 +93,7 @@ export function Controls({ view, change, model, version, window, segment, range 
   </div>`;
 }
 
-/** What is shown, and asked for, once the reader unfolds it. @param {{ children?: any, title: string }} props */
+/** A part of the page that is loaded once the reader unfolds it. @param {{ children?: any, title: string }} props */
 export function Folded({ children, title }) {
   const [open, setOpen] = useState(false);
   return html`<details class="fold" onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}><summary>${title}</summary>${open && children}</details>`;
