@@ -179,7 +179,13 @@ def test_every_plot_has_a_table(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     unfold(page)
     # All of them: those that come later move the others.
-    for part in (plot(page, "smCE"), page.locator("table.segments"), page.get_by_role("heading", name="What happened")):
+    late = (
+        plot(page, "Before the change"),
+        plot(page, "Since the change"),
+        plot(page, "smCE"),
+        page.locator("table.segments"),
+    )
+    for part in (*late, page.get_by_role("heading", name="What happened")):
         expect(part).to_be_visible()
     figures = page.locator("figure")
     for at in range(figures.count()):
