@@ -105,8 +105,8 @@ def test_the_server_keeps_rows_until_they_are_fetched(postgres_server: PostgresS
     pieces = open_tables([url], query=rows).pieces(["p", "y"])
     assert len(next(pieces)[0]) == sql_query._BATCH_ROWS
     with psycopg.connect(url, autocommit=True) as connection:
-        cursors = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'")
-        assert cursors.fetchone() == (1,)
+        open_ones = "FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"
+        assert connection.execute(f"SELECT count(*) {open_ones}").fetchone() == (1,)
     assert sum(len(arrays[0]) for arrays in pieces) == 1_000_000 - sql_query._BATCH_ROWS
 
 
