@@ -35,6 +35,10 @@ def advance(alerts: Sequence[Alert], findings: Sequence[Finding], now_ms: int) -
     -------
     A step for each of the alerts, and for each new one.
     """
+    return [(before, _heard_again(after, now_ms)) for before, after in _follow(alerts, findings, now_ms)]
+
+
+def _follow(alerts: Sequence[Alert], findings: Sequence[Finding], now_ms: int) -> list[Step]:
     if any(finding.settled_ms < alert.finding.settled_ms for finding in findings for alert in alerts):
         return [(alert, alert) for alert in alerts]
     oldest_first = sorted(alerts, key=lambda alert: (alert.raised_ms is None, alert.raised_ms or 0))
@@ -52,6 +56,13 @@ def advance(alerts: Sequence[Alert], findings: Sequence[Finding], now_ms: int) -
 def resolve(alert: Alert, reason: Resolution, now_ms: int) -> Alert:
     """The alert, resolved."""
     return replace(alert, state=AlertState.RESOLVED, resolved_ms=now_ms, reason=reason)
+
+
+def _heard_again(alert: Alert | None, now_ms: int) -> Alert | None:
+    """The alert; firing again where the time is over for which somebody muted it."""
+    if alert is None or alert.state is not AlertState.ACKNOWLEDGED or alert.muted_until_ms is None:
+        return alert
+    return alert if now_ms < alert.muted_until_ms else replace(alert, state=AlertState.FIRING, muted_until_ms=None)
 
 
 def _speaks(finding: Finding) -> bool:

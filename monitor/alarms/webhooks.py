@@ -11,7 +11,7 @@ import hmac
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, Final
 from urllib.parse import quote, urlencode
@@ -88,11 +88,14 @@ class Target:
         How changes are sent. The URL may hold a secret: it is not logged.
     external_url
         Where the service is for the receiver's readers; empty: links begin with the path.
+    labels
+        Model -> its labels in the settings, such as its team: receivers route by them.
     """
 
     name: str
     settings: WebhookSettings
     external_url: str = ""
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def states(self) -> tuple[AlertState, ...]:
@@ -212,7 +215,8 @@ def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
     """The body for one change: Alertmanager's webhook, version 4."""
     finding = alert.finding
     # The same from the first request about an alert to the last: which kind of finding leads may change.
-    labels = {"alertname": ALERT_NAME, "model": finding.model, "version": finding.version, "alert": alert.id}
+    own = {"alertname": ALERT_NAME, "model": finding.model, "version": finding.version, "alert": alert.id}
+    labels = {**target.labels.get(finding.model, {}), **own}
     status = "resolved" if change.state is AlertState.RESOLVED else "firing"
     annotations = {
         "summary": finding.summary,
@@ -222,10 +226,10 @@ def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
         "since": format_time(finding.since_ms),
         "runbook_url": RUNBOOK,
     }
-    for field in SHOWN:
-        value = attrgetter(field.attribute)(alert) if field.shown.label else None
+    for one in SHOWN:
+        value = attrgetter(one.attribute)(alert) if one.shown.label else None
         if value is not None:
-            annotations[field.place[-1]] = format_time(value) if field.is_time else str(value)
+            annotations[one.place[-1]] = format_time(value) if one.is_time else str(value)
     command = finding.document.get("remedy", {}).get("command")
     if command is not None:
         annotations["command"] = command

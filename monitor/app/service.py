@@ -203,7 +203,7 @@ class Service:
                         topics=_writable(settings),
                         metrics=exposition.render,
                         declared=list(settings.models.declared),
-                        labels={name: of.labels for name, of in settings.models.declared.items() if of.labels},
+                        labels=settings.models.labels,
                         decoder=partial(make_decoder, settings, self._clock),
                         clock=self._clock,
                         api=api,

@@ -99,22 +99,30 @@ def show_alert(
         console.print(Text(_change(change)))
 
 
-@app.command("ack", epilog="Example: `monitor alerts ack al_5e2c8f0b7d1a4936 --note 'the upstream join was fixed'`.")
+@app.command(
+    "ack",
+    epilog="Example: `monitor alerts ack al_5e2c8f0b7d1a4936 --note 'the join is late' --assign-to ada --until 8h`.",
+)
 def acknowledge_alert(
     *,
     alert: IdArgument,
     note: NoteOption = "",
+    assign_to: Annotated[str, typer.Option(metavar="NAME", help="Who works on it.")] = "",
+    until: Annotated[
+        str, typer.Option(metavar="TIME", help="When it fires again, unless it is over: a time, or from now, as in 8h.")
+    ] = "",
     as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,
     key_file: KeyFileOption = None,
 ) -> None:
-    """Acknowledge an alert: somebody has it.
+    """Acknowledge an alert: somebody has it. Webhooks and Prometheus are silent until it is over, or until a time.
 
     If it is not firing, this is refused, with exit status 2.
     """
     path = f"v1/alerts/{path_of('alert', alert)}/acknowledgement"
+    body = {"note": note} | ({"assigned_to": assign_to} if assign_to else {}) | ({"until": until} if until else {})
     with service_at(url, key_file) as http:
-        shown = request_document(http, "POST", path, json={"note": note})
+        shown = request_document(http, "POST", path, json=body)
     typer.echo(json.dumps(shown) if as_json else _acknowledged(shown))
 
 
@@ -203,7 +211,8 @@ def _about(alert: dict[str, Any]) -> str:
 
 
 def _acknowledged(alert: dict[str, Any]) -> str:
-    return f"{plain(alert['id'])}  {_about(alert)} is acknowledged by {plain(alert['acknowledged_by'])}"
+    until = f" until {_time(alert['muted_until'])}" if alert["muted_until"] else ""
+    return f"{plain(alert['id'])}  {_about(alert)} is acknowledged by {plain(alert['acknowledged_by'])}{until}"
 
 
 def _change(change: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from monitor.durations import format_ms, parse_duration, to_ms
 from monitor.errors import InputError
 from monitor.events.fields import Rejected
-from monitor.events.times import read_time
+from monitor.events.times import format_time, read_time
 from monitor.http.problems import Problem
 
 T = TypeVar("T")
@@ -172,6 +172,17 @@ def parse_time(text: str, name: str) -> int:
         return read_time(_SPACED_OFFSET.sub("+", text), text, name)
     except Rejected as error:
         raise Problem(422, "invalid-parameter", error.detail) from None
+
+
+def parse_end(text: str, name: str, now_ms: int) -> int:
+    """A time to come, in milliseconds since the epoch: RFC 3339, or how long from now. Raises Problem (422)."""
+    try:
+        end_ms = now_ms + to_ms(parse_duration(text))
+    except ValueError:
+        end_ms = parse_time(text, name)
+    if end_ms <= now_ms:
+        raise Problem(422, "invalid-parameter", f"{name} must be later than now, {format_time(now_ms)}, got {text}")
+    return end_ms
 
 
 async def _no_parameters(_: Annotated[Parameters, Query()]) -> None:

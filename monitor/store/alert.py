@@ -182,6 +182,13 @@ class Alert:
         ),
     ] = None
     acknowledged_by: Annotated[str | None, Shown(None, "who acknowledged it last")] = None
+    assigned_to: Annotated[
+        str | None, Shown(None, "who works on it, as the acknowledgement said", label="assigned to")
+    ] = None
+    muted_until_ms: Annotated[
+        int | None,
+        Shown(None, "then it fires again, unless it is over", name="muted_until", label="muted until"),
+    ] = None
     resolved_ms: Annotated[int | None, Shown(None, name="resolved_at")] = None
     reason: Annotated[
         Resolution | None,

@@ -13,6 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from monitor.errors import Conflict, UnknownAlert
+from monitor.events.times import format_time
 from monitor.store import audit
 from monitor.store.alert import OPEN, SERVICE, SHOWN, Alert, AlertChange, AlertState, Resolution
 from monitor.store.database import Database, chunks
@@ -72,6 +73,11 @@ def save(
     _upsert(database, connection, moved, _MOVING)
     changes = [after for _, after in changed if after.state is not AlertState.PENDING]
     notes = {after.id: "" if after.reason is None else _MEANINGS[after.reason] for after in changes}
+    notes |= {
+        after.id: "it was muted until now"
+        for before, after in changed
+        if before is not None and (before.state, after.state) == (AlertState.ACKNOWLEDGED, AlertState.FIRING)
+    }
     _append(connection, [(after.id, after.state, notes[after.id]) for after in changes], now_ms, SERVICE)
 
 
@@ -190,8 +196,24 @@ class AlertStore:
         with self._database.reading() as connection:
             return read_changes(connection, after, models=models, limit=limit)
 
-    def acknowledge(self, alert_id: str, *, actor: str, note: str, now_ms: int) -> Alert:
+    def acknowledge(
+        self,
+        alert_id: str,
+        *,
+        actor: str,
+        note: str,
+        now_ms: int,
+        assigned_to: str | None = None,
+        muted_until_ms: int | None = None,
+    ) -> Alert:
         """Note that somebody has an alert; again, where somebody has it already.
+
+        Parameters
+        ----------
+        assigned_to
+            Who works on it, if that is said.
+        muted_until_ms
+            When it fires again, unless it is over by then; None: never.
 
         Raises
         ------
@@ -204,11 +226,16 @@ class AlertStore:
             alert = _alert(_find(connection, alert_id))
             if alert.state not in OPEN:
                 raise Conflict(f"the alert {alert_id} is {alert.state}: only one that is firing can be acknowledged")
-            values = {"state": AlertState.ACKNOWLEDGED, "acknowledged_by": actor}
+            taken = {"assigned_to": assigned_to, "muted_until_ms": muted_until_ms}
+            values = {"state": AlertState.ACKNOWLEDGED, "acknowledged_by": actor, **taken}
             connection.execute(sa.update(ALERTS).where(ALERTS.c.id == alert_id).values(**values))
-            _append(connection, [(alert_id, AlertState.ACKNOWLEDGED, note)], now_ms, actor)
+            until = None if muted_until_ms is None else f"{format_time(muted_until_ms)[:16].replace('T', ' ')} UTC"
+            terms = [assigned_to and f"assigned to {assigned_to}", until and f"muted until {until}"]
+            said = ", ".join(filter(None, terms))
+            whole = ": ".join(filter(None, (said, note)))
+            _append(connection, [(alert_id, AlertState.ACKNOWLEDGED, whole)], now_ms, actor)
             model, version = alert.key
-            entry = AuditEntry(0, now_ms, actor, "acknowledged", model, version, alert_id, {"note": note})
+            entry = AuditEntry(0, now_ms, actor, "acknowledged", model, version, alert_id, {"note": whole})
             audit.append(connection, [entry])
             return _alert(_find(connection, alert_id))
 

@@ -403,8 +403,8 @@ ALERTS: Final = Table(
     # Until its evidence has fallen below the line after it was resolved.
     *columns(Integer, "is_current"),
     *columns(BigInteger, "pending_ms"),
-    *columns(BigInteger, "firing_ms", "raised_ms", "resolved_ms", nullable=True),
-    *columns(NameText, "acknowledged_by", nullable=True),
+    *columns(BigInteger, "firing_ms", "raised_ms", "muted_until_ms", "resolved_ms", nullable=True),
+    *columns(NameText, "acknowledged_by", "assigned_to", nullable=True),
     *columns(Text, "reason", nullable=True),
     *columns(Text, "finding", "document"),  # JSON
     Index(

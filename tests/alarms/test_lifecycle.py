@@ -99,6 +99,22 @@ def test_it_is_resolved_when_data_speak_against_it_and_not_opened_again() -> Non
         assert advanced(over, finding(0.2, settled_minute=2), NOW_MS + 2) is None
 
 
+def test_what_somebody_muted_fires_again_when_the_time_is_over() -> None:
+    """Also where no event came since, and unless it is over by then."""
+    end_ms = NOW_MS + 60_000
+    muted = replace(fired(), state=AlertState.ACKNOWLEDGED, acknowledged_by="ada", muted_until_ms=end_ms)
+    assert advanced(muted, replace(muted.finding, raised_ms=NOW_MS), end_ms - 1) == muted
+    again = advanced(muted, replace(muted.finding, raised_ms=NOW_MS), end_ms)
+    assert again == replace(muted, state=AlertState.FIRING, muted_until_ms=None)
+    assert advanced(muted, finding(9.0, settled_minute=-1), end_ms) == again
+    over = advanced(muted, finding(0.2, settled_minute=1, raised_ms=None), end_ms)
+    assert over is not None
+    assert over.state is AlertState.RESOLVED
+    # Without an end it stays silent.
+    forever = replace(muted, muted_until_ms=None)
+    assert advanced(forever, replace(muted.finding, raised_ms=NOW_MS), end_ms) == forever
+
+
 def test_what_nothing_moves_is_not_saved_anew() -> None:
     """Also where a map serves."""
     alert = advanced(fired(), finding(LINE, revision=3), NOW_MS + 1)

@@ -60,9 +60,9 @@ class Fleet:
         return sender
 
     def target(self, to: Receiver, name: str = "oncall", **changed: Any) -> Target:
-        external_url = changed.pop("external_url", "")
+        about = {name: changed.pop(name) for name in ("external_url", "labels") if name in changed}
         settings: dict[str, Any] = {"url": to.url, "secret": SECRET, **changed}
-        return Target(name, WebhookSettings(**settings), external_url)
+        return Target(name, WebhookSettings(**settings), **about)
 
     def step(self, before: Alert | None, evidence: float, **more: Any) -> Alert:
         """What becomes of an alert, saved."""
@@ -81,7 +81,9 @@ def fleet(store: SqlStore, clock: ManualClock) -> Fleet:
 
 
 def test_each_change_comes_in_alertmanagers_format(fleet: Fleet, oncall: Receiver, clock: ManualClock) -> None:
-    sender = fleet.sender(oncall, external_url="https://calibration.example.com")
+    # The labels of a model do not take the place of others.
+    own = {"churn": {"team": "payments", "version": "gold"}}
+    sender = fleet.sender(oncall, external_url="https://calibration.example.com", labels=own)
     document = {"remedy": {"command": "monitor recalibrate churn --version 7 --window 1h"}}
     alert = fleet.step(None, 7.24, document=document)
     AlertStore(fleet.store.database).acknowledge(alert.id, actor="key:ada", note="mine", now_ms=clock.now_ms())
@@ -90,7 +92,13 @@ def test_each_change_comes_in_alertmanagers_format(fleet: Fleet, oncall: Receive
     fleet.step(alert, 0.0, raised_ms=None, summary="", document={})
     sender.deliver_due()
     firing, acknowledged, resolved = oncall.taken()
-    labels = {"alertname": "CalibrationEvidence", "model": "churn", "version": "7", "alert": alert.id}
+    labels = {
+        "team": "payments",
+        "alertname": "CalibrationEvidence",
+        "model": "churn",
+        "version": "7",
+        "alert": alert.id,
+    }
     annotations = {
         "summary": "churn 7 is too sure of itself",
         "description": "1,000 events since 2026-09-21T13:13:20.000Z. The evidence is well past the alert line (170 x).",

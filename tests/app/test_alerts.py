@@ -91,7 +91,12 @@ def test_an_alert_reaches_people_and_they_answer(service: Service, oncall: Recei
     assert alert["id"] in listed
     assert "10^7.2" in listed
     assert monitor("list", "--state", "pending") == "no alerts\n"
-    assert "is acknowledged by anonymous" in monitor("ack", alert["id"], "--note", "the join was fixed")
+    # Muted for a second, it fires again by itself.
+    assert "is acknowledged by anonymous until 20" in monitor("ack", alert["id"], "--assign-to", "ada", "--until", "1s")
+    eventually(lambda: len(oncall.taken()) == 3, shown=lambda: monitor("show", alert["id"]))
+    assert "firing by service: it was muted until now" in monitor("show", alert["id"])
+    assert [part["commonAnnotations"]["assigned_to"] for part in oncall.taken()[1:]] == ["ada", "ada"]
+    assert "is acknowledged by anonymous\n" in monitor("ack", alert["id"], "--note", "the join was fixed")
     shown = monitor("show", alert["id"])
     assert "churn 7 is too sure of itself" in shown
     assert "acknowledged by anonymous: the join was fixed" in shown
@@ -99,8 +104,8 @@ def test_an_alert_reaches_people_and_they_answer(service: Service, oncall: Recei
     assert json.loads(monitor("show", alert["id"], "--json"))["state"] == "acknowledged"
     eventually(lambda: f"{state} 3.0" in metrics(service))
     say(service, finding(0.1, settled_minute=1, raised_ms=None))
-    eventually(lambda: len(oncall.taken()) == 3)
-    assert [part["status"] for part in oncall.taken()] == ["firing", "firing", "resolved"]
+    eventually(lambda: len(oncall.taken()) == 5)
+    assert [part["status"] for part in oncall.taken()] == [*["firing"] * 4, "resolved"]
     assert monitor("list") == "no alerts\n"
     assert alert["id"] in monitor("list", "--state", "all")
     # A refusal is bad use, and one line.

@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from monitor.alarms.lifecycle import resolve
+from monitor.events.times import format_time
 from monitor.http.server import ApiServer
 from monitor.store.alert import Alert, Resolution
 from monitor.store.alerts import AlertStore, save
@@ -92,9 +93,30 @@ def test_an_alert_is_listed_shown_and_acknowledged(service: Alerts, client: Clie
     assert (acknowledged["state"], acknowledged["acknowledged_by"]) == ("acknowledged", "anonymous")
     again = client.post(path, json={"note": "the join was fixed"}).json()
     assert [change["note"] for change in again["history"]] == ["", "", "the join was fixed"]
+    assert (again["assigned_to"], again["muted_until"]) == (None, None)
     (first, second) = client.get("/v1/audit?model=org/model").json()["entries"]
     assert (first["action"], first["subject"], first["detail"]) == ("acknowledged", alert.id, {"note": ""})
     assert second["detail"] == {"note": "the join was fixed"}
+
+
+def test_an_alert_is_assigned_and_muted(service: Alerts, client: Client) -> None:
+    path = f"/v1/alerts/{service.fire().id}/acknowledgement"
+    terms = {"note": "the join is late", "assigned_to": "ada"}
+    muted = check(client, client.post(path, json={**terms, "until": "8h"}), "/v1/alerts/{id}/acknowledgement", "post")
+    until = format_time(service.clock.now_ms() + 8 * 3_600_000)
+    assert (muted["state"], muted["assigned_to"], muted["muted_until"]) == ("acknowledged", "ada", until)
+    note = f"assigned to ada, muted until {until[:16].replace('T', ' ')} UTC: the join is late"
+    assert muted["history"][-1]["note"] == note
+    assert client.get("/v1/audit").json()["entries"][-1]["detail"] == {"note": note}
+    again = client.post(path, json={"until": "2126-01-01T00:00:00Z"}).json()
+    assert (again["assigned_to"], again["muted_until"]) == (None, "2126-01-01T00:00:00.000Z")
+    for wrong, part in [
+        ({"until": "2020-01-01T00:00:00Z"}, "until must be later than now, "),
+        ({"until": "0s"}, "until must be later than now, "),
+        ({"until": "soon"}, "until"),
+        ({"assigned_to": "a" * 129}, "assigned_to must have at most 128 characters, has 129"),
+    ]:
+        assert_problem(client.post(path, json=wrong), 422, part)
 
 
 def test_what_changed_together_is_named_of_models_that_the_caller_may_read(tmp_path: Path) -> None:
@@ -125,7 +147,7 @@ def test_what_cannot_be_done_says_why(service: Alerts, client: Client) -> None:
     path = f"/v1/alerts/{alert.id}/acknowledgement"
     assert_problem(client.post(path), 409, f"the alert {alert.id} is resolved", "firing")
     assert_problem(client.post(path, json={"note": "x" * 2001}), 422, "at most 2000 characters, got 2001")
-    assert_problem(client.post(path, json={"nots": ""}), 422, '{"note": "the upstream join was fixed"}')
+    assert_problem(client.post(path, json={"nots": ""}), 422, '{"note": "the upstream join was fixed", "until": "8h"}')
     states = "state: must be all, open, pending, firing, acknowledged or resolved, got 'gone'"
     assert client.get("/v1/alerts?state=gone").json()["detail"] == states
     kinds = "kind: must be calibration, change or map, got 'foo'"

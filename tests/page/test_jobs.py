@@ -35,14 +35,20 @@ def test_an_alert_is_found_read_and_acknowledged_with_a_note(page: Page, own: Si
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("It stays until the data speak against it.")
     dialog.get_by_label("Note").fill("the <b>upstream</b> join was fixed")
+    dialog.get_by_label("Assigned to").fill("ada")
+    dialog.get_by_label("Silent").select_option("for 8 hours")
     dialog.get_by_role("button", name="Acknowledge").click()
     expect(dialog).to_have_count(0)
     expect(page.locator("main > .bar")).to_contain_text("acknowledged")
     history = page.locator("section", has=page.get_by_role("heading", name="History and notes"))
     expect(history.get_by_role("row").last).to_contain_text("key:write")
     expect(history.get_by_role("row").last).to_contain_text("the <b>upstream</b> join was fixed")
+    facts = page.locator(".facts")
+    expect(facts).to_contain_text("key:write assigned to ada")
+    expect(facts).to_contain_text("Silent until")
     assert own.service.alerts is not None
-    assert own.service.alerts.alert(own.alert.id).acknowledged_by == "key:write"
+    alert = own.service.alerts.alert(own.alert.id)
+    assert (alert.acknowledged_by, alert.assigned_to) == ("key:write", "ada")
 
 
 def test_the_list_of_alerts_is_filtered_and_its_url_holds_the_filters(page: Page, own: Site) -> None:

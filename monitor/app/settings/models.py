@@ -101,7 +101,7 @@ class DeclaredModel(_optional(ModelDefaults)):  # type: ignore[misc]
     """Fourier features by which windows know the whole vectors of a model of classes, for its canonical error skce: 256
     are good. A pane then takes 8 (features + 64) bytes more for each class; null leaves it out."""
     labels: dict[Text, Text] | None = None
-    """What pages show and filter models by, such as {team: payments, tier: gold}."""
+    """What pages show and filter models by, such as {team: payments, tier: gold}; webhooks have them as labels, too."""
     recalibration: DeclaredRefits | None = None
     """How its recalibration maps are made, with the keys of `defaults.recalibration`."""
 
@@ -129,6 +129,11 @@ class ModelsSettings(Section):
     def of(self, name: str) -> ModelDefaults:
         """Return the settings of a model: those that are declared, completed by the defaults."""
         return self._complete.get(name, self.defaults)
+
+    @property
+    def labels(self) -> dict[str, dict[str, str]]:
+        """Model -> its labels; of models that have some."""
+        return {name: declared.labels for name, declared in self.declared.items() if declared.labels}
 
     def tolerance(self, name: str) -> float:
         """Return the error of a model's logits up to which a verdict names no fault."""

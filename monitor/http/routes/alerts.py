@@ -18,18 +18,20 @@ from starlette.responses import Response, StreamingResponse
 
 from monitor.access.model import Role
 from monitor.errors import StoreUnavailable, UnknownAlert
+from monitor.events.fields import MAX_NAME_CHARACTERS, wrong_name
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, caller_of, needs, principal_of, readable
 from monitor.http.event_stream import HEARTBEAT_SECONDS, EventStream, event_response
 from monitor.http.newest_change import POLL_SECONDS
 from monitor.http.problems import Problem
-from monitor.http.recalibration_schemas import NoteBody
 from monitor.http.request_parsing import (
+    MAX_NOTE,
     NO_PARAMETERS,
     PageParameters,
     checked_note,
     first_page,
     parse_body,
+    parse_end,
     parse_time,
     read_id,
     read_optional_body,
@@ -67,7 +69,18 @@ _EVENT: Final = (
     '"note":"","alert":{"id":"al_5e2c8f0b7d1a4936"}}\n\n'
 )
 
-_read_note: Final = reader(NoteBody)
+
+class AcknowledgementBody(Body):
+    """The acknowledgement of an alert: who works on it, until when it is silent, and a note."""
+
+    note: str = field("the upstream join was fixed", "kept in the audit trail", "", max_length=MAX_NOTE)
+    assigned_to: str | None = field("ada", "who works on it", None, max_length=MAX_NAME_CHARACTERS)
+    until: str | None = field(
+        "8h", "when it fires again, unless it is over: RFC 3339, or how long from now; never if left out", None
+    )
+
+
+_read_acknowledgement: Final = reader(AcknowledgementBody)
 
 
 def _definitions(shown: Iterable[ShownField]) -> dict[str, Any]:
@@ -274,19 +287,28 @@ async def alert(request: Request, services: ServicesOf, id: str) -> Response:  #
     "/v1/alerts/{id}/acknowledgement",
     dependencies=[needs(Role.WRITE, Of.ALERT), NO_PARAMETERS],
     summary="Acknowledge an alert",
-    description="Says that somebody has it. It may be repeated, with another note. 409 if it is not firing.",
+    description="Says that somebody has it: reminders stop until it is over, or until the time that is given. It may "
+    "be repeated, with another note, person or time. 409 if it is not firing.",
     response_model=AlertBody,
     response_description="The alert, acknowledged",
     responses=problems(*BODY_PROBLEMS, 404, 409, other=_UNKNOWN | _NOT_FIRING),
-    openapi_extra=request_body(NoteBody, required=False),
+    openapi_extra=request_body(AcknowledgementBody, required=False),
 )
 async def acknowledge(request: Request, services: ServicesOf, id: str) -> Response:  # noqa: A002 - the name in the path
     body = await read_optional_body(request, services.body_seconds)
-    note = checked_note(parse_body(body, _read_note, '{"note": "the upstream join was fixed"}').note)
+    wanted = parse_body(body, _read_acknowledgement, '{"note": "the upstream join was fixed", "until": "8h"}')
+    note, name = checked_note(wanted.note), wanted.assigned_to or None
+    wrong = name and wrong_name(name)
+    if wrong:
+        raise Problem(422, "invalid-input", f"assigned_to {wrong}")
+    now_ms = services.clock.now_ms()
+    until_ms = None if wanted.until is None else parse_end(wanted.until, "until", now_ms)
     actor, models = principal_of(request).name, readable(request)
 
     def change() -> Response:
-        services.alerts.acknowledge(id, actor=actor, note=note, now_ms=services.clock.now_ms())
+        services.alerts.acknowledge(
+            id, actor=actor, note=note, now_ms=now_ms, assigned_to=name, muted_until_ms=until_ms
+        )
         return Response(encode_json(_whole(services, models, id)), media_type="application/json")
 
     return await services.lookups.run(change)

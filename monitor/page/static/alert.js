@@ -8,10 +8,16 @@ import { Power, State, Time, toneOf } from "page/parts.js";
 import { reported, SideBySide } from "page/spans.js";
 import { ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useMemo, useState } from "page/vendor/preact.js";
-import { certain, count, interval, percent, plural, sentence } from "page/words.js";
+import { certain, count, interval, inZone, percent, plural, sentence } from "page/words.js";
 
 const ID = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
 const HARM = "map"; // the kind of alert about a map that serves
+const SILENCES = [
+  ["1h", "for an hour, then it fires again"],
+  ["8h", "for 8 hours"],
+  ["1d", "for a day"],
+  ["7d", "for a week"],
+];
 
 /** @type {Record<string, string>} */
 const ENDED = {
@@ -96,7 +102,8 @@ function Facts({ alert }) {
       )
     }
     ${fact("Labelled since", html`${count(alert.events)} <small>settled to <${Time} at=${alert.settled_to} /></small>`)}
-    ${alert.acknowledged_by && fact("Acknowledged by", html`<bdi>${alert.acknowledged_by}</bdi>`)}
+    ${alert.acknowledged_by && fact("Acknowledged by", html`<bdi>${alert.acknowledged_by}</bdi>${alert.assigned_to && html` <small>assigned to <bdi>${alert.assigned_to}</bdi></small>`}`)}
+    ${alert.muted_until && alert.state === "acknowledged" && fact("Silent until", html`<${Time} at=${alert.muted_until} />`)}
     ${alert.resolved_at && fact("Resolved", html`<${Time} at=${alert.resolved_at} /> <small>${ENDED[alert.resolved_because] ?? alert.resolved_because}</small>`)}
   </dl></section>`;
 }
@@ -114,12 +121,21 @@ function Refits({ alert }) {
   )}</ul>`;
 }
 
+/** Who has it from now on, and for how long it is silent. @param {{ alert: any }} props */
+function Terms({ alert }) {
+  return html`<p><label>Assigned to <input name="assigned_to" maxlength="128" placeholder="nobody by name" defaultValue=${alert.assigned_to ?? ""} /></label>
+    <label>Silent <select name="until"><option value="">until it is over</option>${SILENCES.map(
+      ([value, text]) => html`<option value=${value}>${text}</option>`,
+    )}</select></label></p>`;
+}
+
 /** @param {{ alert: any, roles: string[], again: () => void }} props */
 function Actions({ alert, roles, again }) {
   const { model, version, change_point: point } = alert;
   if (alert.state !== "firing" && alert.state !== "acknowledged") return null;
-  const acknowledge = async (/** @type {string} */ note) => {
-    await sendJson(`v1/alerts/${alert.id}/acknowledgement`, { note });
+  const acknowledge = async (/** @type {string} */ note, /** @type {FormData} */ answers) => {
+    const [name, until] = [answers.get("assigned_to"), answers.get("until")];
+    await sendJson(`v1/alerts/${alert.id}/acknowledgement`, { note, ...(name && { assigned_to: name }), ...(until && { until }) });
     again();
   };
   const rollBack = async (/** @type {string} */ note) => {
@@ -130,7 +146,7 @@ function Actions({ alert, roles, again }) {
   const useless = alert.kind === HARM || (alert.document.remedy && !alert.document.remedy.command);
   return html`${
     may(roles, "write", model) &&
-    html`<${Ask} main=${firing} label=${firing ? "Acknowledge" : "Add a note"} title=${firing ? "Acknowledge this alert" : "Acknowledge it again, with another note"} what=${html`<p>Others see that you have it, and reminders stop. It stays until the data speak against it.</p>`} note="Note" act=${acknowledge} />
+    html`<${Ask} main=${firing} label=${firing ? "Acknowledge" : "Add a note"} title=${firing ? "Acknowledge this alert" : "Acknowledge it again, with another note"} what=${html`<p>Others see that you have it, and reminders stop. It stays until the data speak against it.</p><${Terms} alert=${alert} />`} note="Note" act=${acknowledge} />
       ${!useless && html`<${AskRefit} model=${model} version=${version} alert=${alert.id} main=${!firing} label="Refit since the change" what=${html`<p>A map for <bdi>${model}</bdi> <bdi>${version}</bdi> is fitted on the events since <${Time} at=${point.at} />, and compared on later ones. It serves only once it is promoted; that is asked on its page.</p>`} />`}`
   }${
     alert.kind === HARM &&
@@ -173,7 +189,7 @@ function Alert({ roles }) {
         <thead><tr>${["When", "State", "Who", "Note"].map((head) => html`<th scope="col" class="text">${head}</th>`)}</tr></thead>
         <tbody>${alert.history.map(
           (/** @type {any} */ one) => html`<tr>
-        <td class="text"><${Time} at=${one.at} /></td><td class="text"><${State} state=${one.state} /></td><td class="text"><bdi>${one.actor}</bdi></td><td class="text"><bdi>${one.note}</bdi></td></tr>`,
+        <td class="text"><${Time} at=${one.at} /></td><td class="text"><${State} state=${one.state} /></td><td class="text"><bdi>${one.actor}</bdi></td><td class="text"><bdi>${inZone(one.note)}</bdi></td></tr>`,
         )}</tbody></table></div></section>
     </div>`;
 }

@@ -54,7 +54,7 @@ function Alerts() {
     ${
       alerts.length > 0 &&
       html`<div class="scroll"><table class="rows">
-      <thead><tr>${["State", "Model", "What", "Evidence", "Changed", "Fired", "Acknowledged by"].map((head, at) => html`<th scope="col" class=${at === 3 ? "" : "text"}>${head}</th>`)}</tr></thead>
+      <thead><tr>${["State", "Model", "What", "Evidence", "Changed", "Fired", "Who has it"].map((head, at) => html`<th scope="col" class=${at === 3 ? "" : "text"}>${head}</th>`)}</tr></thead>
       <tbody>${alerts.map(
         (alert) => html`<tr key=${alert.id}>
         <td class="text"><${State} state=${alert.state} /></td>
@@ -63,7 +63,7 @@ function Alerts() {
         <td data-title="Evidence"><${Power} log10=${alert.log10_evidence} /> <small>of <${Power} log10=${alert.log10_line} /></small></td>
         <td class="text" data-title="Changed"><${Time} at=${alert.change_point.at} /></td>
         <td class="text" data-title="Fired"><${Time} at=${alert.firing_since} relative /></td>
-        <td class="text" data-title="Acknowledged by">${alert.acknowledged_by ? html`<bdi>${alert.acknowledged_by}</bdi>` : html`<span class="soft">nobody</span>`}</td>
+        <td class="text" data-title="Who has it">${alert.acknowledged_by ? html`<bdi>${alert.assigned_to ?? alert.acknowledged_by}</bdi>${alert.muted_until && html` <small>until <${Time} at=${alert.muted_until} /></small>`}` : html`<span class="soft">nobody</span>`}</td>
       </tr>`,
       )}</tbody></table></div>`
     }

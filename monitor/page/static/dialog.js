@@ -4,7 +4,8 @@ import { sentence } from "page/words.js";
 
 /**
  * A button that asks first.
- * @param {{ label: string, title: string, what: any, note?: string, act: (note: string) => Promise<void>, main?: boolean }} props
+ * @param {{ label: string, title: string, what: any, note?: string, act: (note: string, answers: FormData) => Promise<void>, main?: boolean }} props
+ *   what: what will happen, with further fields if there are any: their answers go by their names;
  *   note: the label of the note's field; without it none is asked for
  */
 export function Ask({ label, title, what, note, act, main = false }) {
@@ -24,7 +25,7 @@ function Question({ title, what, note, label, act, onClose }) {
     event.preventDefault();
     setBusy(true);
     try {
-      await act(text.current?.value ?? "");
+      await act(text.current?.value ?? "", new FormData(/** @type {HTMLFormElement} */ (event.target)));
       onClose();
     } catch (error) {
       setWrong(sentence(/** @type {Error} */ (error).message));
