@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from monitor.page.assets import assets
-from tests.long import longer, short_of
 from tests.page.looks import (
     SCHEMES,
     STORED_SCHEMES,
@@ -53,13 +52,13 @@ def shown() -> Iterator[States]:
         yield made
 
 
-@pytest.mark.longer
-@pytest.mark.parametrize("scheme", short_of(STORED_SCHEMES, 1))
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", STORED_SCHEMES)
 def test_pages_look_as_they_did(page: Page, shown: States, scheme: str) -> None:
     """If a change is meant, ``make pictures`` stores how pages look now: look at what it changed."""
     prepare(page, scheme)
     changed: dict[str, Difference] = {}
-    for name, url in [*places(shown)][: longer(1, None)]:
+    for name, url in places(shown):
         visit(page, url)
         found = difference(stored_picture(name, scheme), picture(page))
         if not found.is_small:

@@ -5,7 +5,6 @@ from typing import Any, Final, NamedTuple
 import pytest
 from playwright.sync_api import CDPSession, Page, Route
 
-from tests.long import short_of
 from tests.page.churn import Churn
 from tests.page.looks import prepare, settle, visit
 from tests.page.site import Site
@@ -72,7 +71,8 @@ def update(page: Page, times: int) -> None:
         settle(page)
 
 
-@pytest.mark.parametrize("shown", short_of(["model", "fleet", "alert"], 1))
+@pytest.mark.long
+@pytest.mark.parametrize("shown", ["model", "fleet", "alert"])
 def test_a_tab_does_not_grow_with_updates(page: Page, site: Site, churn: Churn, shown: str) -> None:
     urls = {"fleet": f"{site.url}/", "model": churn.page, "alert": f"{site.url}/alerts/{site.alert.id}"}
     prepare(page, "light")
