@@ -47,13 +47,14 @@ from monitor.reports.findings import (
     read_columns,
     read_within_memory,
 )
-from monitor.reports.progress import patient_progress
+from monitor.reports.progress import patient_progress, rows_progress
 from monitor.results import DataClassReport, DataComparison, DataGroups, DataReport, Measured, Recalibration
 from monitor.scores.arguments import require_same_index
 from monitor.scores.labelled import feature_table
 from monitor.scores.table import check
 from monitor.sources.columns import UNLABELLED, Segments
 from monitor.sources.data_sets import open_tables
+from monitor.sources.feature_columns import read_with_words
 from monitor.sources.formats import MemoryTable, TableFile, is_table
 from monitor.sources.tables import Columns, EventTable, SegmentColumn
 
@@ -425,7 +426,8 @@ def recalibrate(
         data = _InputData(opened, y, prediction, outcome, time, weight, segments, features)
         columns = data.columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
         if data.is_table:
-            table = read_columns(ReportOptions(), data.p, columns, as_numbers=True)
+            with rows_progress(f"reading {data.p.name}") as count:
+                table, columns = read_with_words(data.p, columns, count)
         else:
             table, columns = _arrays(data, ReportOptions(columns=columns))
         rows = labelled_rows(table)

@@ -127,7 +127,8 @@ def recalibrate(
     feature: Annotated[
         list[str],
         _file_option(
-            metavar="COLUMN", help="Column of numbers by which similar rows are found. May be given several times."
+            metavar="COLUMN",
+            help="Column of numbers or words by which similar rows are found. May be given several times.",
         ),
     ] = _NONE,
     draws: Annotated[

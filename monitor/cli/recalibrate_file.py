@@ -20,7 +20,8 @@ from monitor.reports.evaluation.files import looks_like_event_log, model_of
 from monitor.reports.figures.output import to_png
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.reports.view import report_console
-from monitor.sources.tables import Columns, read_table
+from monitor.sources.feature_columns import read_with_words
+from monitor.sources.tables import Columns
 
 NONE_BETTER: Final = 3
 """Exit status if no method is better than no map: not a failure, but no map is written."""
@@ -60,7 +61,7 @@ def recalibrate_file(
         raise InputError("--unguarded writes the map of one method: name it with --method, and the file with --output")
     options = method_options(option)
     with rows_progress(f"reading {file.name}") as count:
-        table = read_table(file, columns, progress=count)
+        table, columns = read_with_words(file, columns, progress=count)
     rows = labelled_rows(table, columns.segments)
     methods = choose_methods(method, options, rows.events)
     model = model_of(file)

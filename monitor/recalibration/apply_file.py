@@ -22,9 +22,10 @@ from monitor.maps import apply_map
 from monitor.maps.artifact import MAX_BYTES, OVERHEAD_BYTES, Artifact, from_bytes
 from monitor.options import Option
 from monitor.progress import StageProgress
+from monitor.sources.feature_columns import read_features
 from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of
 from monitor.sources.stored_files import open_bytes
-from monitor.sources.tables import Columns, EventTable, read_table
+from monitor.sources.tables import Columns, EventTable
 
 _Row = TypeVar("_Row")
 _ROWS: Final = 1 << 16
@@ -94,7 +95,7 @@ def read_rows(path: Path | TableFile, columns: Columns, progress: Callable[[int]
     InputError
         The file cannot be read, a column is not there, or values are bad. Names the place.
     """
-    return read_table(path, columns, labelled=False, of_classes=True, progress=progress)
+    return read_features(path, columns, labelled=False, of_classes=True, progress=progress)
 
 
 def recalibrated(artifact: Artifact, table: EventTable, segment: str | None, progress: StageProgress) -> Floats:

@@ -468,28 +468,25 @@ def add_picture_data(
     return replace(findings, pictures=PictureData(spans, classes, plane, groups, tuple(missing)))
 
 
-def read_columns(
-    options: ReportOptions, file: Path | TableFile, columns: Columns, *, as_numbers: bool = False
-) -> EventTable:
-    """Read the columns of a file; with ``as_numbers`` features as numbers, which a map is fitted on.
+def read_columns(options: ReportOptions, file: Path | TableFile, columns: Columns) -> EventTable:
+    """Read the columns of a file.
 
     Raises
     ------
     InputError
         The file cannot be read, or a column does not exist.
     """
-    with _open_columns(options, file, columns, as_numbers=as_numbers) as (reading, count):
+    with _open_columns(options, file, columns) as (reading, count):
         (table,) = reading.tables(count)
         return table
 
 
 @contextmanager
 def _open_columns(
-    options: ReportOptions, file: Path | TableFile, columns: Columns, *, as_numbers: bool = False
+    options: ReportOptions, file: Path | TableFile, columns: Columns
 ) -> Iterator[tuple[TableReading, Callable[[int], None]]]:
     """Open the columns of a file; also a function that shows the number of rows read."""
-    if not as_numbers:
-        columns = columns._replace(features=(), values=columns.features)
+    columns = columns._replace(features=(), values=columns.features)
     with rows_progress(f"reading {Path(file.name).name}") as count:
         reading = open_reading(
             file,

@@ -226,6 +226,26 @@ def test_the_map_is_the_one_that_was_compared(folder: Path, tmp_path: Path) -> N
     assert value == pytest.approx(np.mean((q - data["label"][2100:]) ** 2))
 
 
+def test_words_are_features_of_a_map_and_of_its_file(tmp_path: Path) -> None:
+    """Where the error is by region, a map of local errors finds it, and the file knows the words."""
+    rng = np.random.default_rng(3)
+    z, region = rng.normal(0.0, 1.2, 3000), rng.choice(["eu", "us", "jp"], 3000)
+    y = rng.random(3000) < expit(z + np.select([region == "eu", region == "us"], [1.2, -1.2]))
+    data = pa.table({"p": expit(z), "y": y.astype(int), "region": region})
+    pa.csv.write_csv(data, tmp_path / "scores.csv")
+    told = found("scores.csv", "--feature", "region", "--method", "lore", "-o", "map.arrow", *QUICK, folder=tmp_path)
+    assert told["best"] == "lore"
+    artifact = from_bytes((tmp_path / "map.arrow").read_bytes())
+    assert artifact.about["columns"]["features"] == ["region=eu", "region=jp", "region=us"]
+    done = inside("apply", "map.arrow", "scores.csv", "-o", "after.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    after = pa.csv.read_csv(tmp_path / "after.csv")["recalibrated"].to_numpy()
+    for name in ("eu", "us", "jp"):
+        inside_it = region == name
+        before_error = abs(expit(z)[inside_it].mean() - y[inside_it].mean())
+        assert abs(after[inside_it].mean() - y[inside_it].mean()) < max(0.25 * before_error, 0.02), name
+
+
 def test_the_table_says_what_a_person_needs(folder: Path) -> None:
     done = inside("recalibrate", "scores.parquet", "--feature", "age", "--segment", "region", *QUICK, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
