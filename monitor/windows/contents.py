@@ -1,12 +1,14 @@
 """The predictions of one series in one window, summed from its panes, and the report that they make."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+import numpy as np
 import xxhash
 
+from monitor.arrays import Floats
 from monitor.classes.sketch import sketched_interval, sketched_null, sketched_skce
 from monitor.durations import format_ms, rough_duration
 from monitor.errors import InputError, NoLongerKept
@@ -15,6 +17,8 @@ from monitor.reports.evaluation.assess import Assessment, build_report
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, reliability_bins
 from monitor.scores import GridTable, ScoreTable
 from monitor.scores.sketch import SkceSketch
+from monitor.sequential.recalibrated import recalibrate_steps
+from monitor.sequential.steps import Steps
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Moment, Window
 
@@ -34,6 +38,13 @@ class Contents(NamedTuple):
     """Sketch of the vectors of predictions with an outcome, where the model has several classes and panes hold it."""
     emptiness: str | None = None
     """Why there are no predictions, and from when on there will be; None where there are any."""
+
+    def recalibrated(self, recalibrate: Callable[[Floats], Floats]) -> "Contents":
+        """The same with what a map makes of the predictions, float64, shape (n,), each by itself."""
+        first = np.array([0, self.table.cell.size])
+        steps = Steps(np.array([self.to_ms]), first, self.table.cell, self.table.values)
+        served = recalibrate_steps(steps, recalibrate)
+        return self._replace(table=GridTable(served.cell, served.values))
 
     def fingerprint(self) -> int:
         """128 bits that differ where the predictions or their outcomes do, whatever the times."""

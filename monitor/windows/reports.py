@@ -126,6 +126,10 @@ class Reports:
         end_ms = self._panes.edge_ms(model) if to_ms is None else to_ms
         return series, read_span(self._panes, series, {window.slide_ms for window in self.windows}, from_ms, end_ms)
 
+    def report_of(self, key: ReportKey, contents: Contents) -> Report:
+        """The report on these predictions, such as a map makes of those of :meth:`predictions`."""
+        return self._evaluator.report(key, contents)
+
     def _window(self, name: str | None) -> Window:
         chosen = self._windows_by_name.get(name) if name is not None else self.windows[0]
         if chosen is None:

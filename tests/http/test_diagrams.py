@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -6,11 +7,16 @@ import pytest
 from monitor.clock import ManualClock
 from monitor.events.model import ModelPolicy
 from monitor.events.times import format_time
+from monitor.maps import apply_map
+from monitor.maps.temperature import Temperature
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.scores import GridTable
 from monitor.windows.windows import Window
 from tests.evaluations import Alone
+from tests.http.refits import Refits
 from tests.http.service import KEPT_FROM_MS, Service, assert_problem
+from tests.http.test_recalibrate import serve
+from tests.maps_of_refits import fitted
 from tests.snapshots import NOW_MS, report, snapshot
 from tests.windows.memory import CHURN, HOUR_MS, MINUTE_MS, MemoryPanes, calibrated
 
@@ -138,3 +144,35 @@ def test_what_is_no_longer_kept_is_gone() -> None:
     service.show(snapshot([report(window="24h")]))
     answer = service.client().get(DIAGRAMS, params={"as_of": str(KEPT_FROM_MS - 1)})
     assert assert_problem(answer, 410)["type"].endswith(":no-longer-kept")
+
+
+def test_predictions_are_shown_as_the_map_that_serves_makes_them(panes: MemoryPanes, tmp_path: Path) -> None:
+    """Diagrams of a window and of a span, and the report: as of the events that the map made."""
+    refits = Refits(tmp_path)
+    evaluator = Alone(panes, [Window("1h", HOUR_MS), Window("5h", 5 * HOUR_MS)], draws=19, clock=ManualClock())
+    evaluator.evaluate()
+    service = Service(evaluator=evaluator, refits=refits)  # type: ignore[arg-type]
+    client = service.client()
+    report = "/v1/models/churn/report"
+    for path in (DIAGRAMS, report):
+        assert_problem(client.get(path, params={"served": "true"}), 409, "no map serves churn 7: leave served out")
+    chosen = Temperature(temperature=1.8, classes=2)
+    serve(client, refits, chosen, version="7")
+    span = {"from": str(CHANGE_MS + HOUR_MS), "to": str(CHANGE_MS + 3 * HOUR_MS)}
+    events = panes.events(CHURN, CHANGE_MS + HOUR_MS, CHANGE_MS + 3 * HOUR_MS)
+    exact = GridTable.from_events(apply_map(chosen, events["p"]), events["y"])
+    served = get(service, **span, served="true")
+    assert (served["n"], served["predictions"]) == (exact.labelled, exact.predictions)
+    fit, of_events = served["diagrams"]["fit"], diagrams_document(exact.to_scores())["fit"]
+    assert fit["slope_lower"] < 1.0 < fit["slope_upper"]
+    # A cell of predictions goes where the map takes their mean.
+    assert fit == pytest.approx(of_events, abs=2e-3)
+    assert get(service, **span)["diagrams"]["fit"]["slope_upper"] < 0.75
+    for query in ({}, {"window": "5h"}, {"as_of": str(NOW_MS - 2 * HOUR_MS)}):
+        body, of_report = get(service, **query, served="true"), get(service, report, **query, served="true")
+        raw = get(service, report, **query)
+        assert (body["n"], of_report["n"]) == (raw["n"], raw["n"])
+        assert of_report["measures"]["smce"]["value"] < 0.6 * raw["measures"]["smce"]["value"]
+        assert of_report["diagnosis"] != raw["diagnosis"]
+    serve(client, refits, fitted("lore"), version="7")
+    assert_problem(client.get(DIAGRAMS, params={"served": "true"}), 422, "features")

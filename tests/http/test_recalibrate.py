@@ -48,9 +48,9 @@ def client(refits: Refits) -> Client:
     return Service(refits=refits).client()
 
 
-def serve(client: Client, refits: Refits, chosen: RecalibrationMap, model: str = "churn") -> str:
+def serve(client: Client, refits: Refits, chosen: RecalibrationMap, model: str = "churn", **wanted: str) -> str:
     """Let a map serve; returns its id."""
-    job = str(client.post(f"/v1/models/{model}/recalibrations", json={}).json()["id"])
+    job = str(client.post(f"/v1/models/{model}/recalibrations", json=wanted).json()["id"])
     refits.end(job, chosen=chosen)
     assert client.post(f"/v1/recalibrations/{job}/promotion", json={}).status_code == 200
     return job

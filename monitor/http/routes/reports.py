@@ -4,11 +4,13 @@ from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import anyio.to_thread
+import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
+from monitor.errors import Conflict
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, caller_of, may, needs, principal_of
@@ -54,6 +56,7 @@ from monitor.windows.contents import Contents
 router: Final = APIRouter(tags=["reports"])
 
 _read_data: Final = reader(DataBody)
+_NOTHING_SERVES: Final = {409: ("conflict", "no map serves churn 7: leave served out")}
 
 
 class ReportQuery(Parameters):
@@ -70,6 +73,14 @@ class ReportQuery(Parameters):
             examples=["2026-11-20T10:00:00Z"],
         ),
     ] = ""
+
+    served: Annotated[
+        bool,
+        Field(
+            description="as the map that serves now makes the predictions, which must be a map of predictions alone; "
+            "as the model makes them if left out"
+        ),
+    ] = False
 
 
 class DiagramsQuery(ReportQuery):
@@ -113,7 +124,7 @@ class ReportsQuery(PageParameters):
     "The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
     response_model=WindowReportBody,
     response_description="The report; `insufficient` says why where it has no measures",
-    responses=NOT_MODIFIED | SEE_PAGE | problems(404, 410, 422, 503),
+    responses=NOT_MODIFIED | SEE_PAGE | problems(404, 409, 410, 422, 503, other=_NOTHING_SERVES),
 )
 async def report(
     request: Request, services: ServicesOf, model: str, query: Annotated[ReportQuery, Query()]
@@ -126,9 +137,14 @@ async def report(
     evaluated_ms = known.evaluated_ms if known is not None and as_of_ms is None else None
 
     def recompute() -> Report:
+        if query.served:
+            key, contents = source.predictions(
+                model, query.version or None, query.segment or ALL, query.window or None, as_of_ms
+            )
+            return source.report_of(key, _as_served(services, key.series, contents))
         return source.report(model, query.version or None, query.segment or ALL, query.window or None, as_of_ms)
 
-    if as_of_ms is None:
+    if as_of_ms is None and not query.served:
         version = query.version or view.snapshot.current_version(model) or ""
         series = SeriesKey(model, version, query.segment or ALL)
         body = view.report(ReportKey(series, query.window or source.windows[0].name))
@@ -152,7 +168,7 @@ async def report(
     "answer say which. The answer has an `ETag`: send it as `If-None-Match` to get 304 while nothing has changed.",
     response_model=WindowDiagramsBody,
     response_description="The diagrams; null where no prediction has an outcome",
-    responses=NOT_MODIFIED | problems(404, 410, 422, 503),
+    responses=NOT_MODIFIED | problems(404, 409, 410, 422, 503, other=_NOTHING_SERVES),
 )
 async def diagrams(
     request: Request, services: ServicesOf, model: str, query: Annotated[DiagramsQuery, Query()]
@@ -176,12 +192,15 @@ async def diagrams(
 
     reports, version, segment = services.reports, query.version or None, query.segment or ALL
 
+    def shown(series: SeriesKey, contents: Contents) -> Contents:
+        return _as_served(services, series, contents) if query.served else contents
+
     def compute() -> TaggedBody:
         if from_ms is not None:
             series, contents = reports.predictions_between(model, version, segment, from_ms, to_ms)
-            return tagged(_diagrams_document(series, None, contents))
+            return tagged(_diagrams_document(series, None, shown(series, contents)))
         key, contents = reports.predictions(model, version, segment, query.window or None, as_of_ms)
-        return tagged(_diagrams_document(key.series, key.window, contents))
+        return tagged(_diagrams_document(key.series, key.window, shown(key.series, contents)))
 
     return tagged_response(request, await services.computations.run(compute))
 
@@ -261,6 +280,14 @@ async def report_of_data(request: Request, services: ServicesOf) -> Response:
 def _age(services: Services, evaluated_ms: int | None) -> dict[str, str]:
     """The header that says how old a report of the latest snapshot is."""
     return {} if evaluated_ms is None else {"age": str(max(0, services.clock.now_ms() - evaluated_ms) // 1000)}
+
+
+def _as_served(services: Services, series: SeriesKey, contents: Contents) -> Contents:
+    """The contents as the map that serves makes them. Raises InputError where it needs more than predictions."""
+    serving = services.recalibrations.serving
+    if serving.map_of(series.model, series.version) is None:
+        raise Conflict(f"no map serves {series.model} {series.version}: leave served out")
+    return contents.recalibrated(lambda p: np.array(serving.apply(series.model, series.version, p).prediction))
 
 
 def _diagrams_document(series: SeriesKey, window: str | None, contents: Contents) -> dict[str, Any]:
