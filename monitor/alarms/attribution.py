@@ -14,9 +14,9 @@ from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
 from monitor.reports.formatting import minute_text, pair, plain, rounded
 from monitor.scores import GridTable, ScoreTable
+from monitor.scores.steps import Steps
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Detector
-from monitor.sequential.steps import Steps
 from monitor.windows.panes import ClosedPanes
 
 _DRAWS: Final = 199

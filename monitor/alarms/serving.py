@@ -25,10 +25,10 @@ from monitor.events.times import format_time
 from monitor.maps import LabelledEvents, RecalibrationMap, apply_map
 from monitor.maps.artifact import from_bytes
 from monitor.reports.formatting import minute_text, plain
+from monitor.scores.recalibrated import recalibrate_steps
+from monitor.scores.steps import Steps
 from monitor.sequential.detector import Bets
-from monitor.sequential.recalibrated import recalibrate_steps
 from monitor.sequential.serving_map import SHARES, ServingMapBets, bet_on_events, gains
-from monitor.sequential.steps import Steps
 from monitor.sequential.watch import Watch
 from monitor.store import servings
 from monitor.store.model_evidence import EvidenceLevel, Raised

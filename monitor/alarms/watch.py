@@ -11,6 +11,7 @@ import numpy as np
 import xxhash
 
 from monitor.events.model import ALL, CLASS
+from monitor.scores.steps import Steps
 from monitor.sequential.blocks import BlockBets
 from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.change import ChangeBets
@@ -18,7 +19,6 @@ from monitor.sequential.detector import Bets, Detector
 from monitor.sequential.evidence import YEAR_MS, Alarm, after
 from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
-from monitor.sequential.steps import Steps
 from monitor.sequential.watch import AlarmEvent, Watch
 from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Raised
 

@@ -15,9 +15,9 @@ from monitor.alarms.shocks import Shocks
 from monitor.alarms.watch import WEIGHTS, VersionWatch, lines_of
 from monitor.errors import StoreUnavailable
 from monitor.events.model import ALL, SeriesKey
+from monitor.scores.steps import Steps
 from monitor.sequential.budget import share_budget
 from monitor.sequential.calibration import TOLERANCE
-from monitor.sequential.steps import Steps
 from monitor.store import evidence
 from monitor.store.alert import Finding
 from monitor.store.base import BACKFILL

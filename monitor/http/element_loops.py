@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from monitor.compiled import njit
+from monitor.loops import njit
 
 _QUOTE, _BACKSLASH, _COMMA = 0x22, 0x5C, 0x2C
 _OPENING, _CLOSING = (0x5B, 0x7B), (0x5D, 0x7D)

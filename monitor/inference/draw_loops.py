@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 _MAX_MEAN: Final = 4000.0
 """Largest mean for which a table pays; numpy draws the others. Binomial laws are first reflected to p <= 1/2."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from monitor.arrays import Bools, Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 LOG_TOLERANCE: Final = math.log1p(1e-7)
 """scipy's relative tolerance for counting an outcome as no likelier than the observed one."""

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 _LEVELS: Final = 5
 """Largest number of levels: a block of the last one holds 65,536 starts."""

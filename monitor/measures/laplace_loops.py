@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.compiled import njit
+from monitor.loops import njit
 
 
 @njit()

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 
 from monitor.arrays import Bools, Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 from monitor.measures.binomial_loops import (
     DEPTH,
     FINE,

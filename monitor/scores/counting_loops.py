@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 from monitor.scores.grid import UNITS
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.arrays import Floats
-from monitor.compiled import njit
+from monitor.loops import njit
 
 
 @njit()

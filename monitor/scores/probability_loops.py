@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from monitor.arrays import Bools, Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 ROUNDING: Final = 1e-6
 """A sum within this distance of 1 differs only by rounding, in float32 too. Dividing by it would only make equal

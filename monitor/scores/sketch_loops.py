@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 UNIT: Final = 2.0**32
 """Sums are integers in units of 2^-32, so that they add exactly in any order."""

@@ -8,13 +8,11 @@ from monitor.sequential.detector import Bets, Detector
 from monitor.sequential.evidence import Alarm, Evidence
 from monitor.sequential.naming import name_series
 from monitor.sequential.prevalence import PrevalenceBets
-from monitor.sequential.recalibrated import recalibrate_steps
 from monitor.sequential.recovery import Recovery
 from monitor.sequential.serving_map import ServingMapBets, bet_on_events
 from monitor.sequential.shock import CommonShock, common_shock
-from monitor.sequential.steps import Steps
 from monitor.sequential.watch import AlarmEvent, Watch
 
 __all__ = ["Alarm", "AlarmEvent", "Bets", "BlockBets", "CalibrationBets", "ChangePoint", "CommonShock", "Detector"]
-__all__ += ["Evidence", "PrevalenceBets", "Recovery", "ServingMapBets", "Steps", "Watch", "bet_on_events"]
-__all__ += ["common_shock", "find_change", "name_series", "recalibrate_steps", "share_budget"]
+__all__ += ["Evidence", "PrevalenceBets", "Recovery", "ServingMapBets", "Watch", "bet_on_events"]
+__all__ += ["common_shock", "find_change", "name_series", "share_budget"]

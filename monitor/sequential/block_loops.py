@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 _OFFSETS = 2
 _SLOPES = 2
@@ -38,7 +38,7 @@ def bet_on_blocks(
     horizon_ms, parity
         Length of a block; which ones are bet on.
     end_ms, first, cell, values
-        See :class:`monitor.sequential.steps.Steps`.
+        See :class:`monitor.scores.steps.Steps`.
     edge
         float64, shape (cells, 2, 2): lines through the lower and the upper edge of the band: a probability and how much
         more it is per unit of the prediction above the cell's anchor.

@@ -24,13 +24,13 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.errors import SettingsError
 from monitor.scores import grid
+from monitor.scores.steps import Steps
 from monitor.sequential.alternatives import REGIONS, certainty, middle_logits, spans
 from monitor.sequential.block_loops import bet_on_blocks
 from monitor.sequential.calibration import TOLERANCE
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.first_predictions import FirstPredictions
 from monitor.sequential.serving_map import SHARES
-from monitor.sequential.steps import Steps
 
 _PATTERNS: Final = 4 + 2 * REGIONS
 _BEFORE_ALL: Final = -(2**62)

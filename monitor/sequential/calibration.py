@@ -12,11 +12,11 @@ import numpy as np
 
 from monitor.arrays import Floats
 from monitor.scores import grid
+from monitor.scores.steps import Steps
 from monitor.sequential.alternatives import Profile, centred_shifts, certainty, common_shifts, names
 from monitor.sequential.calibration_loops import sum_bets
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.first_predictions import FirstPredictions
-from monitor.sequential.steps import Steps
 
 TOLERANCE: Final = 0.05
 """Logits by which true probabilities may differ from predictions without being evidence."""

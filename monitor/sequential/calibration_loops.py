@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 _BUMPS = 2
 

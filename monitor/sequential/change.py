@@ -31,10 +31,10 @@ from scipy.special import ndtri_exp
 from monitor.arrays import Floats, Ints
 from monitor.errors import SettingsError
 from monitor.scores import GridTable, grid
+from monitor.scores.steps import Steps
 from monitor.sequential.alternatives import BUMPS, OFFSETS, SLOPES, certainty, middle_logits
 from monitor.sequential.change_loops import logits_of, rank_blocks, smooth_offsets, sum_bets
 from monitor.sequential.detector import Bets, State
-from monitor.sequential.steps import Steps
 
 SIXTEENTHS: Final = 16
 

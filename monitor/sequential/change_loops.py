@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 from monitor.sequential.prevalence_loops import split_mix
 
 _FEW = 64
@@ -325,7 +325,7 @@ def rank_blocks(
     Parameters
     ----------
     first, end_ms, cell, values
-        See :class:`monitor.sequential.steps.Steps`.
+        See :class:`monitor.scores.steps.Steps`.
     grid
         The bin of each cell, int64, shape (cells,), and its anchor, float64, shape (cells,); what a unit of sums of
         predictions is; and the least prediction that is taken for certain.

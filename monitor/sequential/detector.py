@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol, Self
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 
 State = Mapping[str, "int | float | str | Sequence[str] | Ints | Floats"]
 """What a detector or a process continues from: plain values and arrays, by name."""

@@ -6,9 +6,9 @@ from typing import Any, Final
 import numpy as np
 
 from monitor.scores import GridTable
+from monitor.scores.steps import Steps
 from monitor.sequential.alternatives import Profile
 from monitor.sequential.detector import State
-from monitor.sequential.steps import Steps
 
 ENOUGH: Final = 1000
 """Predictions that a profile is computed from."""

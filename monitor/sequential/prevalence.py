@@ -37,12 +37,12 @@ from scipy.special import expit
 from monitor.arrays import Bools, Floats, Ints
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import POSITIVE_SUM
+from monitor.scores.steps import Steps
 from monitor.sequential.alternatives import BUMPS, OFFSETS, SLOPES, middle_logits, spans
 from monitor.sequential.calibration import TOLERANCE, common_lines
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.first_predictions import ENOUGH
 from monitor.sequential.prevalence_loops import conditional_bets
-from monitor.sequential.steps import Steps
 
 REGIONS: Final = 8
 """Regions of the predictions: the first and the last are a pair, and so on inwards."""

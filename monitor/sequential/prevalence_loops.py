@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 _REGIONS = 8
 _PAIRS = 4
@@ -31,7 +31,7 @@ def list_events(
     event
         int64: from ``begin`` on, each event is written as 16 * cell + 2 * region + outcome.
     cell, values
-        Rows of the step: see :class:`monitor.sequential.steps.Steps`.
+        Rows of the step: see :class:`monitor.scores.steps.Steps`.
     bound, bound_begin, bound_end
         See :class:`monitor.sequential.prevalence.Regions`.
 
@@ -257,7 +257,7 @@ def conditional_bets(
     waiting
         int64: events of a block that is not complete.
     end_ms, first, cell, values
-        See :class:`monitor.sequential.steps.Steps`. Of cells without doubt, whose probability is 0, nothing is read.
+        See :class:`monitor.scores.steps.Steps`. Of cells without doubt, whose probability is 0, nothing is read.
     bound, bound_begin, bound_end
         See :class:`monitor.sequential.prevalence.Regions`.
     probability, band, slope_point, bump_point

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 NEVER = -(2**62)
 """Position of a series without a step."""

@@ -23,9 +23,9 @@ import numpy as np
 
 from monitor.arrays import Floats, Ints
 from monitor.scores import grid
+from monitor.scores.steps import Steps
 from monitor.sequential.detector import Bets, State
 from monitor.sequential.serving_map_loops import sum_losses
-from monitor.sequential.steps import Steps
 
 SHARES: Final = (0.05, 0.2, 0.5, 0.9)
 """Shares beta that may be lost on an event; the evidence is the mean over them."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 
 @njit()
@@ -13,7 +13,7 @@ def sum_losses(first: Ints, cell: Ints, values: Ints, line: Floats, most: Floats
     Parameters
     ----------
     first, cell, values
-        See :class:`monitor.sequential.steps.Steps`.
+        See :class:`monitor.scores.steps.Steps`.
     line
         float64, shape (cells, 2, 2): of a positive and of a negative outcome, the least that the map loses, and how
         much more per unit of the prediction above the cell's anchor.

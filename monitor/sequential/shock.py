@@ -22,7 +22,7 @@ from scipy.special import expit, gammaincinv, logit
 from monitor.errors import NotEnoughData
 from monitor.scores import grid
 from monitor.scores.grid_table import NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 
 MAX_DEVIATION: Final = 10.0
 """Logits: the largest standard deviation that is searched for."""

@@ -9,9 +9,9 @@ from monitor.alarms.watch import DETECTORS, WEIGHTS, group_of
 from monitor.arrays import Ints
 from monitor.events.model import ALL
 from monitor.scores.grid_table import NEGATIVES
+from monitor.scores.steps import Steps
 from monitor.sequential.budget import share_budget
 from monitor.sequential.detector import Bets, Detector
-from monitor.sequential.steps import Steps
 from monitor.sequential.watch import AlarmEvent, Watch
 from monitor.simulation.stream import Course, SimulatedStream
 

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.scores import grid
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator_loops import count_events
 
 HOUR_MS: Final = 3_600_000

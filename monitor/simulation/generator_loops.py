@@ -3,7 +3,7 @@
 import numpy as np
 
 from monitor.arrays import Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 
 LABELS = 3
 
@@ -24,7 +24,7 @@ def count_events(bounds: Ints, cell: Ints, label: Ints, above: Ints, cells: int)
     Returns
     -------
     tuple
-        ``first``, ``cell`` and ``values`` of :class:`monitor.sequential.steps.Steps`.
+        ``first``, ``cell`` and ``values`` of :class:`monitor.scores.steps.Steps`.
     """
     steps = bounds.shape[0] - 1
     first = np.zeros(steps + 1, np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 
 from monitor.arrays import Ints
 from monitor.events.model import ALL
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator import (
     HOUR_MS,
     NEGATIVE,

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.compiled import njit
 from monitor.events.model import Message
+from monitor.loops import njit
 
 Int = int | np.int64
 

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monitor.compiled import njit
+from monitor.loops import njit
 
 Ints = NDArray[np.int64]
 Hashes = NDArray[np.uint64]

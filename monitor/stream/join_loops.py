@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.compiled import njit
+from monitor.loops import njit
 from monitor.stream.journal_loops import (
     ANSWERED,
     CLAIMED,

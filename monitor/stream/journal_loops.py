@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monitor.arrays import Ints
-from monitor.compiled import njit
+from monitor.loops import njit
 from monitor.stream.table_loops import Row, allocate_row, release_row
 
 # Values of ``entry`` in a row of the journal.

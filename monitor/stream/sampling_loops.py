@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.compiled import njit
+from monitor.loops import njit
 from monitor.stream.journal_loops import BLOCK, PREDICTED, VECTOR, Blocks
 from monitor.stream.table_loops import find, insert
 

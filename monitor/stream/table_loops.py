@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from monitor.compiled import njit
+from monitor.loops import njit
 
 Slots = NDArray[np.uint64]
 Keys = NDArray[np.uint64]

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-import numpy as np
 import xxhash
 
 from monitor.arrays import Floats
@@ -16,9 +15,9 @@ from monitor.events.model import CLASS, SeriesKey
 from monitor.reports.evaluation.assess import Assessment, build_report
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, reliability_bins
 from monitor.scores import GridTable, ScoreTable
+from monitor.scores.recalibrated import recalibrate_steps
 from monitor.scores.sketch import SkceSketch
-from monitor.sequential.recalibrated import recalibrate_steps
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Moment, Window
 
@@ -41,10 +40,8 @@ class Contents(NamedTuple):
 
     def recalibrated(self, recalibrate: Callable[[Floats], Floats]) -> "Contents":
         """The same with what a map makes of the predictions, float64, shape (n,), each by itself."""
-        first = np.array([0, self.table.cell.size])
-        steps = Steps(np.array([self.to_ms]), first, self.table.cell, self.table.values)
-        served = recalibrate_steps(steps, recalibrate)
-        return self._replace(table=GridTable(served.cell, served.values))
+        (table,) = recalibrate_steps(Steps.of([(self.to_ms, self.table)]), recalibrate).tables()
+        return self._replace(table=table)
 
     def fingerprint(self) -> int:
         """128 bits that differ where the predictions or their outcomes do, whatever the times."""

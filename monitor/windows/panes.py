@@ -16,7 +16,7 @@ from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
 from monitor.scores.grid_table import POSITIVE_SUM, UNLABELLED, imply_negatives
 from monitor.scores.sketch import SkceSketch
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.store.base import BACKFILL, Checkpoint, ModelClock, PartitionClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.settled import Hold, SettledEdge, running, settled_edge

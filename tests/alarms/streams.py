@@ -11,7 +11,7 @@ from monitor.alarms.watch import WEIGHTS, VersionWatch
 from monitor.arrays import Bools, Floats
 from monitor.events.model import ModelPolicy, SeriesKey
 from monitor.scores import GridTable
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.store import evidence
 from monitor.store.alert import Finding
 from monitor.store.base import ModelClock, PartitionClock

@@ -16,7 +16,8 @@ from monitor.arrays import Floats, Ints
 from monitor.clock import ManualClock
 from monitor.errors import Conflict
 from monitor.maps import METHODS, LabelledEvents, RecalibrationMap, fit_map
-from monitor.sequential import Bets, CalibrationBets, Evidence, recalibrate_steps
+from monitor.scores.recalibrated import recalibrate_steps
+from monitor.sequential import Bets, CalibrationBets, Evidence
 from monitor.sequential.evidence import YEAR_MS
 from monitor.store import audit, evidence, servings
 from monitor.store.recalibration_store import RecalibrationStore

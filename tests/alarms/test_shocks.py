@@ -12,8 +12,8 @@ from monitor.alarms.shocks import Shocks
 from monitor.clock import ManualClock
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.scores import GridTable
+from monitor.scores.steps import Steps
 from monitor.sequential.shock import CommonShock, common_shock
-from monitor.sequential.steps import Steps
 from monitor.store.base import ModelClock
 from monitor.store.closing import Cells, Closing, Panes
 from monitor.store.model_evidence import ModelEvidence, Shock, VersionEvidence

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.alarms.watch import VersionWatch, lines_of
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.sequential.watch import AlarmEvent
 from monitor.store.evidence import decode, encode
 from tests.long import examples

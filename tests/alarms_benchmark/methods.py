@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from monitor.arrays import Ints
+from monitor.scores.steps import Steps
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Bets, Detector
 from monitor.sequential.evidence import YEAR_MS, Evidence
-from monitor.sequential.steps import Steps
 from monitor.simulation.generator import HOUR_MS, DrawnEvents
 from tests.alarms_benchmark.streams import EVENTS_PER_HOUR
 

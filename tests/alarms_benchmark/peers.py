@@ -14,7 +14,7 @@ from scipy.special import expit, logit
 from monitor.arrays import Floats, Ints
 from monitor.measures import brier, ece, smce
 from monitor.scores import ScoreTable
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator import DrawnEvents
 from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Method, Peer
 from tests.alarms_benchmark.peer_loops import CELLS, cusum, rank_transforms

@@ -10,7 +10,7 @@ from river import drift
 from scipy import stats
 
 from monitor.arrays import Floats
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator import DrawnEvents
 from tests.alarms_benchmark.methods import Alarm, Peer
 from tests.alarms_benchmark.peer_loops import kolmogorov_smirnov

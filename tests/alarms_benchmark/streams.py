@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator import (
     HOUR_MS,
     NEGATIVE,

@@ -7,7 +7,7 @@ import pytest
 from river import drift
 from scipy import stats
 
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator import Law
 from tests.alarms_benchmark.__main__ import STEPS, parse
 from tests.alarms_benchmark.river_peers import HDDM, KSWIN, RIVER

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator import HOUR_MS, DrawnEvents, Law
 from tests.alarms_benchmark import oracle, ours, page, results
 from tests.alarms_benchmark.methods import RUN_LENGTH, Alarm, Always, Change, Clock, Method, Never

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator import DrawnEvents, Law
 from tests.alarms_benchmark.methods import RUN_LENGTH, TUNED, Peer
 from tests.alarms_benchmark.streams import EVENTS, Panes, parts

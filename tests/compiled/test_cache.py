@@ -12,15 +12,16 @@ from typing import Any, Final
 import pytest
 from numba.core.compiler import CompileResult
 
-from monitor.compiled import cache, load_numba
+from monitor.compiled import cache
 from monitor.compiled.folders import Folders
+from monitor.loops import load_numba
 from tests.patience import PATIENCE_SECONDS
 
 ROOT: Final = Path(__file__).parents[2]
 LOOPS: Final = """
 import numpy as np
 
-from monitor.compiled import njit
+from monitor.loops import njit
 
 FACTOR = 2
 TABLE = np.array([1.0, 2.0])
@@ -99,7 +100,7 @@ def test_loops_that_call_each_other_have_a_content(tmp_path: Path) -> None:
 PAIRS: Final = """
 from typing import NamedTuple
 
-from monitor.compiled import njit
+from monitor.loops import njit
 
 class Pair(NamedTuple):
     first: int

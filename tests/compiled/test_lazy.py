@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from monitor.compiled import load_numba
+from monitor.loops import load_numba
 from tests.patience import ended_or_within, eventually, joined
 
 PROGRAM = textwrap.dedent(
@@ -43,7 +43,7 @@ def test_the_first_calls_of_a_loop_may_come_from_several_threads() -> None:
 
 
 TWO_LOOPS = """
-from monitor.compiled import njit
+from monitor.loops import njit
 
 @njit()
 def twice(x):

@@ -6,7 +6,7 @@ from scipy.special import expit
 from monitor.arrays import Floats
 from monitor.scores import grid
 from monitor.scores.grid_table import COLUMNS
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 
 
 def steps_of(p: Floats, y: Floats, pane: int, pane_ms: int, start_ms: int = 0) -> Steps:

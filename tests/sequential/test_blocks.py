@@ -12,13 +12,13 @@ from scipy.special import expit
 from monitor.arrays import Floats
 from monitor.errors import SettingsError
 from monitor.scores import GridTable, grid
+from monitor.scores.steps import Steps
 from monitor.sequential.alternatives import Profile, middle_logits
 from monitor.sequential.blocks import BlockBets
 from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.detector import Detector
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.serving_map import SHARES
-from monitor.sequential.steps import Steps
 from tests.long import examples
 from tests.reference.naive_blocks import log_bet
 from tests.sequential.stored import stored

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.scores import GridTable, grid
+from monitor.scores.steps import Steps
 from monitor.sequential.alternatives import (
     Profile,
     centred_shifts,
@@ -17,7 +18,6 @@ from monitor.sequential.alternatives import (
     names,
 )
 from monitor.sequential.calibration import CalibrationBets, lines, log_bets, stakes
-from monitor.sequential.steps import Steps
 from tests.reference.naive_sequential import best_stake, bet
 from tests.sequential.stored import stored
 

@@ -15,12 +15,12 @@ from scipy.stats import hypergeom
 from monitor.arrays import Floats
 from monitor.errors import SettingsError
 from monitor.scores import GridTable, grid
+from monitor.scores.steps import Steps
 from monitor.sequential import change
 from monitor.sequential.alternatives import certainty, middle_logits
 from monitor.sequential.change import ChangeBets
 from monitor.sequential.change_loops import log_tail, uniform
 from monitor.sequential.evidence import YEAR_MS, Evidence
-from monitor.sequential.steps import Steps
 from monitor.simulation.generator import HOUR_MS, Law
 from tests.alarms_benchmark.streams import EVENTS_PER_HOUR, Panes, parts
 from tests.reference.naive_change_bets import NaiveGroup, log_bet, pilot_offsets, rank

@@ -12,12 +12,12 @@ from scipy.special import expit
 
 from monitor.arrays import Floats
 from monitor.scores import GridTable, grid
+from monitor.scores.steps import Steps
 from monitor.sequential.alternatives import BUMPS, OFFSETS, SLOPES, Profile, middle_logits
 from monitor.sequential.calibration import CalibrationBets, log_bets
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.prevalence import PrevalenceBets, Regions, _half_cell, _odds_ratios, _probabilities
 from monitor.sequential.prevalence_loops import bet_on_count, conditional_bets
-from monitor.sequential.steps import Steps
 from tests.long import examples, short_rows
 from tests.reference.naive_prevalence import Event, Row, bets_on_counts, block_bets, count_law, listed
 from tests.sequential.stored import stored

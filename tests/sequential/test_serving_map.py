@@ -14,9 +14,9 @@ from scipy.special import expit, logit
 from monitor.arrays import Floats
 from monitor.maps import METHODS, LabelledEvents, fit_map
 from monitor.scores import GridTable, grid
+from monitor.scores.steps import Steps
 from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.serving_map import SHARES, ServingMapBets, bet_on_events
-from monitor.sequential.steps import Steps
 from tests.long import examples
 from tests.reference.naive_serving_map import largest_loss, log_bet
 from tests.sequential.streams import logistic, steps_of

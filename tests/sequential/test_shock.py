@@ -8,8 +8,8 @@ from scipy.special import expit, logit
 
 from monitor.errors import NotEnoughData
 from monitor.scores import GridTable, grid
+from monitor.scores.steps import Steps
 from monitor.sequential.shock import common_shock
-from monitor.sequential.steps import Steps
 from tests.reference.naive_shock import variance_between
 
 HORIZON_MS = 1000

@@ -10,7 +10,7 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import ALL
 from monitor.inference.cox import fit_cox
 from monitor.scores import GridTable, grid
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.generator import DAY_MS, HOUR_MS, cell_logits, cell_middles, to_steps
 from monitor.simulation.predictions import DrawnPredictions, HistoryPredictions, PredictionSource
 from monitor.simulation.scenarios import KINDS, Scenario

@@ -18,7 +18,7 @@ from monitor.alarms.watch import WEIGHTS, VersionWatch
 from monitor.app.parts import make_kept_ms
 from monitor.cli.demo import demo_settings
 from monitor.events.model import ALL
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.alarms import lines
 from monitor.simulation.models import MODELS, SimulatedModel
 from monitor.simulation.traffic import HORIZON_MS, draw_cohort

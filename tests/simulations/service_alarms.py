@@ -17,7 +17,7 @@ from monitor.alarms.attribution import Attribution
 from monitor.alarms.findings import Explainer
 from monitor.alarms.watch import VersionWatch
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.simulation.alarms import lines
 from monitor.simulation.generator import HOUR_MS, Law
 from monitor.simulation.predictions import DrawnPredictions

@@ -32,8 +32,8 @@ from monitor.alarms.serving import ServedVersion
 from monitor.alarms.watch import VersionWatch
 from monitor.clock import SystemClock
 from monitor.scores import GridTable
+from monitor.scores.steps import Steps
 from monitor.sequential.calibration import TOLERANCE
-from monitor.sequential.steps import Steps
 from monitor.store import evidence
 from monitor.store.alerts import AlertStore
 from monitor.store.base import Bucket, PartitionState

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from monitor.events.model import ALL, SeriesKey
 from monitor.scores import GridTable, grid
 from monitor.scores.grid_table import COLUMNS
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 from monitor.store.base import BACKFILL
 from monitor.store.closing import Closing
 from monitor.store.sql import SqlStore

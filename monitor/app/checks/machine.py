@@ -9,8 +9,8 @@ from typing import Final
 
 from monitor.app.checks.base import CheckResult, Surroundings, existing_folder, fail, ok, warn
 from monitor.app.parts import log_directory
-from monitor.compiled import load_numba
 from monitor.compiled.folders import folders
+from monitor.loops import load_numba
 from monitor.reports.formatting import size_text
 from monitor.store.address import sqlite_path
 

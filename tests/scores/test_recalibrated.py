@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from monitor.scores import GridTable, grid
-from monitor.sequential.recalibrated import recalibrate_steps
-from monitor.sequential.steps import Steps
+from monitor.scores.recalibrated import recalibrate_steps
+from monitor.scores.steps import Steps
 from tests.maps_of_refits import fitted
 
 METHODS = ("beta", "platt", "isotonic", "histogram", "temperature", "offset")

@@ -8,7 +8,7 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.scores import grid
 from monitor.scores.grid_table import POSITIVE_SUM
-from monitor.sequential.steps import Steps
+from monitor.scores.steps import Steps
 
 
 def recalibrate_steps(steps: Steps, recalibrate: Callable[[Floats], Floats]) -> Steps:

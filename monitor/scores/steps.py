@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from monitor.arrays import Ints
-from monitor.scores import GridTable
-from monitor.scores.grid_table import COLUMNS
+from monitor.scores.grid_table import COLUMNS, GridTable
 
 
 class Steps(NamedTuple):
