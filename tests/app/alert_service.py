@@ -1,8 +1,8 @@
 """A service whose evidence is what a test says it is, with a receiver of its alerts."""
 
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +22,43 @@ HOUR_MS = 3_600_000
 SECRET = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 
 
-@contextmanager
-def service_of_alerts(folder: Path, webhook: str) -> Iterator[Service]:
-    """A service that runs, in which the evidence against churn 7 has reached its line."""
-    tree: dict[str, Any] = {
+def settings_of(folder: Path, **more: Any) -> dict[str, Any]:
+    """The settings of a service on an embedded log, with others."""
+    return {
         "source": {"embedded": {"directory": str(folder / "log"), "partitions": 1}},
         "store": {"url": f"sqlite:///{folder / 'state.db'}"},
         "models": {"defaults": {"horizon": "10m", "allowed_lateness": "5m"}},
         "windows": [{"length": "1h"}],
         "evaluation": {"interval": "200ms", "draws": 0},
         "pipeline": {"checkpoint_interval": "100ms"},
-        "alerts": {"webhooks": {"oncall": {"url": webhook, "secret": SECRET}}},
         "api": {"port": 0},
         "access": {"mode": "off"},
+        **more,
     }
-    chosen = Settings.model_validate(tree)
+
+
+@contextmanager
+def running(settings: dict[str, Any], *findings: Finding, models: Sequence[str] = ("churn",)) -> Iterator[Service]:
+    """A service that reads an hour of events of these models, one each second, whose evidence says these findings."""
+    chosen = Settings.model_validate(settings)
     writer = make_writer(chosen, SystemClock())
     times = [*range(START_MS, START_MS + HOUR_MS, 1000), START_MS + 3 * HOUR_MS]
-    events = [encode_labelled("churn", f"id-{at}", at, 0.3, int(at % 3 == 0), version="7") for at in times]
+    events = [encode_labelled(of, f"id-{at}", at, 0.3, int(at % 3 == 0), version="7") for at in times for of in models]
     writer.write([route(value, make_topics(chosen)) for value in events])
     writer.close()
     service = Service(chosen, clock=SystemClock())
-    say(service, finding(7.2))
+    say(service, *findings)
     service.start()
     try:
         yield service
     finally:
         service.stop()
+
+
+def service_of_alerts(folder: Path, webhook: str) -> AbstractContextManager[Service]:
+    """A service in which the evidence against churn 7 has reached its line."""
+    alerts = {"webhooks": {"oncall": {"url": webhook, "secret": SECRET}}}
+    return running(settings_of(folder, alerts=alerts), finding(7.2))
 
 
 def say(service: Service, *findings: Finding) -> None:

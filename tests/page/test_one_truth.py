@@ -8,14 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
 from monitor.app.service import Service
+from monitor.events.encode import encode_labelled
 from monitor.store.alert import OPEN, Finding
 from tests.alarms.findings import finding
 from tests.alarms.receiver import Receiver, receiver
-from tests.app.alert_service import metrics, say, service_of_alerts
+from tests.app.alert_service import START_MS, metrics, running, say, service_of_alerts, settings_of
 from tests.cli.command import inside
 from tests.patience import PATIENCE_SECONDS, eventually
 
@@ -130,3 +132,43 @@ def test_every_place_says_the_same_over_the_life_of_two_alerts(
     # Firing, acknowledged, and resolved.
     assert sent[:3] == [(first, "firing"), (first, "firing"), (second, "firing")]
     assert sorted(sent[3:]) == sorted([(first, "resolved"), (second, "resolved")])
+
+
+def test_every_place_says_the_same_of_a_fleet_at_its_limit(page: Page, tmp_path: Path) -> None:
+    """A model beyond the cap is nowhere, and everywhere it is said that and why its events are refused."""
+    config = tmp_path / "monitor.yaml"
+    tree = settings_of(tmp_path, caps={"models": 1})
+    config.write_text(json.dumps(tree), encoding="utf-8")
+    with running(tree, models=("churn", "fraud")) as service:
+        url = service.server.url
+
+        def read(path: str, **request: Any) -> tuple[int, dict[str, Any]]:
+            answer = httpx.request(request.pop("method", "GET"), f"{url}/{path}", timeout=PATIENCE_SECONDS, **request)
+            return answer.status_code, answer.json()
+
+        eventually(
+            lambda: read("v1/models")[1]["caps"] and read("v1/models")[1]["models"], shown=lambda: service.status
+        )
+        fleet = read("v1/models")[1]
+        assert [model["model"] for model in fleet["models"]] == ["churn"]
+        (cap,) = fleet["caps"]
+        assert (cap["setting"], cap["used"], cap["limit"]) == ("caps.models", 1, 1)
+        status, missing = read("v1/models/fraud/report")
+        assert (status, missing["detail"]) == (404, "no model 'fraud'; models are 'churn'")
+        # What is sent now is refused in the words of the dead letter of what was in the log.
+        event = json.loads(encode_labelled("fraud", "late", START_MS, 0.3, 0))
+        status, refused = read("v1/events", method="POST", json=[event])
+        (error,) = refused["errors"]
+        assert (status, refused["accepted"], error["reason"]) == (422, 0, "refused_model")
+        page.goto(url)
+        expect(page.locator("table.fleet tbody tr")).to_have_count(1)
+        expect(page.locator("main")).to_contain_text(cap["warning"])
+        page.goto(f"{url}/models/fraud")
+        expect(page.locator("main")).to_contain_text("There is no model fraud")
+        exported = metrics(service)
+        assert 'calibration_cap_used_ratio{cap="models",model="",segment_key=""} 1.0' in exported
+        assert 'calibration_events_total{result="refused",type="labelled"} 3601.0' in exported
+        checked = inside("check", "--config", str(config), cwd=tmp_path).stdout
+        assert cap["warning"] in checked
+        letters = inside("dead-letters", "list", "--config", str(config), "--json", cwd=tmp_path).stdout
+        assert error["detail"] in letters
