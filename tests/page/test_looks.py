@@ -133,6 +133,17 @@ def test_labels_of_the_settings_are_shown_and_filtered_by(page: Page, shown: Sta
     assert set(page.locator("tr[data-key] .name a").all_inner_texts()) == {"churn", "uplift"}
 
 
+def test_a_firing_model_takes_about_two_screens_and_one_column_on_a_phone(page: Page, shown: States) -> None:
+    prepare(page, "light")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    visit(page, shown.model("churn"))
+    assert page.evaluate("document.documentElement.scrollHeight") <= 2.3 * 800
+    show(page, "phone")
+    settle(page)
+    boxes = [card.bounding_box() for card in page.locator("main .card").all()]
+    assert len({round(box["x"]) for box in boxes if box}) == 1
+
+
 def colours(scheme: str) -> Mapping[str, str]:
     """The colours of the style sheet by name."""
     style = assets()["style.css"].decode()

@@ -3,7 +3,7 @@
 import { ROOT, withQuery } from "page/api.js";
 import { AskRefit } from "page/ask_refit.js";
 import { BeforeAndSince, keptOf } from "page/model_changes.js";
-import { Coverage } from "page/model_coverage.js";
+import { Coverage, CoveragePlot } from "page/model_coverage.js";
 import { Happenings, happened, leading } from "page/model_events.js";
 import { Lead, stateOf } from "page/model_lead.js";
 import { EvidencePlot, MeasurePlot, PriorAndShape } from "page/model_plots.js";
@@ -45,7 +45,7 @@ function Measures({ asked, from, to, measures, shared }) {
   const { data, failure } = useAnswer(withQuery(`${PATH}/history`, { ...asked, from: iso(from), to: to && iso(to), points: POINTS }), 60);
   if (!data) return html`<${Problem} failure=${failure} />`;
   const names = [...new Set(data.points.flatMap((/** @type {any} */ point) => Object.keys(point.measures)))];
-  return html`<div class="grid">${names.map(
+  return html`<div class="grid three">${names.map(
     (name) =>
       html`<${MeasurePlot} key=${name} name=${name} title=${measures.get(name)?.title ?? name} help=${measures.get(name)?.help} points=${data.points} shared=${shared} />`,
   )}</div>`;
@@ -117,9 +117,9 @@ function Model({ roles }) {
   // The rest is loaded once the reader is near, and that is known once what stands first is there.
   const isThere = (report.data || report.failure) && past.data && evidence.data;
   const measures = new Map((catalogue.data?.measures ?? []).map((/** @type {any} */ one) => [one.name, one]));
-  const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card tall"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
-    <div class="stack tall" hidden=${!report.data}>${report.data && html`<${Report} report=${report.data} measures=${measures} serving=${serving} />`}
-    ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}</div>`;
+  const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
+    ${report.data && html`<${Report} report=${report.data} measures=${measures} serving=${serving} />`}
+    ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}`;
   return html`<${Problem} failure=${listed.failure} stale />
     <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert)} />
       <span class="right"></span>
@@ -129,20 +129,21 @@ function Model({ roles }) {
     ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}
-    <div class="grid" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
+    <div class="grid three window" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
       ${changed ? html`<${BeforeAndSince} version=${version} segment=${segment} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} />` : ofWindow}
     </div>
     ${isThere && of.segments.length > 1 && html`<${Later} title="Segments and classes"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
-    <div class="grid">
+    <div class="grid three">
       ${of_version?.history && html`<${EvidencePlot} evidence=${of_version} shared=${shared} />`}
       ${points.some((/** @type {any} */ point) => point.n) && html`<${PriorAndShape} points=${points} shared=${shared} />`}
+      ${points.length > 0 && html`<${CoveragePlot} points=${points} shared=${shared} />`}
     </div>
     ${
       isThere &&
-      html`<${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} points=${points} shared=${shared} /><${Happenings} events=${events} />
+      html`<${Later} title="Labels, versions and events"><div class="grid"><${Coverage} version=${version} /><${Happenings} events=${events} />
         ${model.versions.length > 1 && html`<${Versions} versions=${model.versions} version=${version} evidence=${versions} window=${window} segment=${segment} shared=${shared} onPick=${(/** @type {string} */ name) => change({ version: name, segment: null })} />`}</div></${Later}>
       <${Folded} title=${changed ? "This window, and all measures" : "All measures"}>
-        ${changed && html`<div class="grid">${ofWindow}</div>`}
+        ${changed && html`<div class="grid three window">${ofWindow}</div>`}
         <${Measures} asked=${asked} from=${from} to=${to} measures=${measures} shared=${shared} />
       </${Folded}>`
     }

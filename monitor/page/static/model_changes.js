@@ -3,6 +3,7 @@
 import { withQuery } from "page/api.js";
 import { iso, PATH } from "page/model_view.js";
 import { Time } from "page/parts.js";
+import { Places } from "page/plots/witness.js";
 import { measured, reported, SideBySide } from "page/spans.js";
 import { Problem, useAnswer } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
@@ -42,6 +43,6 @@ export function BeforeAndSince({ version, segment, at, settled, kept, document }
   return html`<section class="card wide"><h2>Before and since <${Time} at=${iso(at)} /></h2>
     <${Problem} failure=${since.failure ?? before.failure} />
     ${at < earliest && html`<p class="soft">Predictions from then are not kept any more: what is shown as since then begins later.</p>`}
-    ${spans.length > 0 && html`<${SideBySide} spans=${spans} />`}
+    ${spans.length > 0 && html`<${SideBySide} spans=${spans}>${since.data?.diagrams && html`<h3>Where it is wrong since</h3><${Places} places=${since.data.diagrams.places} />`}</${SideBySide}>`}
   </section>`;
 }

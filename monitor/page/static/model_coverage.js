@@ -1,7 +1,7 @@
 /* How many predictions have an outcome: by their age, and over time. */
 
 import { PATH } from "page/model_view.js";
-import { TimePlot } from "page/plots/time.js";
+import { LOW, TimePlot } from "page/plots/time.js";
 import { Problem, useAnswer } from "page/ui.js";
 import { html, useMemo } from "page/vendor/preact.js";
 import { count, duration, percent } from "page/words.js";
@@ -11,13 +11,8 @@ function age({ from_seconds: from, to_seconds: to }) {
   return to === null ? `${duration(from)} and older (settled)` : `${from ? duration(from) : "0"} to ${duration(to)}`;
 }
 
-/**
- * @param {{ version: string, points: any[], shared: import("page/plots/time.js").Shared }} props
- *   points: of `GET /v1/models/{model}/history`
- */
-export function Coverage({ version, points, shared }) {
-  const { data, failure } = useAnswer(`${PATH}/coverage`, 60);
-  const of = data?.versions.find((/** @type {any} */ one) => one.version === version);
+/** Over time. @param {{ points: any[], shared: import("page/plots/time.js").Shared }} props points of `GET /v1/models/{model}/history` */
+export function CoveragePlot({ points, shared }) {
   const { times, lines } = useMemo(
     () => ({
       times: points.map((point) => Date.parse(point.to)),
@@ -25,18 +20,24 @@ export function Coverage({ version, points, shared }) {
     }),
     [points],
   );
-  return html`<section class="card"><h2>Labels by age</h2>
+  return html`<section class="card"><${TimePlot} title="Predictions with an outcome, of each window" times=${times} lines=${lines} shared=${shared} written=${percent} least=${0} most=${1} height=${LOW} /></section>`;
+}
+
+/** By age. @param {{ version: string }} props */
+export function Coverage({ version }) {
+  const { data, failure } = useAnswer(`${PATH}/coverage`, 60);
+  const of = data?.versions.find((/** @type {any} */ one) => one.version === version);
+  return html`<section class="card"><h2>Predictions with an outcome, by age</h2>
     <${Problem} failure=${failure} />
-    <p class="soft"><small>How many predictions have an outcome, by how long ago they were made. Where outcomes stop, the youngest lose theirs first.</small></p>
+    <p class="soft"><small>Where outcomes stop, the youngest lose theirs first.</small></p>
     ${data && !of && html`<p>No predictions of this version yet.</p>`}
     ${
       of &&
-      html`<div class="scroll"><table><thead><tr><th scope="col" class="text">Age</th><th scope="col">Predictions</th><th scope="col">With outcome</th><th scope="col" class="text">Coverage</th></tr></thead>
+      html`<div class="scroll"><table><thead><tr><th scope="col" class="text">Age</th><th scope="col">Predictions</th><th scope="col">Labelled</th><th scope="col" class="text">Coverage</th></tr></thead>
     <tbody>${of.cohorts.map((/** @type {any} */ one) => {
       const share = one.predictions ? one.labelled / one.predictions : null;
       return html`<tr><th scope="row" class="text">${age(one)}</th><td>${count(one.predictions)}</td><td>${count(one.labelled)}</td>
         <td class="text share"><meter min="0" max="1" value=${share ?? 0} aria-hidden="true"></meter> ${percent(share)}</td></tr>`;
     })}</tbody></table></div>`
-    }</section>
-    ${points.length > 0 && html`<section class="card"><${TimePlot} title="Predictions with an outcome, of each window" times=${times} lines=${lines} shared=${shared} written=${percent} least=${0} most=${1} /></section>`}`;
+    }</section>`;
 }

@@ -3,7 +3,7 @@
 import { ROOT } from "page/api.js";
 import { DETECTORS } from "page/model_plots.js";
 import { State, Time } from "page/parts.js";
-import { html } from "page/vendor/preact.js";
+import { html, useState } from "page/vendor/preact.js";
 import { inZone } from "page/words.js";
 
 /** @typedef {{ at: number, text: string, tone?: string, title: string, link?: string, state?: string }} Happened */
@@ -108,12 +108,17 @@ export function happened({ version, alerts, refits, servings, evidence, from }) 
   return all.toSorted((one, other) => other.at - one.at);
 }
 
+const FIRST = 6; // that are shown at first
+
 /** @param {{ events: Happened[] }} props */
 export function Happenings({ events }) {
+  const [all, setAll] = useState(false);
+  const shown = all ? events : events.slice(0, FIRST);
   return html`<section class="card"><h2>What happened</h2>
     ${events.length === 0 && html`<p class="soft">Nothing in this time.</p>`}
-    <div class="scroll"><table><tbody>${events.map(
+    <div class="scroll"><table class="happened"><tbody>${shown.map(
       (one) => html`<tr><td class="text"><${Time} at=${new Date(one.at).toISOString()} /></td>
       <td class="text">${one.link ? html`<a href=${one.link}><bdi>${one.title}</bdi></a>` : html`<bdi>${one.title}</bdi>`}</td><td class="text">${one.state && html`<${State} state=${one.state} />`}</td></tr>`,
-    )}</tbody></table></div></section>`;
+    )}</tbody></table></div>
+    ${events.length > FIRST && html`<button type="button" onClick=${() => setAll(!all)}>${all ? "Fewer" : `All ${events.length}`}</button>`}</section>`;
 }

@@ -1,6 +1,6 @@
 /* What the page of a model shows over time: evidence, prior and shape, measures. */
 
-import { TimePlot } from "page/plots/time.js";
+import { LOW, TimePlot } from "page/plots/time.js";
 import { html, useMemo } from "page/vendor/preact.js";
 import { number, percent } from "page/words.js";
 
@@ -58,9 +58,9 @@ export function EvidencePlot({ evidence, shared }) {
   const shades = useMemo(() => [...fires, ...(shared.shades ?? [])], [fires, shared.shades]);
   // A fault swings outcomes together, too: advice to raise the tolerance would silence the alert on it.
   const isFiring = evidence.detectors.some((/** @type {any} */ of) => of.alarm);
-  return html`<section class="card wide"><h2>Evidence</h2>
-    <${TimePlot} title="Evidence of each detector against the model, and the line at which the budget of false alarms lets an alert fire" times=${times} lines=${lines} shared=${{ ...shared, shades }} least=${FLOOR} most=${2} whole written=${power} ticks=${powerTick} height=${240} />
-    <p class="soft"><small>${shades.length > 0 && 'Shaded at a mark "change": when the change may have come; shaded since a mark "alert": an alert fires, until the data speak against it, and its evidence is the most there was. '}${evidence.resting ?? ""} ${isFiring ? "" : (evidence.shock?.sentence ?? "")}</small></p>
+  return html`<section class="card most"><h2 class="unseen">Evidence</h2>
+    <${TimePlot} title="Evidence of each detector, and the line at which an alert fires" times=${times} lines=${lines} shared=${{ ...shared, shades }} least=${FLOOR} most=${2} whole written=${power} ticks=${powerTick} height=${LOW} />
+    <p class="soft full"><small>${shades.length > 0 && 'At "change": when it may have come; since "alert": an alert fires until the data speak against it, its evidence the most there was. '}${evidence.resting ?? ""} ${isFiring ? "" : (evidence.shock?.sentence ?? "")}</small></p>
   </section>`;
 }
 
@@ -89,9 +89,10 @@ export function PriorAndShape({ points, shared }) {
       ],
     };
   }, [points]);
-  return html`<section class="card"><${TimePlot} title="What was predicted, and what came true" times=${times} lines=${rates} shared=${shared} written=${percent} /></section>
-    <section class="card"><${TimePlot} title="Prior: the offset of the logits (0 is right)" times=${times} lines=${offset} shared=${shared} least=${-0.1} most=${0.1} /></section>
-    <section class="card"><${TimePlot} title="Shape: the slope of the logits (1 is right, below 1 is too sure)" times=${times} lines=${slope} shared=${shared} least=${0.9} most=${1.1} /></section>`;
+  return html`<section class="card"><${TimePlot} title="What was predicted, and what came true" times=${times} lines=${rates} shared=${shared} written=${percent} height=${LOW} />
+      <p class="soft"><small>Drag to look closer; click for the window that ended there.</small></p></section>
+    <section class="card"><${TimePlot} title="Prior: the offset of the logits (0 is right)" times=${times} lines=${offset} shared=${shared} least=${-0.1} most=${0.1} height=${LOW} /></section>
+    <section class="card"><${TimePlot} title="Shape: the slope (1 is right, below 1 is too sure)" times=${times} lines=${slope} shared=${shared} least=${0.9} most=${1.1} height=${LOW} /></section>`;
 }
 
 /** One measure, with its interval and its level if calibrated. @param {{ name: string, title: string, help?: string, points: any[], shared: Shared }} props */
@@ -107,5 +108,5 @@ export function MeasurePlot({ name, title, help, points, shared }) {
       ],
     };
   }, [points]);
-  return html`<section class="card"><${TimePlot} title=${title} times=${times} lines=${lines} shared=${shared} least=${0} />${help && html`<small class="soft">${help}</small>`}</section>`;
+  return html`<section class="card"><${TimePlot} title=${title} times=${times} lines=${lines} shared=${shared} least=${0} height=${LOW} />${help && html`<small class="soft">${help}</small>`}</section>`;
 }

@@ -12,7 +12,7 @@ const MINUTE_MS = 60_000;
 const STEPS = [1, 5, 15, 60, 180, 360, 720, 1440, 10080];
 const MOST_VALUES = 5_000;
 const MOST_STEPS = 120;
-const FIRST = 12; // segments that are shown at first
+const FIRST = 6; // segments that are shown at first
 
 /** The shortest step with which a heat map is not too fine. @param {number} span in milliseconds @param {number} segments */
 function stepOf(span, segments) {
@@ -61,8 +61,7 @@ export function Segments({ version, window, count: total, range, marks, blamed, 
   const shown = all ? rows : rows.slice(0, FIRST);
   return html`<section class="card wide"><h2>For whom</h2>
     ${blamed.length > 0 && html`<${Blamed} segments=${blamed} />`}
-    <p class="soft"><small>In the last window and over time: blocks that hang from the top are too high, blocks on the ground too low, the stronger the further beyond chance;
-      a thin line: as chance explains. q corrects for the number of segments: of those with q below 5%, 1 in 20 is named wrongly.</small></p>
+    <p class="soft full"><small>Blocks that hang from the top: too high; on the ground: too low; the stronger, the further beyond chance; a thin line: as chance explains. Of the segments with q below 5%, 1 in 20 is named wrongly.</small></p>
     <div class="scroll"><table class="segments"><thead><tr><th scope="col" class="text">Segment</th><th scope="col">n</th><th scope="col">Predicted less came true</th><th scope="col">${data.measure}</th><th scope="col">q</th>
       <th scope="col" class="text over">${html`<${Time} at=${iso(range[0])} />`}<span class="right"><${Time} at=${iso(range[1])} /></span></th></tr></thead>
     <tbody>${shown.map(

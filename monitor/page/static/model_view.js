@@ -89,7 +89,6 @@ export function Controls({ view, change, model, version, window, segment, range 
     ${chosen && html`<button type="button" onClick=${() => change({ from: null, to: null })}>Whole range</button>`}
     <${Moment} label="As of" value=${timeOf(view.as_of)} onChange=${(/** @type {number | null} */ ms) => change({ as_of: ms === null ? null : iso(ms) })} />
     ${view.as_of && html`<button type="button" onClick=${() => change({ as_of: null })}>Now</button>`}
-    <small class="soft">Drag across a plot to look closer; click or tap it to see the window that ended there.</small>
   </div>`;
 }
 

@@ -44,11 +44,11 @@ export function Time({ at, relative = false }) {
 /** Evidence as a power of ten. @param {{ log10: number }} props */
 export const Power = ({ log10 }) => html`<span>10<sup>${log10.toFixed(1)}</sup></span>`;
 
-/** Numbers behind a plot; the rows are made when somebody looks. @param {{ title: string, heads: string[], rows: () => (string | number)[][] }} props */
-export function Numbers({ title, heads, rows }) {
+/** Numbers behind a plot; the rows are made when somebody looks. @param {{ title: string, named?: boolean, heads: string[], rows: () => (string | number)[][] }} props named: there are others beside them */
+export function Numbers({ title, named = false, heads, rows }) {
   const [open, setOpen] = useState(false);
   return html`<details class="data" onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
-    <summary>Numbers: ${title}</summary>
+    <summary>Numbers<span class=${named ? null : "unseen"}>: ${title}</span></summary>
     ${
       open &&
       html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>

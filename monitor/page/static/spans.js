@@ -1,7 +1,7 @@
 /* Spans of time side by side, such as before a change and since. */
 
 import { Time } from "page/parts.js";
-import { Reliability } from "page/plots/reliability.js";
+import { Reading, Reliability } from "page/plots/reliability.js";
 import { html } from "page/vendor/preact.js";
 import { certain, count, interval, percent } from "page/words.js";
 
@@ -60,8 +60,8 @@ export function reported(name, of) {
   };
 }
 
-/** Diagrams and numbers of spans of time, side by side. @param {{ spans: Span[] }} props */
-export function SideBySide({ spans }) {
+/** Diagrams and numbers of spans of time, side by side; children: what is said below the numbers. @param {{ spans: Span[], children?: any }} props */
+export function SideBySide({ spans, children }) {
   const row = (/** @type {string} */ title, /** @type {(span: Span) => any} */ cell) =>
     html`<tr><th scope="row" class="text">${title}</th>${spans.map((span) => html`<td>${cell(span)}</td>`)}</tr>`;
   const fitted =
@@ -71,14 +71,16 @@ export function SideBySide({ spans }) {
       const ends = interval(lower, upper);
       return html`${certain(value, lower, upper, signed)} ${ends && html`<small>(${ends})</small>`}`;
     };
-  return html`<div class="pair">${spans.map((span) => span.diagrams && html`<${Reliability} key=${span.name} title=${span.name} data=${span.diagrams} small />`)}</div>
-    <div class="scroll"><table><thead><tr><td></td>${spans.map(({ name }) => html`<th scope="col">${name}</th>`)}</tr></thead><tbody>
+  const drawn = spans.findLast((span) => span.diagrams);
+  return html`<div class="pair">${spans.map((span) => span.diagrams && html`<${Reliability} key=${span.name} title=${span.name} data=${span.diagrams} small />`)}
+    <div><div class="scroll"><table><thead><tr><td></td>${spans.map(({ name }) => html`<th scope="col">${name}</th>`)}</tr></thead><tbody>
     ${row("from", (span) => html`<${Time} at=${span.from} />`)}
     ${row("to", (span) => html`<${Time} at=${span.to} />`)}
     ${row("labelled predictions", (span) => count(span.n))}
     ${row("came true", (span) => percent(span.prevalence))}
     ${row("predicted on average", (span) => percent(span.predicted))}
-    ${row("prior: offset of the logits (0 is right)", fitted("offset", true))}
-    ${row("shape: slope of the logits (1 is right)", fitted("slope"))}
-  </tbody></table></div>`;
+    ${row("prior: offset (0 is right)", fitted("offset", true))}
+    ${row("shape: slope (1 is right)", fitted("slope"))}
+  </tbody></table></div>${children}
+    ${drawn && html`<p class="soft"><small><${Reading} data=${drawn.diagrams} /></small></p>`}</div></div>`;
 }

@@ -90,7 +90,6 @@ export function Reliability({ title, data, small = false }) {
         ];
   };
   const rows = rowsOf(bins);
-  const hasIntervals = rows.some((bin) => bin.lower !== undefined && bin.lower !== null);
   const strips = TOP + SIZE + 24 + GAP;
   const height = strips - GAP + (columns && !small ? STRIP + GAP : 0) + (test && !small ? STRIP + GAP : 0);
   const hover = (/** @type {any} */ bin) => ({
@@ -127,17 +126,23 @@ export function Reliability({ title, data, small = false }) {
       ${columns && !small && html`<${Density} columns=${columns} top=${strips} />`}
       ${test && !small && html`<${Verdicts} test=${test} x=${x} top=${strips + (columns ? STRIP + GAP : 0)} show=${show} />`}
     </svg>
-    <figcaption aria-live="polite">${shown ?? html`Points: the share that came true among similar predictions${hasIntervals ? ", with its 95% interval; diamonds differ by more than chance explains." : "."}${curve ? " Line: how often it came true. Inside the grey band the difference may be chance." : ""}`}</figcaption>
+    <figcaption aria-live="polite">${shown ?? (small ? "" : html`<${Reading} data=${data} />`)}</figcaption>
     ${test && !small && html`<p class="soft"><small>${tested(test)}</small></p>`}
     <${Numbers} title=${title} heads=${["predicted", "came true", "95% interval", "n", "positives", "if calibrated"]}
       rows=${() => rows.map((bin) => [chance(bin.prediction), chance(bin.rate), bin.lower === undefined ? "–" : `${chance(bin.lower)} to ${chance(bin.upper)}`, count(bin.n), count(bin.positives), bin.chance_lower === undefined ? "–" : `${chance(bin.chance_lower)} to ${chance(bin.chance_upper)}`])} />
     ${
       test &&
       !small &&
-      html`<${Numbers} title="the exact test" heads=${["from", "to", "n", "positives", "too low", "too high"]}
+      html`<${Numbers} title="the exact test" named heads=${["from", "to", "n", "positives", "too low", "too high"]}
       rows=${() => rowsOf(test).map((bin) => [chance(bin.from), chance(bin.to), ...[bin.n, bin.positives, bin.too_low, bin.too_high].map(count)])} />`
     }
   </figure>`;
+}
+
+/** How to read a diagram. @param {{ data: any }} props as of {@link Reliability} */
+export function Reading({ data }) {
+  const hasIntervals = rowsOf(data[data.axis].bins).some((bin) => bin.lower !== undefined && bin.lower !== null);
+  return html`Points: the share that came true among similar predictions${hasIntervals ? ", with its 95% interval; diamonds differ by more than chance explains." : "."}${data.curve ? " Line: how often it came true. Inside the grey band the difference may be chance." : ""}`;
 }
 
 /** What the exact test of the bins finds. @param {any} test */

@@ -7,6 +7,8 @@ import { isUtc, number, timeText, zone } from "page/words.js";
 const { uPlot } = /** @type {any} */ (globalThis);
 const SYNC = "time";
 const HEIGHT = 190;
+/** The height of plots that stand beside others. */
+export const LOW = 150;
 const DAY_S = 86_400;
 const MOST_LABELS = 10; // marks beyond which there are lines alone
 const MOST_LETTERS = 24; // of a label: as many as a phone has room for
@@ -78,7 +80,7 @@ function drawMarks(plot, marks) {
 
 /** @param {Line[]} lines @param {(value: number | null) => string} written */
 function seriesOf(lines, written) {
-  const at = (/** @type {any} */ _, /** @type {number | null} */ s) => (s === null ? "–" : timeText(s * 1000));
+  const at = (/** @type {any} */ _, /** @type {number | null} */ s) => (s === null ? "" : timeText(s * 1000));
   const series = /** @type {any[]} */ ([{ value: at, label: "At" }]);
   const bands = /** @type {any[]} */ ([]);
   let place = 0;
@@ -87,9 +89,11 @@ function seriesOf(lines, written) {
     const dash = line.level ? [4, 4] : DASHES[place % DASHES.length];
     if (!line.level) place += 1;
     const told = (/** @type {any} */ _, /** @type {number | null} */ value, /** @type {number} */ __, /** @type {number | null} */ row) =>
-      row === null || line.lower?.[row] === undefined || line.lower[row] === null
-        ? written(value)
-        : `${written(value)} (${written(line.lower[row])} to ${written(line.upper?.[row] ?? null)})`;
+      row === null
+        ? ""
+        : line.lower?.[row] === undefined || line.lower[row] === null
+          ? written(value)
+          : `${written(value)} (${written(line.lower[row])} to ${written(line.upper?.[row] ?? null)})`;
     const points = { show: line.values.length < 40 && !line.level };
     // Intervals and levels are not renewed with each value: lines go on between those that were.
     series.push({ label: line.name, stroke, width: line.level ? 1.2 : 1.7, dash, points, value: told, spanGaps: true });
@@ -115,6 +119,9 @@ function timesOf(_, ticks) {
     return text;
   });
 }
+
+/** How high the labels of times are, in pixels: a date below a time of day takes a second line. @param {any} _ @param {string[] | null} labels */
+const heightOf = (_, labels) => (labels?.some((label) => label.includes("\n")) ? 50 : 34);
 
 /** How far from the left of a plot an event is, in pixels. @param {any} plot @param {PointerEvent} event */
 function leftOf({ over }, event) {
@@ -180,7 +187,7 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
             y: { range: (/** @type {any} */ _, /** @type {number} */ from, /** @type {number} */ to) => padded(from, to, least, most) },
           },
           axes: [
-            { ...axis, values: timesOf, space: 64 },
+            { ...axis, values: timesOf, space: 64, size: heightOf },
             {
               ...axis,
               size: 58,

@@ -8,6 +8,13 @@ import { count, number, percent } from "page/words.js";
 const TOP = 18;
 const GAP = 26;
 
+/** The ranges in which predictions are too low or too high. @param {{ places: any[] }} props */
+export function Places({ places }) {
+  if (places.length === 0)
+    return html`<p class="soft">No range of predictions differs from its outcomes by more than two standard deviations.</p>`;
+  return html`<ul>${places.map((place) => html`<li>From ${percent(place.from)} to ${percent(place.to)}: <strong>${place.rate > place.prediction ? "too low" : "too high"}</strong>, ${percent(place.prediction)} predicted and ${percent(place.rate)} came true${place.share !== null && html` <small>(${percent(place.share)} of the error)</small>`}.</li>`)}</ul>`;
+}
+
 /**
  * Where predictions are too low or too high.
  * @param {{ data: any }} props `diagrams` of `GET /v1/models/{model}/diagrams`
@@ -50,11 +57,7 @@ export function Witness({ data }) {
       <path class="data" d=${pathOf(shown.map((/** @type {number[]} */ [p, value]) => [x(p), line - (value * STRIP) / 2 / steepest]))} />
       <line class="axis" x1=${LEFT} x2=${LEFT + SIZE} y1=${line} y2=${line} />
     </svg>
-    ${
-      places.length === 0
-        ? html`<p class="soft">No range of predictions differs from its outcomes by more than two standard deviations.</p>`
-        : html`<ul>${places.map((/** @type {any} */ place) => html`<li>From ${percent(place.from)} to ${percent(place.to)}: <strong>${place.rate > place.prediction ? "too low" : "too high"}</strong>, ${percent(place.prediction)} predicted and ${percent(place.rate)} came true${place.share !== null && html` <small>(${percent(place.share)} of the error)</small>`}.</li>`)}</ul>`
-    }
+    <${Places} places=${places} />
     <figcaption>Bars beyond the shaded band are more than chance explains.</figcaption>
     <${Numbers} title="where it is wrong" heads=${["column", "positives", "negatives", "beyond predicted", "chance"]}
       rows=${() => columns.surplus.map((/** @type {number | null} */ value, /** @type {number} */ at) => [at + 1, count(columns.positives[at]), count(columns.negatives[at]), number(value), number(columns.chance[at])])} />
