@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import unquote
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from monitor.events.model import TopicPartition
 from monitor.http.server import ApiServer
@@ -167,6 +167,30 @@ def test_of_thousands_of_models_each_is_found_and_the_worst_is_first(site: Site,
         page.keyboard.press("Escape")
         page.keyboard.press("j")
     assert rows(page).count() > 150
+
+
+def test_the_history_of_a_young_fleet_takes_the_whole_column(site: Site, page: Page) -> None:
+    site.service.show(fleet())
+    known = {"churn": [-3.0, -1.0, 2.0], "spam": [None, -2.0, -1.0]}
+
+    def fill(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["times"] = [f"2026-11-{1 + at // 8:02}T{at % 8 * 3:02}:00:00.000Z" for at in range(113)]
+        for row in body["versions"]:
+            row["above_line"] = [None] * 110 + known.get(row["model"], [None] * 3)
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/v1/evidence", fill)
+    page.goto(f"{site.url}/")
+    expect(page.get_by_role("columnheader", name="Evidence, 6 h")).to_be_visible()
+
+    def begin(name: str) -> float:
+        path = rows(page).filter(has_text=name).locator(".spark .data").get_attribute("d")
+        return float(path.removeprefix("M").split()[0]) if path else float("nan")
+
+    assert begin("churn") < 5
+    assert 80 < begin("spam") < 90  # a column is one span of time for all
 
 
 def test_a_fleet_without_models_says_how_to_begin(page: Page) -> None:

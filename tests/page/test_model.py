@@ -138,6 +138,46 @@ def test_all_times_are_in_one_zone_and_utc_is_a_click_away(page: Page, churn: Ch
     other.context.close()
 
 
+def test_what_has_no_settled_time_yet_is_drawn_where_its_events_are(page: Page, churn: Churn) -> None:
+    """Such as while a service catches up with events of last month."""
+
+    def fill(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["models"][0]["settled_to"] = None
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/v1/models?model=*", fill)
+    page.clock.set_fixed_time(datetime.fromtimestamp(NOW_MS / 1000, UTC) + timedelta(days=90))
+    visit(page, churn.page)
+    begins = page.get_by_label("from", exact=True)
+    expect(begins).to_have_value(re.compile(f"^{datetime.fromtimestamp(START_MS / 1000, UTC):%Y-%m-%d}"))
+    plot(page, "Shape: the slope").locator("summary").press("Enter")
+    expect(plot(page, "Shape: the slope").locator("details tbody tr")).to_have_count(churn.points)
+
+
+def test_the_evidence_of_an_alert_begins_where_there_is_any(page: Page, churn: Churn) -> None:
+    def fill(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        # As long before the change as since is long before the first evidence.
+        body["settled_to"] = f"{datetime.fromtimestamp(CHANGE_MS / 1000, UTC) + timedelta(hours=30):%Y-%m-%dT%H:%M:%SZ}"
+        route.fulfill(response=answer, json=body)
+
+    page.route(f"**/v1/alerts/{churn.alert}", fill)
+    page.goto(f"{churn.url}/alerts/{churn.alert}")
+    canvas = plot(page, "Evidence of each detector").locator("canvas")
+    expect(canvas).to_be_visible()
+    begins = canvas.evaluate("""(canvas) => {
+      const { width, height } = canvas;
+      const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+      const isLine = (at) => data[at] === 36 && data[at + 1] === 89 && data[at + 2] === 169;
+      const rows = [...Array(height).keys()];
+      return [...Array(width).keys()].find((x) => rows.some((y) => isLine(4 * (y * width + x)))) / width;
+    }""")
+    assert begins < 0.1
+
+
 def test_a_click_shows_the_window_that_ended_there(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     unfold(page)

@@ -59,9 +59,9 @@ function Evidence({ alert }) {
   const [zoom, setZoom] = useState(/** @type {[number, number] | null} */ (null));
   const change = Date.parse(alert.change_point.at);
   const settled = Date.parse(alert.settled_to);
-  // As long before the change as has passed since.
-  const range = /** @type {[number, number]} */ ([2 * change - settled, settled]);
-  const query = { version: alert.version, from: new Date(range[0]).toISOString(), to: alert.resolved_at && alert.settled_to };
+  // As long before the change as has passed since, as far as there is evidence.
+  const earliest = 2 * change - settled;
+  const query = { version: alert.version, from: new Date(earliest).toISOString(), to: alert.resolved_at && alert.settled_to };
   const { data } = useAnswer(change < settled ? withQuery(`v1/models/${modelPath(alert.model)}/evidence`, query) : null, 60);
   const marks = useMemo(() => [{ at: change, text: "change", tone: "warn" }], [change]);
   const shades = useMemo(
@@ -69,7 +69,9 @@ function Evidence({ alert }) {
     [alert.change_point.from, alert.change_point.to],
   );
   const version = data?.versions.find((/** @type {any} */ one) => one.version === alert.version);
-  if (!version?.history?.to.length) return null;
+  const first = Date.parse(version?.history?.to[0]);
+  const range = useMemo(() => /** @type {[number, number]} */ ([Math.max(earliest, first), settled]), [earliest, first, settled]);
+  if (!first) return null;
   return html`<${EvidencePlot} evidence=${version} shared=${{ range: zoom ?? range, onRange: setZoom, marks, shades }} />`;
 }
 

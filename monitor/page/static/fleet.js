@@ -6,7 +6,7 @@ import { State, Time, wordOf } from "page/parts.js";
 import { Sparkline } from "page/plots/sparkline.js";
 import { Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useEffect, useMemo, useRef, useState } from "page/vendor/preact.js";
-import { count, inZone, percent, plural, sentence, short } from "page/words.js";
+import { count, duration, inZone, percent, plural, sentence, short } from "page/words.js";
 
 const MODELS = "v1/models?limit=1000";
 const ALERTS = "v1/alerts?state=open&limit=1000";
@@ -45,7 +45,7 @@ const COLUMNS = {
   state: { title: "State", about: "The worst first", text: true, by: (row) => STATES.indexOf(row.state) },
   model: { title: "Model", about: "Model and version", text: true, by: (row) => row.model.toLowerCase() },
   evidence: {
-    title: "Evidence, 14 days",
+    title: "Evidence",
     about: "That predictions are wrong, as a power of ten; the dashed line is where the budget of false alarms lets an alert fire",
     text: true,
     by: (row) => (row.evidence === null || row.line === null ? 1000 : row.line - row.evidence),
@@ -74,28 +74,47 @@ function faultOf(state, model, version) {
   return FAULTS[version.evidence?.label] ?? "";
 }
 
+/** @param {any} of a model's version */
+const keyOf = (of) => `${of.model}\n${of.version}`;
+
+/**
+ * The history of each version, by its key, from the first step in which any has one: a young fleet would have a corner of 14 days.
+ * @param {any} evidence as `GET /v1/evidence` answers; null: nothing yet
+ * @returns {{ rows: Map<string, (number | null)[]>, length: string }} length: such as "14 d"; nothing of a single step
+ */
+function historyOf(evidence) {
+  const versions = /** @type {any[]} */ (evidence?.versions ?? []);
+  const firsts = versions
+    .map((row) => row.above_line.findIndex((/** @type {number | null} */ value) => value !== null))
+    .filter((at) => at >= 0);
+  const begin = firsts.length ? Math.min(...firsts) : 0;
+  const [from, to] = [evidence?.times[begin], evidence?.times.at(-1)].map(Date.parse);
+  return {
+    rows: new Map(versions.map((row) => [keyOf(row), row.above_line.slice(begin)])),
+    length: to > from ? duration((to - from) / 1000) : "",
+  };
+}
+
 /**
  * A row for each version, of the answers of the service.
- * @param {any[]} models @param {any} evidence @param {any[]} alerts @returns {Row[]}
+ * @param {any[]} models @param {Map<string, (number | null)[]>} past of each version @param {any[]} alerts @returns {Row[]}
  */
-function rowsOf(models, evidence, alerts) {
-  const key = (/** @type {any} */ of) => `${of.model}\n${of.version}`;
-  const past = new Map((evidence?.versions ?? []).map((/** @type {any} */ row) => [key(row), row.above_line]));
+function rowsOf(models, past, alerts) {
   const open = new Map();
-  for (const alert of alerts) if (open.get(key(alert))?.state !== "firing") open.set(key(alert), alert);
+  for (const alert of alerts) if (open.get(keyOf(alert))?.state !== "firing") open.set(keyOf(alert), alert);
   return models.flatMap((model) =>
     (model.versions.length ? model.versions : [{ version: "" }]).map((/** @type {any} */ version) => {
       const of = { model: model.model, version: version.version };
-      const alert = open.get(key(of));
+      const alert = open.get(keyOf(of));
       const state = stateOf(model, version, alert);
       return {
         ...of,
-        key: key(of),
+        key: keyOf(of),
         state,
         fault: faultOf(state, model, version),
         detail: inZone(version.evidence?.sentence ?? ""),
         alert: alert?.id ?? null,
-        past: past.get(key(of)) ?? null,
+        past: past.get(keyOf(of)) ?? null,
         evidence: version.evidence?.log10_evidence ?? null,
         line: version.evidence?.log10_line ?? null,
         perDay: version.predictions_per_day ?? null,
@@ -248,7 +267,8 @@ function Fleet() {
     setView(next);
     setDrawn(STEP);
   };
-  const all = useMemo(() => rowsOf(data?.models ?? [], evidence, alerts?.alerts ?? []), [data, evidence, alerts]);
+  const past = useMemo(() => historyOf(evidence), [evidence]);
+  const all = useMemo(() => rowsOf(data?.models ?? [], past.rows, alerts?.alerts ?? []), [data, past, alerts]);
   const rows = useMemo(() => select(all, view), [all, view]);
   useEffect(() => {
     if (drawn >= rows.length) return undefined;
@@ -285,7 +305,7 @@ function Fleet() {
       <thead><tr>${Object.entries(COLUMNS).map(
         ([name, { title, about, text }]) =>
           html`<th scope="col" class=${`${name} ${text ? "text" : ""}`} title=${about} aria-sort=${view.sort === name ? (view.down ? "descending" : "ascending") : null}>
-        <button type="button" onClick=${() => change({ sort: name, down: view.sort === name && !view.down })}>${title}<span aria-hidden="true">${view.sort === name ? (view.down ? " ▾" : " ▴") : ""}</span></button></th>`,
+        <button type="button" onClick=${() => change({ sort: name, down: view.sort === name && !view.down })}>${title}${name === "evidence" && past.length && `, ${past.length}`}<span aria-hidden="true">${view.sort === name ? (view.down ? " ▾" : " ▴") : ""}</span></button></th>`,
       )}</tr></thead>
       <tbody>${rows.slice(0, drawn).map((row) => html`<${Version} key=${row.key} row=${row} />`)}</tbody>
     </table>

@@ -61,12 +61,14 @@ function Model({ roles }) {
   const of = model?.versions.find((/** @type {any} */ one) => one.version === version);
   const segment = view.segment ?? "all";
   const window = view.window ?? of?.windows.at(-1) ?? "";
-  const settled = model?.settled_to ? Date.parse(model.settled_to) : Date.now();
-  const { from, to } = askedRange(view, settled);
   const asked = { version, segment, window };
   const ready = (/** @type {string} */ path) => (of ? path : null);
-  const span = { from: iso(from), to: to && iso(to), points: POINTS };
   const report = useAnswer(ready(withQuery(`${PATH}/report`, { ...asked, as_of: view.as_of })));
+  // Before anything is settled, such as while a service catches up with old events, the last window says where it is.
+  const newest = model?.settled_to ?? (view.as_of ? null : report.data?.to);
+  const settled = newest ? Date.parse(newest) : Date.now();
+  const { from, to } = askedRange(view, settled);
+  const span = { from: iso(from), to: to && iso(to), points: POINTS };
   const evidence = useAnswer(ready(withQuery(`${PATH}/evidence`, span)), 10);
   const alerts = useAnswer(ready(withQuery("v1/alerts", { model: MODEL, version })), 10);
   const diagrams = useAnswer(ready(withQuery(`${PATH}/diagrams`, { ...asked, as_of: view.as_of })), 30);

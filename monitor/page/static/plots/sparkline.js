@@ -19,7 +19,8 @@ export function Sparkline({ past, state, evidence, line }) {
   if (!past || last < 0)
     return html`<span class="soft" title=${now}>${evidence === null ? "–" : html`10<sup>${evidence.toFixed(1)}</sup>`}</span>`;
   const top = Math.max(1, ...past.map((value) => value ?? LEAST));
-  const x = (/** @type {number} */ at) => (2 + (at / Math.max(past.length - 1, 1)) * (WIDTH - 5)).toFixed(1);
+  // A single value is of now, at the right.
+  const x = (/** @type {number} */ at) => (2 + (past.length > 1 ? at / (past.length - 1) : 1) * (WIDTH - 5)).toFixed(1);
   const y = (/** @type {number} */ value) => (HEIGHT - 3 - ((Math.max(value, LEAST) - LEAST) / (top - LEAST)) * (HEIGHT - 6)).toFixed(1);
   // A line over the gaps: evidence stands still while nothing of a model is settled, as of one that predicts once a day.
   const known = past.flatMap((value, at) => (value === null ? [] : [`${x(at)} ${y(value)}`]));
