@@ -20,6 +20,7 @@ import secrets
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -103,6 +104,8 @@ class Service:
         All settings.
     clock
         The wall clock.
+    simulated_ms
+        The time of a simulation that writes the events; None: events are of the clock's time.
 
     Raises
     ------
@@ -110,7 +113,7 @@ class Service:
         It cannot start. Nothing runs.
     """
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, simulated_ms: Callable[[], int] | None = None) -> None:
         self._clock = clock
         self._ended = threading.Event()
         self._warm = threading.Event()
@@ -218,6 +221,7 @@ class Service:
                         replicas=evaluations.replicas,
                         traffic=traffic,
                         refused=refused,
+                        simulated_ms=simulated_ms,
                     )
                 ),
                 api.host,

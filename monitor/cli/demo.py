@@ -76,7 +76,8 @@ def demo(
         console = Console()
 
         def run(port: int) -> int:
-            service = Service(demo_settings(directory, port), clock=SystemClock())
+            # The simulator writes to the log that the service opens; nobody asks before both are there.
+            service = Service(demo_settings(directory, port), SystemClock(), lambda: simulator.now_ms)
             write = service.log.writer.write
             simulator = Simulator(write, _TOPIC, SystemClock(), pace=Pace(speed=speed), seed=seed)
             return run_service(service, _Screen(console, service, simulator, directory, seconds).run)

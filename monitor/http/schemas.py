@@ -576,6 +576,11 @@ class SessionBody(Body):
     roles: list[str] = field(
         ["promote:churn", "write"], "read, write or promote, for all models, or for one as in promote:churn"
     )
+    simulated_now: str | None = field(
+        None,
+        "RFC 3339: where the events of a simulation are, as those of `monitor demo`, whose time runs faster; null: "
+        "events are of the clock's time",
+    )
 
 
 class ProblemBody(BaseModel):

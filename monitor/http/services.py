@@ -73,6 +73,8 @@ class Services:
         Streams of events that are open at one time, shared among callers.
     authenticator
         Identifies callers; None: access control is off.
+    simulated_ms
+        The time of a simulation whose events are read; None: events are of the clock's time.
     traffic, refused
         Count requests, and those refused.
     roles
@@ -127,6 +129,7 @@ class Services:
     is_stopping: Callable[[], bool]
     evaluate: Callable[..., Report | ClassReport] = evaluate
     max_streams: int = MAX_STREAMS
+    simulated_ms: Callable[[], int] | None = None
 
     def __post_init__(self) -> None:
         wait_seconds = self.api.turn_timeout.total_seconds()

@@ -1,5 +1,6 @@
 """`monitor demo`."""
 
+import json
 import re
 import signal
 import socket
@@ -88,6 +89,9 @@ def test_ctrl_c_ends_it_in_order(tmp_path: Path) -> None:
         found = wait_for(tmp_path / "output.txt", r"http://\S+/metrics", process)
         with urllib.request.urlopen(found.group(), timeout=PATIENCE_SECONDS) as answer:
             assert answer.status == 200
+        session = found.group().replace("/metrics", "/v1/session")
+        with urllib.request.urlopen(session, timeout=PATIENCE_SECONDS) as answer:
+            assert json.load(answer)["simulated_now"]
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE_SECONDS) == 0, (tmp_path / "output.txt").read_text()
     finally:

@@ -318,8 +318,14 @@ def test_who_asks_may_ask_who_they_are() -> None:
     assert answer.json() == {
         "name": "key:read:churn write:org/model",
         "roles": ["read:churn", "write:org/model"],
+        "simulated_now": None,
     }
     assert Service().client().get("/v1/session").json()["name"] == "anonymous"
+
+
+def test_a_session_says_where_a_simulation_is() -> None:
+    client = Service().client(simulated_ms=lambda: 1_793_304_000_000)
+    assert client.get("/v1/session").json()["simulated_now"] == "2026-10-29T20:00:00.000Z"
 
 
 async def nothing() -> None:

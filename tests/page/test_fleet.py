@@ -169,16 +169,63 @@ def test_of_thousands_of_models_each_is_found_and_the_worst_is_first(site: Site,
     assert rows(page).count() > 150
 
 
+def test_of_two_alerts_a_row_names_the_one_that_it_leads_to(site: Site, shown: Page) -> None:
+    def fill(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        (known,) = (alert for alert in body["alerts"] if (alert["model"], alert["kind"]) == ("churn", "calibration"))
+        second = {"id": "al_2", "kind": "change", "summary": "Outcomes of churn 8 have changed once more."}
+        body["alerts"] = [known | second, known | {"state": "acknowledged"}]
+        route.fulfill(response=answer, json=body)
+
+    shown.route("**/v1/alerts?state=open*", fill)
+    shown.reload()
+    link = rows(shown).first.locator(".what a")
+    expect(link).to_have_attribute("href", f"{site.url}/alerts/al_2")
+    expect(link).to_have_text("outcomes have changed")
+    expect(rows(shown).first.locator(".what")).to_have_attribute("title", "Outcomes of churn 8 have changed once more.")
+
+
+def test_ages_of_events_count_from_the_clock_of_a_simulation(site: Site, page: Page) -> None:
+    site.service.show(fleet())
+    ages: dict[str, str] = {}
+    settled = "2026-10-29T20:00:00.000Z"
+
+    def simulate(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | ages)
+
+    def settle(route: Route) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for model in body["models"]:
+            model["settled_to"] = settled
+        route.fulfill(response=answer, json=body)
+
+    page.clock.set_fixed_time("2026-11-28T20:00:00Z")
+    page.route("**/v1/session", simulate)
+    page.route("**/v1/models?*", settle)
+    page.goto(f"{site.url}/")
+    of_churn = rows(page).first.locator("td[data-title='Settled to']")
+    expect(of_churn).to_have_text("30 d ago")
+    expect(page.get_by_text("simulated time")).to_have_count(0)
+    ages["simulated_now"] = "2026-10-29T20:10:00.000Z"
+    page.reload()
+    expect(of_churn).to_have_text("10 min ago")
+    expect(page.locator("header").get_by_text("simulated time")).to_be_visible()
+
+
 def test_the_history_of_a_young_fleet_takes_the_whole_column(site: Site, page: Page) -> None:
     site.service.show(fleet())
-    known = {"churn": [-3.0, -1.0, 2.0], "spam": [None, -2.0, -1.0]}
+    known: dict[str, list[float | None]] = {"churn": [-3.0, -1.0, 2.0], "spam": [None, -2.0, -1.0]}
+    nothing: list[float | None] = [None] * 113
 
     def fill(route: Route) -> None:
         answer = route.fetch()
         body = answer.json()
         body["times"] = [f"2026-11-{1 + at // 8:02}T{at % 8 * 3:02}:00:00.000Z" for at in range(113)]
         for row in body["versions"]:
-            row["above_line"] = [None] * 110 + known.get(row["model"], [None] * 3)
+            row["above_line"] = [*nothing[:110], *known.get(row["model"], nothing[:3])]
         route.fulfill(response=answer, json=body)
 
     page.route("**/v1/evidence", fill)

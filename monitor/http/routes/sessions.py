@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.errors import InputError
+from monitor.events.times import format_time
 from monitor.http.authorization import Credential, Of, needs, principal_of, public
 from monitor.http.problems import SESSION_COOKIE, expired_cookie
 from monitor.http.request_parsing import NO_PARAMETERS, check_media_type, read_body
@@ -60,9 +61,14 @@ async def log_in(request: Request, services: ServicesOf) -> Response:
     response_description="The owner of the key or token",
     responses=problems(422),
 )
-async def session(request: Request) -> SessionBody:
+async def session(request: Request, services: ServicesOf) -> SessionBody:
     principal = principal_of(request)
-    return SessionBody(name=principal.name, roles=[str(grant) for grant in principal.grants])
+    simulated_ms = services.simulated_ms
+    return SessionBody(
+        name=principal.name,
+        roles=[str(grant) for grant in principal.grants],
+        simulated_now=None if simulated_ms is None else format_time(simulated_ms()),
+    )
 
 
 @router.delete(

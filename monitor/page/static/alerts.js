@@ -1,6 +1,7 @@
 /* The alerts, the newest first. */
 
 import { ROOT, send, withQuery } from "page/api.js";
+import { ABOUT } from "page/open_alert.js";
 import { Power, State, Time } from "page/parts.js";
 import { Field, ModelLink, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
@@ -14,9 +15,6 @@ const STATES = [
   ["pending", "pending"],
   ["resolved", "resolved"],
 ];
-
-/** A kind of alert -> what it is about. @type {Record<string, string>} */
-const KINDS = { calibration: "predictions are wrong", change: "outcomes have changed", map: "the map does harm" };
 
 function Alerts() {
   useTitle("Alerts");
@@ -47,7 +45,7 @@ function Alerts() {
     <select value=${view[name] ?? ""} onChange=${(/** @type {any} */ event) => change({ [name]: event.target.value })}>
       <option value="">all</option>${values.map(([value, text]) => html`<option value=${value}>${text}</option>`)}</select></label>`;
   return html`<${Problem} failure=${failure} stale />
-    <div class="bar"><h1>Alerts</h1> ${choose("state", "State", STATES)} ${choose("kind", "Kind", Object.entries(KINDS))}
+    <div class="bar"><h1>Alerts</h1> ${choose("state", "State", STATES)} ${choose("kind", "Kind", Object.entries(ABOUT))}
       <label>Model <${Field} type="search" list="models" placeholder="all" value=${view.model ?? ""} onChange=${(/** @type {string} */ text) => change({ model: text.trim() })} /></label>
       <datalist id="models">${[...new Set(alerts.map((alert) => alert.model))].map((model) => html`<option value=${model}></option>`)}</datalist></div>
     ${alerts.length === 0 && html`<p class="lead good">No alert${view.state || view.kind || view.model ? " fits" : ""}. <span class="soft">One comes when the evidence against a model reaches the line that the budget of false alarms draws.</span></p>`}
@@ -59,7 +57,7 @@ function Alerts() {
         (alert) => html`<tr key=${alert.id}>
         <td class="text"><${State} state=${alert.state} /></td>
         <td class="text name"><${ModelLink} model=${alert.model} version=${alert.version} /> <small>${alert.version}</small></td>
-        <td class="text what"><a href="${ROOT}alerts/${alert.id}">${sentence(KINDS[alert.kind] ?? alert.kind).slice(0, -1)}</a><br /><small><bdi>${inZone(alert.summary)}</bdi></small></td>
+        <td class="text what"><a href="${ROOT}alerts/${alert.id}">${sentence(ABOUT[alert.kind] ?? alert.kind).slice(0, -1)}</a><br /><small><bdi>${inZone(alert.summary)}</bdi></small></td>
         <td data-title="Evidence"><${Power} log10=${alert.log10_evidence} /> <small>of <${Power} log10=${alert.log10_line} /></small></td>
         <td class="text" data-title="Changed"><${Time} at=${alert.change_point.at} /></td>
         <td class="text" data-title="Fired"><${Time} at=${alert.firing_since} relative /></td>

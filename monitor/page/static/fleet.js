@@ -2,6 +2,7 @@
 
 import { askEarly, modelPath, ROOT } from "page/api.js";
 import { evaluatedAt } from "page/live.js";
+import { ABOUT, isOf, leading } from "page/open_alert.js";
 import { State, Time, wordOf } from "page/parts.js";
 import { Sparkline } from "page/plots/sparkline.js";
 import { Problem, show, useAnswer, useTitle } from "page/ui.js";
@@ -100,19 +101,21 @@ function historyOf(evidence) {
  * @param {any[]} models @param {Map<string, (number | null)[]>} past of each version @param {any[]} alerts @returns {Row[]}
  */
 function rowsOf(models, past, alerts) {
-  const open = new Map();
-  for (const alert of alerts) if (open.get(keyOf(alert))?.state !== "firing") open.set(keyOf(alert), alert);
+  const open = new Map(alerts.map((alert) => [keyOf(alert), /** @type {any[]} */ ([])]));
+  for (const alert of alerts) open.get(keyOf(alert))?.push(alert);
   return models.flatMap((model) =>
     (model.versions.length ? model.versions : [{ version: "" }]).map((/** @type {any} */ version) => {
       const of = { model: model.model, version: version.version };
-      const alert = open.get(keyOf(of));
+      const alert = leading(open.get(keyOf(of)) ?? [], version.evidence);
+      // What the row leads to is what it names.
+      const isOther = alert && !isOf(alert, version.evidence);
       const state = stateOf(model, version, alert);
       return {
         ...of,
         key: keyOf(of),
         state,
-        fault: faultOf(state, model, version),
-        detail: inZone(version.evidence?.sentence ?? ""),
+        fault: isOther ? (ABOUT[alert.kind] ?? alert.kind) : faultOf(state, model, version),
+        detail: inZone((isOther ? alert.summary : version.evidence?.sentence) ?? ""),
         alert: alert?.id ?? null,
         past: past.get(keyOf(of)) ?? null,
         evidence: version.evidence?.log10_evidence ?? null,
@@ -192,7 +195,7 @@ function Version({ row }) {
     <td class="text what" title=${row.detail}>${row.alert ? html`<a href="${ROOT}alerts/${row.alert}">${row.fault || "see the alert"}</a>` : row.fault}</td>
     <td data-title=${of.predictions.title}>${short(row.perDay)}</td>
     <td data-title=${of.coverage.title}>${percent(row.coverage)}</td>
-    <td data-title=${of.settled.title} title=${row.held} class=${row.held ? "late" : ""}><${Time} at=${row.settled} relative /></td>
+    <td data-title=${of.settled.title} title=${row.held} class=${row.held ? "late" : ""}><${Time} at=${row.settled} relative="events" /></td>
     <td class="text" data-title=${of.serves.title}>${row.map ? html`<a href="${ROOT}recalibrations/${row.map}">${row.method}</a>` : html`<span class="soft">no map</span>`}</td>
   </tr>`,
     Object.values(row),

@@ -4,18 +4,19 @@ import { ROOT, withQuery } from "page/api.js";
 import { AskRefit } from "page/ask_refit.js";
 import { BeforeAndSince, keptOf } from "page/model_changes.js";
 import { Coverage, CoveragePlot } from "page/model_coverage.js";
-import { Happenings, happened, leading } from "page/model_events.js";
+import { Happenings, happened } from "page/model_events.js";
 import { Lead, stateOf } from "page/model_lead.js";
 import { EvidencePlot, MeasurePlot, PriorAndShape } from "page/model_plots.js";
 import { Segments } from "page/model_segments.js";
 import { Versions } from "page/model_versions.js";
 import { askedRange, Controls, Folded, iso, Later, MODEL, PATH, timeOf, useView } from "page/model_view.js";
+import { leading } from "page/open_alert.js";
 import { State, Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { Witness } from "page/plots/witness.js";
 import { may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useMemo } from "page/vendor/preact.js";
-import { certain, count, interval, number, percent, sentence } from "page/words.js";
+import { certain, count, eventsNow, interval, number, percent, sentence } from "page/words.js";
 
 /** @typedef {import("page/plots/time.js").Shared} Shared */
 
@@ -66,7 +67,7 @@ function Model({ roles }) {
   const report = useAnswer(ready(withQuery(`${PATH}/report`, { ...asked, as_of: view.as_of })));
   // Before anything is settled, such as while a service catches up with old events, the last window says where it is.
   const newest = model?.settled_to ?? (view.as_of ? null : report.data?.to);
-  const settled = newest ? Date.parse(newest) : Date.now();
+  const settled = newest ? Date.parse(newest) : eventsNow();
   const { from, to } = askedRange(view, settled);
   const span = { from: iso(from), to: to && iso(to), points: POINTS };
   const evidence = useAnswer(ready(withQuery(`${PATH}/evidence`, span)), 10);

@@ -1,7 +1,7 @@
 /* How a version is, since when, and what to do, in a sentence or two. */
 
 import { ROOT } from "page/api.js";
-import { isOf } from "page/model_events.js";
+import { isOf } from "page/open_alert.js";
 import { Time, toneOf } from "page/parts.js";
 import { localError } from "page/refit_parts.js";
 import { html } from "page/vendor/preact.js";
@@ -64,7 +64,7 @@ export function Lead({ model, of, alert, report, serving, refit }) {
   return html`<div class=${`lead ${toneOf(state)}`}>
     <p title=${powers(of?.evidence)}><bdi>${inZone(told)}</bdi></p>
     <p class="notes">
-      ${alert && html`<a href="${ROOT}alerts/${encodeURIComponent(alert.id)}">${state === "pending" ? "What is pending" : "The alert, and what to do"}</a>: it began <${Time} at=${alert.change_point.at} relative />${alert.acknowledged_by && html`, <bdi>${alert.acknowledged_by}</bdi> has it`}. `}
+      ${alert && html`<a href="${ROOT}alerts/${encodeURIComponent(alert.id)}">${state === "pending" ? "What is pending" : "The alert, and what to do"}</a>: it began <${Time} at=${alert.change_point.at} relative="events" />${alert.acknowledged_by && html`, <bdi>${alert.acknowledged_by}</bdi> has it`}. `}
       ${local && html`<a href="${ROOT}recalibrations/${encodeURIComponent(refit.id)}">The refit, and where they are off</a>. `}
       ${serving ? html`<a href="${ROOT}recalibrations/${encodeURIComponent(serving.id)}">${serving.method}</a> serves. ` : "No map serves. "}
       ${model.settled_to && html`Settled to <${Time} at=${model.settled_to} />. `}

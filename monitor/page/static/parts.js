@@ -1,7 +1,7 @@
 /* Small parts that pages and files are made of: states, times, powers of ten, numbers behind plots. They ask for nothing. */
 
 import { html, useState } from "page/vendor/preact.js";
-import { ago, timeText, utcTime } from "page/words.js";
+import { ago, eventsNow, timeText, utcTime } from "page/words.js";
 
 /** A state -> its tone, its sign (colour alone says nothing), its word. @type {Record<string, [string, string, string]>} */
 const STATES = {
@@ -35,10 +35,13 @@ export const wordOf = (state) => (STATES[state] ?? ["", "", state])[2];
 /** @param {string} state */
 export const toneOf = (state) => (STATES[state] ?? [""])[0];
 
-/** A time in the zone that is chosen, with UTC on hover. @param {{ at: string | null, relative?: boolean }} props */
+/** An age by the clock of what it is of. @param {string} at @param {string | undefined} of "events", which may be simulated, or the service */
+export const ageOf = (at, of) => (of === "events" ? ago(at, eventsNow()) : ago(at));
+
+/** A time in the zone that is chosen, with UTC on hover. @param {{ at: string | null, relative?: boolean | "events" }} props relative: its age, by the clock of the service or of events */
 export function Time({ at, relative = false }) {
   if (!at) return html`–`;
-  return html`<time datetime=${at} title=${utcTime(at)} data-ago=${relative}>${relative ? ago(at) : timeText(at)}</time>`;
+  return html`<time datetime=${at} title=${utcTime(at)} data-ago=${relative || null}>${relative ? ageOf(at, String(relative)) : timeText(at)}</time>`;
 }
 
 /** Evidence as a power of ten. @param {{ log10: number }} props */

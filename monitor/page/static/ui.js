@@ -2,9 +2,9 @@
 
 import { ask, askAll, Failure, isPath, modelPath, ROOT, SESSION, send, sendJson } from "page/api.js";
 import { isLive, listen, newsOf } from "page/live.js";
-import { Time, watchScrollers } from "page/parts.js";
+import { ageOf, Time, watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
-import { ago, isUtc, sentence, switchZone } from "page/words.js";
+import { isUtc, sentence, setEventsNow, switchZone, timeText } from "page/words.js";
 
 export { Numbers, Power, State, Time, toneOf } from "page/parts.js";
 
@@ -119,8 +119,9 @@ function Live() {
 
 /** Ages grow also where nothing else changes. */
 setInterval(() => {
-  for (const time of document.querySelectorAll("time[data-ago]")) {
-    if (time.firstChild) /** @type {Text} */ (time.firstChild).data = ago(/** @type {HTMLTimeElement} */ (time).dateTime);
+  for (const time of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("time[data-ago]"))) {
+    if (time.firstChild)
+      /** @type {Text} */ (time.firstChild).data = ageOf(/** @type {HTMLTimeElement} */ (time).dateTime, time.dataset.ago);
   }
 }, 5000);
 
@@ -155,6 +156,7 @@ function LogIn({ why, onDone }) {
   </section>`;
 }
 
+const SIMULATED_MS = 5000; // after which the clock of a simulation is asked for again
 const ANYBODY = "anonymous";
 
 /** Whether roles, such as `write:churn`, allow something of a model. @param {string[]} roles @param {string} role @param {string} [model] */
@@ -175,13 +177,15 @@ const PLACES = [
  * @param {{ place: string, page: (props: { roles: string[] }) => any, anybody: boolean }} props
  */
 function Frame({ place, page: Page, anybody }) {
-  const [session, setSession] = useState(/** @type {{ name: string, roles: string[] } | null} */ (null));
+  const [session, setSession] = useState(/** @type {{ name: string, roles: string[], simulated_now: string | null } | null} */ (null));
   const [why, setWhy] = useState("");
   const [failure, setFailure] = useState(/** @type {Failure | null} */ (null));
   const wasKnown = useRef(false);
   const identify = async () => {
     try {
-      setSession(await send(SESSION));
+      const answer = await send(SESSION);
+      setEventsNow(answer.simulated_now);
+      setSession(answer);
       wasKnown.current = true;
       setWhy("");
       setFailure(null);
@@ -212,6 +216,12 @@ function Frame({ place, page: Page, anybody }) {
       removeEventListener("session-over", lost);
     };
   }, []);
+  const isSimulated = Boolean(session?.simulated_now);
+  useEffect(() => {
+    // The clock of a simulation runs at a speed of its own.
+    const timer = isSimulated ? setInterval(() => document.hidden || identify(), SIMULATED_MS) : 0;
+    return () => clearInterval(timer);
+  }, [isSimulated]);
   const logOut = async () => {
     await send(SESSION, { method: "DELETE" });
     wasKnown.current = false;
@@ -225,7 +235,7 @@ function Frame({ place, page: Page, anybody }) {
         ${PLACES.map(([path, name]) => html`<a href=${ROOT + path} aria-current=${path === place ? "page" : null}>${name}${path === "alerts" && (session || anybody) && html`<${OpenAlerts} />`}</a>`)}
         <a href="${ROOT}docs">API</a>
       </nav>
-      ${session && html`<div class="who"><${Live} /><${Zone} />${known && html`<span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button>`}</div>`}
+      ${session && html`<div class="who"><${Live} />${session.simulated_now && html`<span class="pill warn" title=${`Events are simulated, and their clock runs faster: for them it is ${timeText(session.simulated_now)}. Ages of events count from there.`}>simulated time</span>`}<${Zone} />${known && html`<span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button>`}</div>`}
     </header>
     <main>
       <${Problem} failure=${failure} />

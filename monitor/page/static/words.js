@@ -79,6 +79,16 @@ export function duration(seconds) {
   return `${Math.round(seconds / unit[1])} ${unit[0]}`;
 }
 
+let ahead = 0; // by how much the clock of events is ahead of the browser's, in milliseconds: a simulation has its own
+
+/** Set the clock of events. @param {string | null} at where a simulation is; null: events are of the time of the browser */
+export const setEventsNow = (at) => {
+  ahead = at ? Date.parse(at) - Date.now() : 0;
+};
+
+/** The time that it is for events, in milliseconds. */
+export const eventsNow = () => Date.now() + ahead;
+
 /** Such as "3 h ago". @param {string} at @param {number} [now] */
 export function ago(at, now = Date.now()) {
   const seconds = (now - Date.parse(at)) / 1000;
