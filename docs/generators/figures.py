@@ -7,7 +7,7 @@ from typing import Final
 
 from matplotlib.figure import Figure
 
-from docs.generators import counter_examples
+from docs.generators import concepts, counter_examples
 from docs.generators.counter_examples import simulated
 from docs.generators.gce_comparison import gce_figure
 from docs.generators.recalibration_example import example
@@ -56,6 +56,12 @@ FIGURES: Final[Mapping[str, Callable[[], Figure]]] = MappingProxyType(
         "temperature.svg": counter_examples.temperature_figure,
         "before-after.svg": lambda: example().plot(),
         "simulated-delays.svg": delays,
+        "score-table.svg": concepts.score_table_figure,
+        "null-level.svg": concepts.null_level_figure,
+        "settled-edge.svg": concepts.settled_edge_figure,
+        "evidence.svg": concepts.evidence_figure,
+        "prior-and-shape.svg": concepts.prior_and_shape_figure,
+        "local-error.svg": concepts.local_error_figure,
     }
 )
 """Each as a function that draws it."""

@@ -109,7 +109,10 @@ def test_every_decision_is_in_the_index() -> None:
     assert shown == sorted((DOCS / "decisions").glob("*.md"))
 
 
-@pytest.mark.parametrize("name", ["measures.md", "which-measure.md", "classes.md", "python.md", "alarms.md"])
+_OF_PYTHON: Final = ["measures.md", "which-measure.md", "classes.md", "python.md", "alarms.md", "concepts.md"]
+
+
+@pytest.mark.parametrize("name", _OF_PYTHON)
 def test_the_examples_of_the_measures_print_what_they_say(name: str) -> None:
     page = DOCS / name
     examples = doctest.DocTestParser().get_doctest("\n".join(blocks(page, "pycon")), {}, page.name, str(page), 0)
@@ -117,6 +120,20 @@ def test_the_examples_of_the_measures_print_what_they_say(name: str) -> None:
     said: list[str] = []
     failures = doctest.DocTestRunner().run(examples, out=said.append).failed
     assert failures == 0, "".join(said)
+
+
+def test_concepts_are_short_and_in_pictures() -> None:
+    """Each concept has at most eight lines, a picture, an example that is run, and a link to the details."""
+    page = text_of(DOCS / "concepts.md")
+    assert len(page.splitlines()) <= 250
+    sections = page.split("\n## ")[1:]
+    assert len(sections) == 6
+    for section in sections:
+        _title, paragraph, picture, *_ = section.split("\n\n")
+        assert len(paragraph.splitlines()) <= 8
+        assert re.fullmatch(r"!\[[^\]]{30,}\]\(figures/[\w-]+\.svg\)", picture)
+        assert "```pycon" in section
+        assert re.search(r"\bMore: \[", section)
 
 
 def test_every_measure_is_explained() -> None:
