@@ -8,11 +8,12 @@ BROKER_STAMP := $(VENV)/.installed-broker
 DEV_STAMP := $(VENV)/.installed-dev
 NODE_STAMP := tests/page/node_modules/.installed
 AUDIT := .cache/audit
+SITE := .cache/site
 
 # Tests start hundreds of processes: what Python compiles is kept, though many images say that it is not to be.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo broker test test-long test-spark check audit format bench soak soak-short year simulate alarms lore pictures image-check kernels clean
+.PHONY: help demo broker test test-long test-spark check docs audit format bench soak soak-short year simulate alarms lore pictures image-check kernels clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,13 +45,24 @@ broker: $(BROKER_STAMP) ## a Kafka broker to try things with, until Ctrl-C: make
 	$(BIN)/python -m tests.real.kafka $(TOPICS:%=--topic %)
 
 check: export PATH := $(abspath $(BIN)):$(PATH)
-check: $(DEV_STAMP) $(NODE_STAMP) ## format, lint, types, import rules; of the page's scripts, too
+check: $(DEV_STAMP) $(NODE_STAMP) docs ## format, lint, types, import rules; of the page's scripts, too; the site
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	tests/page/node_modules/.bin/biome ci --config-path tests/page monitor/page/static
 	tests/page/node_modules/.bin/tsc -p tests/page
+
+# In an environment of its own: what builds the site is no part of what is installed to run or to test it.
+$(SITE)/.installed: docs/requirements.txt
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --requirement $<
+	@touch $@
+
+docs: $(STAMP) $(SITE)/.installed ## the site of the documentation, in .cache/pages/site; nothing in it is of another host
+	$(BIN)/python -m docs.generators.site stage .cache/pages
+	cd .cache/pages && $(abspath $(SITE))/bin/zensical build --clean --strict --config-file zensical.yml
+	$(BIN)/python -m docs.generators.site verify .cache/pages/site
 
 # In an environment of its own, so that its own dependencies are not among those that are looked at.
 $(AUDIT)/bin/pip-audit:
