@@ -11,6 +11,7 @@ import numpy as np
 from monitor.clock import ManualClock
 from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.http.server import ApiServer
+from monitor.maps import RecalibrationMap
 from monitor.measures import MEASURES
 from monitor.store import evidence_history, history
 from monitor.store.alerts import AlertStore, save
@@ -49,12 +50,13 @@ class Churn(NamedTuple):
 
 
 @contextmanager
-def churn_site(folder: Path) -> Iterator[Churn]:
-    """The service; it stops at the end."""
+def churn_site(folder: Path, serves: RecalibrationMap | None = None) -> Iterator[Churn]:
+    """The service; it stops at the end. With a map that serves since the alert, which its promotion resolves."""
     refits = Refits(folder)
     store = refits.database.database
     panes = MemoryPanes(POLICY)
-    firing = evidence(calibration=evidence_level(6.4, raised=True))
+    # All evidence begins anew when a map is promoted.
+    level = evidence_level(6.4, raised=True) if serves is None else evidence_level(0.4)
     evaluator = Alone(
         panes,
         [Window("1h", HOUR_MS), Window("6h", 6 * HOUR_MS)],
@@ -68,7 +70,7 @@ def churn_site(folder: Path) -> Iterator[Churn]:
         for at, (segment, slope) in enumerate(SEGMENTS.items()):
             p, y = calibrated(times.size, STEPS * at + step, slope=slope if times[0] >= CHANGE_MS else 1.0)
             panes.add(SeriesKey("churn", "7", segment), times, p, y)
-        evaluator.evaluate({"churn": ModelEvidence({"7": firing})})
+        evaluator.evaluate({"churn": ModelEvidence({"7": evidence(calibration=level)})})
         with store.writing() as connection:
             history.append(connection, points_of(evaluator.latest.reports.values()))
     levels = np.zeros(STEPS, evidence_history.POINT)
@@ -84,6 +86,9 @@ def churn_site(folder: Path) -> Iterator[Churn]:
     with store.writing() as connection:
         evidence_history.append(connection, {("churn", "7"): levels})
         save(store, connection, [(None, alert)], NOW_MS)
+    if serves is not None:
+        asked = refits.request(refits.make_request("churn", version="7"), actor="ada")[0]
+        refits.promote(refits.end(asked.id, chosen=serves).id, actor="ada", note="")
     service = Service(
         evaluator=evaluator,  # type: ignore[arg-type]
         refits=refits,

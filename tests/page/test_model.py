@@ -3,12 +3,14 @@
 import json
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 from playwright.sync_api import Locator, Page, Route, expect
 
-from tests.page.churn import CHANGE_MS, START_MS, Churn
+from monitor.maps.temperature import Temperature
+from tests.page.churn import CHANGE_MS, START_MS, Churn, churn_site
 from tests.snapshots import NOW_MS
 
 
@@ -310,3 +312,27 @@ def test_below_the_fold_is_asked_for_later_without_scrolling(page: Page, churn: 
     expect(page.get_by_role("heading", name="What happened")).to_be_visible()
     first = max(asked.index(name) for name in ("report", "evidence", "diagrams", "history"))
     assert first < min(asked.index("segments"), asked.index("coverage"))
+
+
+def test_after_a_promotion_the_page_shows_what_is_served_and_with_a_switch_what_the_model_says(
+    page: Page, tmp_path: Path
+) -> None:
+    with churn_site(tmp_path, serves=Temperature(temperature=1.5, classes=2)) as served:
+        visit(page, f"{served.page}?window=1h")
+        window = page.locator("section", has=page.get_by_role("heading", name="This window"))
+        expect(window).to_contain_text("of predictions as the map that serves makes them")
+        expect(window).not_to_contain_text("too sure of themselves")
+        page.get_by_role("combobox", name="Predictions").select_option("as the model makes them")
+        expect(window).to_contain_text("of the predictions as the model makes them, before the map that serves")
+        expect(window).to_contain_text("too sure of themselves")
+        assert query(page) == {"window": "1h", "predictions": "model"}
+        page.reload()
+        expect(window).to_contain_text("too sure of themselves")
+        page.get_by_role("combobox", name="Predictions").select_option("as served")
+        expect(window).not_to_contain_text("too sure of themselves")
+
+
+def test_without_a_map_that_serves_nothing_is_to_be_chosen(page: Page, churn: Churn) -> None:
+    visit(page, churn.page)
+    expect(page.get_by_role("combobox", name="Window")).to_be_visible()
+    assert page.get_by_role("combobox", name="Predictions").count() == 0

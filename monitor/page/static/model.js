@@ -9,7 +9,7 @@ import { Lead, stateOf } from "page/model_lead.js";
 import { EvidencePlot, MeasurePlot, PriorAndShape } from "page/model_plots.js";
 import { Segments } from "page/model_segments.js";
 import { Versions } from "page/model_versions.js";
-import { askedRange, Controls, Folded, iso, Later, MODEL, PATH, timeOf, useView } from "page/model_view.js";
+import { AS_MODEL, askedRange, Controls, Folded, iso, Later, MODEL, PATH, timeOf, useView } from "page/model_view.js";
 import { leading } from "page/open_alert.js";
 import { State, Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
@@ -22,13 +22,15 @@ import { certain, count, eventsNow, interval, number, percent, sentence } from "
 
 const FIRST = "smce"; // the measure whose history has the course; the others are loaded once the reader unfolds them
 const POINTS = 240; // as many as a plot shows apart
+const SERVED = "Measures and diagrams are of predictions as the map that serves makes them; what is drawn over time is of the model's own.";
+const BEFORE_THE_MAP = "Measures and diagrams are of the predictions as the model makes them, before the map that serves.";
 
-/** The numbers of one window. @param {{ report: any, measures: Map<string, any>, serving: any }} props */
-function Report({ report, measures, serving }) {
+/** The numbers of one window. @param {{ report: any, measures: Map<string, any>, note: string }} props */
+function Report({ report, measures, note }) {
   return html`<section class="card"><h2>This window</h2>
     <p><${Time} at=${report.from} /> to <${Time} at=${report.to} />: ${count(report.predictions)} predictions, ${percent(report.label_coverage)} labelled, ${percent(report.prevalence)} came true.</p>
     ${report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
-    ${serving && html`<p class="soft">Measures and diagrams are of the predictions as the model makes them, before the map that serves.</p>`}
+    ${note && html`<p class="soft">${note}</p>`}
     ${report.insufficient && html`<p>${sentence(report.insufficient)}</p>`}
     ${
       Object.keys(report.measures).length > 0 &&
@@ -39,6 +41,16 @@ function Report({ report, measures, serving }) {
     )}</tbody></table></div>
     <small class="soft">▲ more than chance explains.</small>`
     }</section>`;
+}
+
+/**
+ * Whether windows can be shown as the map that serves makes their predictions: it must need nothing but these.
+ * @param {string | undefined} method of the map @param {any} policy of the model
+ */
+function useMovable(method, policy) {
+  const { data } = useAnswer(method ? "v1/recalibration-methods" : null, 3600);
+  const of = data?.methods.find((/** @type {any} */ one) => one.name === method);
+  return Boolean(of && !of.needs_features && !of.needs_segments && !policy?.classes.length);
 }
 
 /** All measures over time. @param {{ asked: any, from: number, to: number | null, measures: Map<string, any>, shared: Shared }} props */
@@ -64,7 +76,13 @@ function Model({ roles }) {
   const window = view.window ?? of?.windows.at(-1) ?? "";
   const asked = { version, segment, window };
   const ready = (/** @type {string} */ path) => (of ? path : null);
-  const report = useAnswer(ready(withQuery(`${PATH}/report`, { ...asked, as_of: view.as_of })));
+  const refits = useAnswer(ready(`${PATH}/recalibrations`), 30);
+  const jobs = refits.data?.recalibrations.filter((/** @type {any} */ job) => job.version === version) ?? [];
+  const serving = jobs.find((/** @type {any} */ job) => job.state === "champion");
+  const movable = useMovable(serving?.method, model?.policy);
+  const served = movable && view.predictions !== AS_MODEL ? "true" : null;
+  const shown = { ...asked, as_of: view.as_of, served };
+  const report = useAnswer(ready(withQuery(`${PATH}/report`, shown)));
   // Before anything is settled, such as while a service catches up with old events, the last window says where it is.
   const newest = model?.settled_to ?? (view.as_of ? null : report.data?.to);
   const settled = newest ? Date.parse(newest) : eventsNow();
@@ -72,17 +90,14 @@ function Model({ roles }) {
   const span = { from: iso(from), to: to && iso(to), points: POINTS };
   const evidence = useAnswer(ready(withQuery(`${PATH}/evidence`, span)), 10);
   const alerts = useAnswer(ready(withQuery("v1/alerts", { model: MODEL, version })), 10);
-  const diagrams = useAnswer(ready(withQuery(`${PATH}/diagrams`, { ...asked, as_of: view.as_of })), 30);
+  const diagrams = useAnswer(ready(withQuery(`${PATH}/diagrams`, shown)), 30);
   const past = useAnswer(ready(withQuery(`${PATH}/history`, { ...asked, measure: FIRST, ...span })), 30);
   const state = useAnswer(ready(withQuery(`${PATH}/recalibration`, { version })), 30);
-  const refits = useAnswer(ready(`${PATH}/recalibrations`), 30);
   const catalogue = useAnswer("v1/measures", 3600);
   const all = alerts.data?.alerts ?? [];
   const alert = leading(all, of?.evidence);
   const told = useAnswer(alert ? `v1/alerts/${encodeURIComponent(alert.id)}` : null, 60);
   const versions = evidence.data?.versions ?? [];
-  const jobs = refits.data?.recalibrations.filter((/** @type {any} */ job) => job.version === version) ?? [];
-  const serving = jobs.find((/** @type {any} */ job) => job.state === "champion");
   const compared = serving ? null : jobs.find((/** @type {any} */ job) => ["candidate", "rejected"].includes(job.state));
   const refit = useAnswer(compared ? `v1/recalibrations/${encodeURIComponent(compared.id)}` : null, 3600);
   const events = useMemo(
@@ -121,7 +136,7 @@ function Model({ roles }) {
   const isThere = (report.data || report.failure) && past.data && evidence.data;
   const measures = new Map((catalogue.data?.measures ?? []).map((/** @type {any} */ one) => [one.name, one]));
   const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
-    ${report.data && html`<${Report} report=${report.data} measures=${measures} serving=${serving} />`}
+    ${report.data && html`<${Report} report=${report.data} measures=${measures} note=${served ? SERVED : serving ? BEFORE_THE_MAP : ""} />`}
     ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}`;
   return html`<${Problem} failure=${listed.failure} stale />
     <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert)} />
@@ -129,11 +144,11 @@ function Model({ roles }) {
       ${of && may(roles, "write", MODEL) && html`<${AskRefit} model=${MODEL} version=${version} label="Refit" what=${html`<p>A map is fitted on the events that the settings of <bdi>${MODEL}</bdi> choose, and compared on later ones. It serves only once it is promoted.</p>`} />`}
     </div>
     <${Lead} model=${model} of=${of} alert=${alert} report=${report.data} serving=${serving} refit=${refit.data} />
-    ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} />`}
+    ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} served=${movable ? served !== null : null} />`}
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}
     <div class="grid three window" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
-      ${changed ? html`<${BeforeAndSince} version=${version} segment=${segment} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} />` : ofWindow}
+      ${changed ? html`<${BeforeAndSince} version=${version} segment=${segment} served=${served} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} />` : ofWindow}
     </div>
     ${isThere && of.segments.length > 1 && html`<${Later} title="Segments and classes"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
     <div class="grid three">

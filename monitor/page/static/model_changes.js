@@ -23,13 +23,13 @@ export const keptOf = (windows) =>
 
 /**
  * As long before a change as has passed since: as far as predictions are kept, and else what the alert has.
- * @param {{ version: string, segment: string, at: number, settled: number, kept: number, document: any }} props
- *   at: the change, in milliseconds; kept: how far back from `settled`; document: of the alert, or null
+ * @param {{ version: string, segment: string, served: string | null, at: number, settled: number, kept: number, document: any }} props
+ *   served: "true" for predictions as the map that serves makes them; at: the change, in milliseconds; kept: how far back from `settled`; document: of the alert, or null
  */
-export function BeforeAndSince({ version, segment, at, settled, kept, document }) {
+export function BeforeAndSince({ version, segment, served, at, settled, kept, document }) {
   const earliest = settled - kept;
   const query = (/** @type {number} */ from, /** @type {number | null} */ to) =>
-    withQuery(`${PATH}/diagrams`, { version, segment, from: iso(from), to: to && iso(to) });
+    withQuery(`${PATH}/diagrams`, { version, segment, served, from: iso(from), to: to && iso(to) });
   const since = useAnswer(at < settled ? query(Math.max(at, earliest), null) : null, 60);
   const before = useAnswer(at - earliest > kept / 20 ? query(Math.max(2 * at - settled, earliest), at) : null, 60);
   const spans = [

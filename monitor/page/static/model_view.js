@@ -15,6 +15,8 @@ const DAY_MS = 24 * HOUR_MS;
 const RANGES = { "6 hours": 6 * HOUR_MS, "24 hours": DAY_MS, "7 days": 7 * DAY_MS, "14 days": 14 * DAY_MS, "90 days": 90 * DAY_MS };
 const USUAL = "14 days";
 const CHOSEN = "as chosen";
+const AS_SERVED = "served";
+export const AS_MODEL = "model";
 
 /** What is shown, as the URL says. @typedef {Record<string, string>} View */
 /** @typedef {(part: Record<string, string | null>) => void} Change */
@@ -69,9 +71,10 @@ function Choice({ label, value, groups, names = {}, onChange }) {
 
 /**
  * The pickers of version, window, segment or class, range of time and moment.
- * @param {{ view: View, change: Change, model: any, version: string, window: string, segment: string, range: [number, number] }} props
+ * @param {{ view: View, change: Change, model: any, version: string, window: string, segment: string, range: [number, number], served: boolean | null }} props
+ *   served: whether predictions are shown as the map that serves makes them; null where they cannot be
  */
-export function Controls({ view, change, model, version, window, segment, range }) {
+export function Controls({ view, change, model, version, window, segment, range, served }) {
   const of = model.versions.find((/** @type {any} */ one) => one.version === version);
   const segments = /** @type {string[]} */ (of?.segments ?? []);
   const isClass = (/** @type {string} */ name) => name.startsWith("class=");
@@ -83,6 +86,7 @@ export function Controls({ view, change, model, version, window, segment, range 
     <${Choice} label="Window" value=${window} groups=${{ "": of?.windows ?? [] }} names=${windowNames(of?.windows ?? [])} onChange=${(/** @type {string} */ value) => change({ window: value })} />
     <${Choice} label=${segments.some(isClass) ? "Class or segment" : "Segment"} value=${segment} names=${{ all: segments.some(isClass) ? "most probable class" : "the whole model" }} onChange=${(/** @type {string} */ value) => change({ segment: value === "all" ? null : value })}
       groups=${{ "": segments.filter((name) => name === "all"), Classes: segments.filter(isClass), Segments: segments.filter((name) => name !== "all" && !isClass(name)) }} />
+    ${served !== null && html`<${Choice} label="Predictions" value=${served ? AS_SERVED : AS_MODEL} names=${{ [AS_SERVED]: "as served", [AS_MODEL]: "as the model makes them" }} groups=${{ "": [AS_SERVED, AS_MODEL] }} onChange=${(/** @type {string} */ value) => change({ predictions: value === AS_MODEL ? value : null })} />`}
     <${Choice} label="Range" value=${chosen ? CHOSEN : (view.range ?? USUAL)} groups=${{ "": [...Object.keys(RANGES), ...(chosen ? [CHOSEN] : [])] }} onChange=${(/** @type {string} */ value) => value !== CHOSEN && change({ range: value, from: null, to: null })} />
     <${Moment} label="from" value=${range[0]} onChange=${(/** @type {number | null} */ ms) => setRange(ms, range[1])} />
     <${Moment} label="to" value=${range[1]} onChange=${(/** @type {number | null} */ ms) => setRange(range[0], ms)} />
