@@ -19,6 +19,7 @@ from tests.real.shared import keeper, shared
 
 _KEEPER: Final = pytest.StashKey[str]()
 _LONGEST: Final = (
+    "test_tutorials.py",
     "test_exactly_once.py",
     "test_dashboard_queries.py",
     "test_serve_replicas.py",

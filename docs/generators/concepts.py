@@ -25,8 +25,8 @@ from monitor.reports.figures.style import (
     panel,
 )
 from monitor.reports.formatting import tick
-from monitor.scores import GridTable, ScoreTable
-from monitor.sequential import CalibrationBets, Evidence, Steps, share_budget
+from monitor.scores import GridTable, ScoreTable, Steps
+from monitor.sequential import CalibrationBets, Evidence, share_budget
 
 HEIGHT: Final = 4.6
 _HOUR_MS: Final = 3_600_000
