@@ -561,7 +561,10 @@ class _InputData(NamedTuple):
                     raise InputError(f"{name} names a column, and p is no table with named columns")
             return Columns(positive=positive, logits=logits, skip_bad_rows=skip_bad_rows)
         if self.y is not None:
-            raise InputError("y must be left out where p is a table; name its column with outcome")
+            raise InputError(
+                "y must be left out where p is a table; name its column with outcome, or pass the predictions alone as "
+                "an array"
+            )
         several = {"prediction", "segments", "features"}
         for name in ("prediction", "time", "weight", "segments", "features"):
             value = getattr(self, name)

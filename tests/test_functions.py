@@ -15,16 +15,21 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from matplotlib.figure import Figure
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression
 
 import monitor
 import monitor.functions
+from monitor.classes import CLASS_MEASURES
 from monitor.cli.main import run
 from monitor.errors import InputError, NotEnoughData, OptionError
 from monitor.maps import METHODS, LabelledEvents, apply_map, fit_map
 from monitor.maps.temperature import Temperature
+from monitor.measures import MEASURES
 from monitor.reports.evaluation.evaluate import evaluate as evaluate_arrays
 from monitor.reports.evaluation.report import Report
 from monitor.results import DataClassReport, DataReport
+from monitor.scores import ScoreTable
 
 
 def scores(n: int = 3000, *, seed: int = 2) -> dict[str, Any]:
@@ -286,6 +291,15 @@ def test_a_map_is_applied_to_numbers() -> None:
         (lambda: monitor.evaluate([[0.5, 0.2]], [1]), "p must add up to 1 over the classes, got 0.7 in row 0"),
         (lambda: monitor.evaluate([[0.5, 0.5]], [2]), "y must be 0 or 1, got 2 at index 0"),
         (lambda: monitor.evaluate([[0.5, 0.5]], [1], measures=["skce", "x"]), "measures: there is no measure 'x'"),
+        (lambda: monitor.evaluate([0.5, 0.4], ["no", "yes"]), r"got 'no'. Of two labels write y == 'yes', for predict"),
+        (
+            lambda: monitor.evaluate([[0.2, 0.8]], np.array(["no"], object)),
+            r"of more, for the columns of predict_proba, np\.searchsorted\(model\.classes_, y\)",
+        ),
+        (
+            lambda: monitor.recalibrate([0.5, 0.4], pd.Series(["no", "yes"])),
+            "y must be numbers: 0 or 1, or that of a class",
+        ),
         (lambda: monitor.evaluate([0.5], [1], draws=5), "^draws must be 0 or at least 19, got 5"),
         (lambda: monitor.evaluate({"p_a": [0.5], "p_b": [0.5], "y": [1]}), r"prediction=\['p_a', 'p_b'\]"),
         (lambda: monitor.compare(scores(), scores(), where="region = 'eu'"), "where is for files and databases"),
@@ -420,6 +434,20 @@ def test_two_columns_of_predict_proba_are_a_binary_model_everywhere() -> None:
     np.testing.assert_array_equal(apply_map(fitted, p), apply_map(fit_map(METHODS["beta"], LabelledEvents.of(p, y)), p))
 
 
+def test_labels_in_words_are_written_as_the_message_says() -> None:
+    x, y = make_classification(900, 8, n_informative=5, n_classes=3, random_state=1)
+    for known in (y < 2, y < 3):
+        words = np.array(["a", "b", "c"])[y][known]
+        model = LogisticRegression().fit(x[known], words)
+        p = model.predict_proba(x[known])
+        with pytest.raises(InputError, match="y must be numbers: 0 or 1, or that of a class, got "):
+            monitor.evaluate(p, words)
+        expected = monitor.evaluate(p, y[known], draws=19)
+        assert monitor.evaluate(p, np.searchsorted(model.classes_, words), draws=19) == expected
+        if known.sum() < y.size:
+            assert monitor.evaluate(p, words == "b", draws=19) == expected
+
+
 def test_two_columns_are_two_classes_where_a_measure_of_classes_is_named() -> None:
     data = scores(300)
     both = np.column_stack([1.0 - data["score"], data["score"]])
@@ -430,6 +458,20 @@ def test_two_columns_are_two_classes_where_a_measure_of_classes_is_named() -> No
         assert isinstance(found, DataClassReport)
         assert found.classes == 2
         assert found.top_label.mean_prediction == both.max(axis=1).mean()
+
+
+@pytest.mark.parametrize("name", sorted({*MEASURES} & {*CLASS_MEASURES}))
+def test_a_measure_of_both_kinds_is_that_of_the_predictions(name: str) -> None:
+    data = scores(300)
+    both = np.column_stack([1.0 - data["score"], data["score"]])
+    for p in (data["score"], both):
+        found = monitor.evaluate(p, data["label"], measures=[name], draws=19)
+        assert isinstance(found, DataReport)
+        table = ScoreTable.from_events(data["score"], data["label"])
+        assert found.measures[name].value == pytest.approx(MEASURES[name].value(table))
+    of_classes = monitor.evaluate(np.column_stack([both / 2.0, both[:, 0] * 0.0 + 0.5]), data["label"], measures=[name])
+    assert isinstance(of_classes, DataClassReport)
+    assert list(of_classes.measures) == [name]
 
 
 @pytest.fixture(scope="module")

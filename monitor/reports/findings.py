@@ -92,7 +92,7 @@ class ReportOptions(NamedTuple):
     @property
     def is_of_classes(self) -> bool:
         """Whether two columns are two classes, as a measure of many classes is named; else P(y = 0) and P(y = 1)."""
-        return any(name in CLASS_MEASURES for name in self.measures)
+        return any(name in CLASS_MEASURES and name not in MEASURES for name in self.measures)
 
     @property
     def evaluation(self) -> dict[str, Any]:
@@ -146,9 +146,8 @@ def chosen_measures(measures: Measures | None) -> Mapping[str, Measure] | tuple[
     if isinstance(measures, Iterable) and not isinstance(measures, Mapping):
         measures = (measures,) if isinstance(measures, str) else tuple(measures)
         if all(isinstance(name, str) for name in measures):
-            options = ReportOptions(measures=measures)
-            options.check()
-            if options.is_of_classes:
+            ReportOptions(measures=measures).check()
+            if any(name in CLASS_MEASURES for name in measures):
                 return measures
     return measures_by_name(measures)
 
@@ -499,7 +498,7 @@ def _open_columns(
 
 
 def _refuse_class_measures(options: ReportOptions) -> None:
-    if unfit := [name for name in options.measures if name in CLASS_MEASURES]:
+    if unfit := [name for name in options.measures if name in CLASS_MEASURES and name not in MEASURES]:
         raise OptionError(
             Option.MEASURE, f" {unfit[0]} is of many classes; name the column of each with {Option.PREDICTION}"
         )

@@ -1,5 +1,8 @@
-"""Calibration for scikit-learn: an estimator over the recalibration maps. Needs the extra ``sklearn``."""
+"""Calibration for scikit-learn: an estimator over the recalibration maps, scores, and a display.
 
-from monitor.sklearn.calibrator import Calibrator
+Needs the extra ``sklearn``.
+"""
 
-__all__ = ["Calibrator"]
+from monitor.sklearn.calibrator import Calibrator as Calibrator
+from monitor.sklearn.display import CalibrationDisplay as CalibrationDisplay
+from monitor.sklearn.scores import *  # noqa: F403 - a score for each measure

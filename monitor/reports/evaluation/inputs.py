@@ -42,7 +42,18 @@ def column(name: str, values: ArrayLike) -> Floats:
     InputError
         They are not real numbers, or have another shape. The message says which column to pass.
     """
-    array = numbers(name, values)
+    try:
+        array = numbers(name, values)
+    except InputError as error:
+        words = [label for label in np.asarray(values, object).ravel().tolist() if isinstance(label, str)]
+        if name != "y" or not words:
+            raise
+        # The labels of a classifier of scikit-learn.
+        raise InputError(
+            f"y must be numbers: 0 or 1, or that of a class, got {words[0]!r}. Of two labels write "
+            f"y == {max(words)!r}, for predictions of that one; of more, for the columns of predict_proba, "
+            "np.searchsorted(model.classes_, y)"
+        ) from error
     if array.ndim == 1:
         return array
     hint = ""
