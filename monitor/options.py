@@ -29,6 +29,7 @@ class Option(Enum):
     COMPARE_PREDICTION = "compare_prediction"
     DAYS = "days"
     DRAWS = "draws"
+    FAIL_IF = "fail_if"
     FEATURE = "features"
     FIND_SEGMENTS = "find_segments"
     HELD_OUT = "held_out"

@@ -10,6 +10,7 @@ from typing import Any, Final
 from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES
+from monitor.options import Option
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult, Performance, Severity, Verdict
 from monitor.reports.evaluation.segments import FALSE_DISCOVERY_RATE
 from monitor.reports.formatting import printable
@@ -61,26 +62,28 @@ class FailCondition:
         match = _FORM.fullmatch(text.strip())
         if match is None:
             raise InputError(
-                f"--fail-if must be like verdict, severity>=moderate or smce>0.02, got {text!r} (quote it: the shell "
-                "reads < and > itself)"
+                f"{Option.FAIL_IF} must be like verdict, severity>=moderate or smce>0.02, got {text!r} (quote it: the "
+                "shell reads < and > itself)"
             )
         prefix, name, field, comparison, limit = match.groups()
         of_segments = prefix is not None
         _check_name(text, name, field)
         if comparison is None:
             if name != "verdict":
-                raise InputError(f"--fail-if {text!r}: say how {name} is compared, such as {_example(name)}")
+                raise InputError(f"{Option.FAIL_IF} {text!r}: say how {name} is compared, such as {_example(name)}")
             return cls(text, name, field, None, "", of_segments)
         if name in _WORDS:
             if limit not in _WORDS[name]:
-                raise InputError(f"--fail-if {text!r}: {name} is one of {', '.join(_WORDS[name])}, got {limit!r}")
+                raise InputError(
+                    f"{Option.FAIL_IF} {text!r}: {name} is one of {', '.join(_WORDS[name])}, got {limit!r}"
+                )
             if name == "verdict" and comparison not in {"==", "!="}:
-                raise InputError(f"--fail-if {text!r}: a verdict is compared by == and != alone")
+                raise InputError(f"{Option.FAIL_IF} {text!r}: a verdict is compared by == and != alone")
             return cls(text, name, field, comparison, limit, of_segments)
         try:
             return cls(text, name, field, comparison, float(limit), of_segments)
         except ValueError:
-            raise InputError(f"--fail-if {text!r}: {name} is compared with a number, got {limit!r}") from None
+            raise InputError(f"{Option.FAIL_IF} {text!r}: {name} is compared with a number, got {limit!r}") from None
 
     def failure(self, report: Mapping[str, Any]) -> str | None:
         """Describe why the condition holds for a report, as printed by ``--json``; None if it does not hold.
@@ -93,7 +96,7 @@ class FailCondition:
         if not self.of_segments:
             return self._failure_of(report)
         if "segments" not in report and "found_segments" not in report:
-            self._refuse("the report has no segments; name their columns with --segment")
+            self._refuse(f"the report has no segments; name their columns with {Option.SEGMENT}")
         segments = [*report.get("segments", ()), *report.get("found_segments", {}).get("segments", ())]
         # The worst come first. Of a segment with too little data nothing can be said: the whole is the place for that.
         failures = (self._failure_of(one) for one in segments if self._is_decided(one))
@@ -128,17 +131,21 @@ class FailCondition:
             value = diagnosis.get(self.name)
             undecided = diagnosis.get("verdict") == Verdict.INSUFFICIENT and self.limit != Verdict.INSUFFICIENT
             if value is None or undecided:
-                self._refuse(diagnosis.get("sentence") or "there is no verdict; --draws 0 leaves it out")
+                self._refuse(diagnosis.get("sentence") or f"there is no verdict; {Option.DRAWS} 0 leaves it out")
         else:
             value = (about["performance"] or {}).get(self.name, about.get(self.name, report.get(self.name)))
         if value is None:
             omitted = {**about["omitted"], **report["omitted"]}
-            named = f"; name it with --measure {self.name}" if self.name in {**MEASURES, **CLASS_MEASURES} else ""
+            named = (
+                f"; name it with {Option.MEASURE.given([self.name])}"
+                if self.name in {**MEASURES, **CLASS_MEASURES}
+                else ""
+            )
             self._refuse(report["insufficient"] or omitted.get(self.name) or f"the report does not have it{named}")
         return value
 
     def _refuse(self, reason: str) -> None:
-        raise NotEnoughData(f"--fail-if {self.text!r} cannot be decided: {reason}")
+        raise NotEnoughData(f"{Option.FAIL_IF} {self.text!r} cannot be decided: {reason}")
 
 
 def _check_name(text: str, name: str, field: str | None) -> None:
@@ -147,9 +154,11 @@ def _check_name(text: str, name: str, field: str | None) -> None:
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
-        raise InputError(f"--fail-if {text!r}: there is no {name!r} in a report; {hint}")
+        raise InputError(f"{Option.FAIL_IF} {text!r}: there is no {name!r} in a report; {hint}")
     if field is not None and (name not in measures or field not in _FIELDS):
-        raise InputError(f"--fail-if {text!r}: only a measure has fields ({', '.join(_FIELDS)}), got {name}.{field}")
+        raise InputError(
+            f"{Option.FAIL_IF} {text!r}: only a measure has fields ({', '.join(_FIELDS)}), got {name}.{field}"
+        )
 
 
 def _example(name: str) -> str:
