@@ -19,7 +19,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property, partial
 from itertools import chain, repeat
 from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol
@@ -389,8 +388,8 @@ class FieldMapping(Section):
 
     def _read_outcome(self, value: Any) -> Any:
         """What a value of ``y`` means: 1, 0, or itself where it is neither."""
-        if value is None or isinstance(value, datetime):
-            return value
+        if not isinstance(value, str | int | float):
+            return value  # no label, or none that has a text, such as bytes: refused later
         text = _as_text(value)
         if text in self.positive:
             return 1
@@ -460,7 +459,7 @@ def _as_text(value: Any) -> str:
 
 
 def _numbered(identifier: Any, row: int) -> Any:
-    if identifier is None or isinstance(identifier, bool | list | dict):
+    if isinstance(identifier, bool) or not isinstance(identifier, str | int):
         return identifier  # no id: refused later
     text = str(identifier)
     # A text that is too long is refused later, and not copied for each row until then.

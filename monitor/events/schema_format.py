@@ -392,10 +392,14 @@ def encode_document(document: Document) -> bytes:
     """
     event = {key: document[key] for key in KEYS if key in document}
     for key, value in event.items():
-        if isinstance(value, bytes) and key != "features":
+        if key == "features" and isinstance(value, bytes):
+            continue
+        inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
+        packed = next((one for one in inner if isinstance(one, bytes)), None)
+        if packed is not None:
             raise Rejected(
                 Reason.WRONG_TYPE,
-                f"{key} must be a text or a number, got {len(value)} bytes; write a text (in Avro, a UUID may be "
+                f"{key} must be a text or a number, got {len(packed)} bytes; write a text (in Avro, a UUID may be "
                 "fixed(16) with the logicalType uuid)",
             )
     if isinstance(packed := event.get("features"), bytes):

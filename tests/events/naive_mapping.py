@@ -5,7 +5,6 @@ Also the document of one Protobuf message, field by field.
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final
 
 from monitor.events.fields import MAX_ID_CHARACTERS, Rejected
@@ -114,7 +113,7 @@ def _time(mapping: FieldMapping, value: Any, source: str | None) -> Any:
 
 def _read_outcome(mapping: FieldMapping, value: Any) -> Any:
     """What a value of ``y`` means: 1, 0, or itself where it is neither."""
-    if value is None or isinstance(value, datetime):
+    if not isinstance(value, str | int | float):
         return value
     text = _as_text(value)
     if text in mapping.positive:
@@ -128,7 +127,7 @@ def _as_text(value: Any) -> str:
 
 
 def _numbered(identifier: Any, row: int) -> Any:
-    if isinstance(identifier, bool | list | dict):
+    if isinstance(identifier, bool) or not isinstance(identifier, str | int):
         return identifier  # no id: refused later
     text = str(identifier)
     # A text that is too long is refused later, and not copied for each row until then.

@@ -78,6 +78,7 @@ _LOGICAL: Final[Mapping[tuple[str, str], Callable[[Any, Any], Any]]] = {
 }
 """Type and logical type -> reads a value as events have it: times are milliseconds since the epoch, floored. Of others
 the type alone counts."""
+_UUID_BYTES: Final = 16
 _OURS: Final = "event-"
 """Before a logical type's name: fastavro's own readers fail for times that no calendar has."""
 
@@ -299,9 +300,19 @@ def _with_our_types(node: Any) -> Any:
         return node
     inner = {key: _with_our_types(value) if key in _INNER else value for key, value in node.items()}
     logical = inner.pop("logicalType", None)
-    if logical is not None and (str(inner["type"]), logical) in _LOGICAL:
+    if logical is not None and (str(inner["type"]), logical) in _LOGICAL and _is_possible(logical, inner):
         inner["logicalType"] = _OURS + logical
     return inner
+
+
+def _is_possible(logical: str, node: Mapping[str, Any]) -> bool:
+    """Whether a type can be of a logical type. One that cannot is read as the type alone, as the specification says."""
+    if logical == "uuid":
+        return node.get("size") == _UUID_BYTES
+    scale, precision = node.get("scale", 0), node.get("precision")
+    if logical == "decimal":
+        return isinstance(scale, int) and isinstance(precision, int) and 0 <= scale <= precision
+    return True
 
 
 def _self_contained(parsed: Any, definitions: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ import importlib
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -35,7 +35,7 @@ _MAX_STEPS: Final = 32
 _MAX_TYPES: Final = 16
 """Types in a batch whose messages are decoded together; of a topic there are few."""
 _MAX_VARINT_BYTES: Final = 5
-_TIMESTAMP: Final = "google.protobuf.Timestamp"
+_EXACT: Final = 2.0**53
 _WRAPPERS: Final = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -317,7 +317,7 @@ class _Messages:
         read = attrgetter(name)
         if field.has_presence:
             found = [read(one) if one is not None and one.HasField(name) else None for one in self._messages]
-            is_message = field.message_type is not None and field.message_type.full_name not in {_TIMESTAMP, *_WRAPPERS}
+            is_message = field.message_type is not None and field.message_type.full_name not in _VALUES
             return _Messages(found, field.message_type) if is_message else Values(_plain(found, field))
         if all(self._messages):
             found = [*map(read, self._messages)]
@@ -350,11 +350,40 @@ def _plain(values: list[Any], field: Any) -> list[Any]:
     if field.message_type is None:
         return values
     name = field.message_type.full_name
-    if name == _TIMESTAMP:
-        return [None if at is None else 1000 * at.seconds + at.nanos // 1_000_000 for at in values]
-    if name in _WRAPPERS:
-        return [None if wrapper is None else wrapper.value for wrapper in values]
+    if (read := _VALUES.get(name)) is not None:
+        return [None if value is None else read(value) for value in values]
     return _Messages(values, field.message_type).values()
+
+
+def _read_struct(struct: Any) -> dict[str, Any]:
+    return {name: _read_value(value) for name, value in struct.fields.items()}
+
+
+def _read_list(values: Any) -> list[Any]:
+    return [*map(_read_value, values.values)]
+
+
+def _read_value(value: Any) -> Any:
+    """A value of any type. Its numbers are doubles: whole ones are integers, as in JSON, while all of these differ."""
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return _read_struct(value.struct_value)
+    if kind == "list_value":
+        return _read_list(value.list_value)
+    if kind in {None, "null_value"}:
+        return None
+    one = getattr(value, kind)
+    return int(one) if kind == "number_value" and one.is_integer() and abs(one) < _EXACT else one
+
+
+_VALUES: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "google.protobuf.Timestamp": lambda at: 1000 * at.seconds + at.nanos // 1_000_000,
+    **dict.fromkeys(_WRAPPERS, attrgetter("value")),
+    "google.protobuf.Struct": _read_struct,
+    "google.protobuf.ListValue": _read_list,
+    "google.protobuf.Value": _read_value,
+}
+"""Well-known type -> reads it as events have it. The others are messages with fields."""
 
 
 def _read_repeated(columns: list[Any], field: Any) -> list[Any]:
