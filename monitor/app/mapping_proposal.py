@@ -35,6 +35,7 @@ from monitor.sources.schema_registry import SchemaRegistry
 
 _MOST: Final = 0.9
 """Share of the messages that must fit for a format, or a ready-made mapping, to be that of the topic."""
+_MAX_CAUSES: Final = 3
 _WIDTH: Final = 110
 _TOPIC_KEYS: Final = {Kind.PREDICTION: "predictions", Kind.OUTCOME: "outcomes", Kind.LABELLED: "labelled"}
 _SUFFIXES: Final = {".avsc": "avro", ".proto": "protobuf"}
@@ -81,8 +82,8 @@ def propose_topic(
     if key is not None:
         text = _write(key, topic, ["these messages have the fields of an event: no mapping is needed"])
     else:
-        decoded = _decode(topic, records, registry, settings.pipeline.max_message_bytes)
-        text = _propose_text(topic, decoded, _declared(topic, decoded, registry))
+        decoded, refused = _decode(topic, records, registry, settings.pipeline.max_message_bytes)
+        text = _propose_text(topic, decoded, _declared(topic, decoded, registry), _unread(refused, len(records)))
     topics = TopicSettings.model_validate(yaml.safe_load(text)["source"]["topics"])
     read = settings.model_copy(update={"source": settings.source.model_copy(update={"topics": topics})})
     (proposed,) = topics.read.values()
@@ -191,8 +192,8 @@ def _own_events(
 
 def _decode(
     topic: ReadTopic, records: Sequence[Record], registry: SchemaRegistry | None, max_bytes: int
-) -> list[tuple[Document, Record]]:
-    """The messages that can be decoded.
+) -> tuple[list[tuple[Document, Record]], list[Rejected]]:
+    """The messages that can be decoded, and why others cannot be.
 
     Raises
     ------
@@ -201,18 +202,30 @@ def _decode(
     """
     decode = make_format(topic, FieldMapping(), registry).document
     decoded: list[tuple[Document, Record]] = []
-    refused: Rejected | None = None
+    refused: list[Rejected] = []
     for record in records:
         try:
             value_within(record, max_bytes)
             if decode is not None:
                 decoded.append((decode(record), record))
         except Rejected as rejected:
-            refused = refused or rejected
+            refused.append(rejected)
     if not decoded:
-        why = "" if refused is None else f": {refused.detail}"
+        why = f": {refused[0].detail}" if refused else ""
         raise InputError(f"none of the {len(records)} messages of {topic.name} can be decoded{why}")
-    return decoded
+    return decoded, refused
+
+
+def _unread(refused: Sequence[Rejected], count: int) -> list[str]:
+    """A note on the messages that the proposal is not made from, with each cause."""
+    if not refused:
+        return []
+    causes = Counter(rejected.detail for rejected in refused).most_common()
+    more = f"; and {len(causes) - _MAX_CAUSES} more" if len(causes) > _MAX_CAUSES else ""
+    listed = "; ".join(f"{of} times {why}" if of > 1 else why for why, of in causes[:_MAX_CAUSES])
+    return [
+        f"{len(refused)} of the {count} messages could not be read, and nothing is proposed from them: {listed}{more}"
+    ]
 
 
 def _declared(
@@ -229,7 +242,12 @@ def _declared(
 # ---------------------------------------------------------------------- writing
 
 
-def _propose_text(topic: ReadTopic, decoded: Sequence[tuple[Document, Record]], declared: Mapping[str, str]) -> str:
+def _propose_text(
+    topic: ReadTopic,
+    decoded: Sequence[tuple[Document, Record]],
+    declared: Mapping[str, str],
+    unread: Sequence[str],
+) -> str:
     preset = _recognise(decoded)
     if preset is not None:
         name, count = preset
@@ -239,7 +257,7 @@ def _propose_text(topic: ReadTopic, decoded: Sequence[tuple[Document, Record]], 
         if "model" not in load_presets()[name]:
             seen += "; its messages name no model: put yours"
             mapping = f"mapping: {{preset: {name}, model: {_scalar('=' + topic.name)}}}"
-        return _write("predictions", topic, [seen], [mapping], notes)
+        return _write("predictions", topic, [seen], [mapping], [*unread, *notes])
     documents, records = zip(*decoded, strict=True)
     proposal = propose(observe(documents, records, declared), len(records), topic.name)
     lines = ["mapping:"]
@@ -256,7 +274,7 @@ def _propose_text(topic: ReadTopic, decoded: Sequence[tuple[Document, Record]], 
         for name, choice in proposal.segments.items():
             lines += [f"  {line}" for line in _choice(_scalar(name), choice)]
     key = "events" if proposal.kind is None else _TOPIC_KEYS[proposal.kind]
-    return _write(key, topic, [], lines, _notes(proposal), segments=proposal.segments)
+    return _write(key, topic, [], lines, [*unread, *_notes(proposal)], segments=proposal.segments)
 
 
 def _recognise(decoded: Sequence[tuple[Document, Record]]) -> tuple[str, int] | None:

@@ -67,7 +67,9 @@ def map_(
     with ExitStack() as stack:
         registry: SchemaRegistry | None = None
         if schema_file is None and settings.source.registry.url is not None:
-            registry = stack.enter_context(closing(SchemaRegistry(settings.source.registry, clock=clock)))
+            # What the registry does not have now is left out at once: a proposal does not wait for a schema.
+            registry = SchemaRegistry(settings.source.registry, unknown_seconds=0.0, clock=clock)
+            stack.enter_context(closing(registry))
         if schema_file is None:
             read = detect_format(settings, name, records, registry)
         else:

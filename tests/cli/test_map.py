@@ -157,6 +157,14 @@ def test_topics_under_a_registry(
             assert ("double in the schema" in first.stdout) is (format_ != "json_schema")
             assert "in the schema, but in none of these messages: note (string)" in first.stdout
         assert inside("map", "--topic", names[topic], cwd=tmp_path).stdout == first.stdout
+    if format_ != "json_schema":  # which no schema is needed to read
+        kafka_broker.produce(names["cases"], [b"\0\0\1\x86\x9fx"] * 2)
+        done = inside("map", "--topic", names["cases"], cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert yaml.safe_load(done.stdout)["source"]["topics"]["outcomes"]["mapping"] == MAPPINGS["cases"]
+        assert "# - 2 of the 100 messages could not be read, and nothing is proposed from them: 2 times" in done.stdout
+        assert "100 messages read, 98 events, 2 dead letters: unknown_schema 2" in done.stderr
+        assert "has no schema of id 99999" in done.stderr
 
 
 def test_the_exit_status_says_whether_any_message_is_an_event(tmp_path: Path) -> None:
