@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from monitor.errors import InputError
 from monitor.events.fields import wrong_model, wrong_name
+from monitor.logging import termination
 from monitor.logging.destination import Destination, EncodedEvent
 from monitor.logging.entries import Block, Entry, encode_entry
 from monitor.logging.outbox import Outbox, Stats
@@ -74,6 +75,9 @@ class PredictionLogger:
         How many events wait at most, and roughly how much memory they take.
     exit_seconds
         How long the end of the process may wait for delivery.
+    deliver_at_sigterm
+        Whether SIGTERM waits for delivery, too, for ``exit_seconds`` at most. A logger that the main thread makes
+        installs a handler, which then calls the one that was there before, or ends the process as without it.
 
     Raises
     ------
@@ -90,6 +94,7 @@ class PredictionLogger:
         max_events: int = 100_000,
         max_bytes: int = 64 << 20,
         exit_seconds: float = 5.0,
+        deliver_at_sigterm: bool = True,
     ) -> None:
         version = None if version is None else str(version)
         wrong = wrong_model(model)
@@ -104,12 +109,15 @@ class PredictionLogger:
         self._arguments: dict[str, Any] = {
             "model": model, "version": version, "to": to,
             "max_events": max_events, "max_bytes": max_bytes, "exit_seconds": exit_seconds,
+            "deliver_at_sigterm": deliver_at_sigterm,
         }  # fmt: skip
 
         def encode(entry: Entry) -> EncodedEvent:
             return encode_entry(model, version, entry)
 
         self._outbox = Outbox(to, encode, max_events=max_events, max_bytes=max_bytes, exit_seconds=exit_seconds)
+        if deliver_at_sigterm:
+            termination.install(self._outbox)
 
     def log(
         self,

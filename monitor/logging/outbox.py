@@ -110,6 +110,7 @@ class Outbox:
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._deadline: float | None = None
+        self._wait_until = 0.0
 
     def after_fork(self) -> None:
         """Forget, in the child of a fork, the waiting events and the connection, which belong to the parent."""
@@ -122,6 +123,7 @@ class Outbox:
 
     def add(self, entry: Entry | Block, size: int, count: int = 1) -> None:
         """Append an entry of ``count`` events and some ``size`` bytes, or count it as dropped."""
+        values = entry if isinstance(entry, tuple) else (entry, *_NOTHING)
         with self._lock:
             if self._is_closed:
                 self._dropped["closed"] += count
@@ -131,7 +133,8 @@ class Outbox:
             ):
                 self._dropped["buffer_full"] += count
                 return
-            self._values += entry if isinstance(entry, tuple) else (entry, *_NOTHING)
+            # Without a call: a signal's handler, which lets the background thread take the list, comes after calls.
+            self._values += values
             if len(self._values) >= _FULL:
                 self._full.append(self._values)
                 self._values = []
@@ -187,6 +190,28 @@ class Outbox:
         if thread is not None:
             # A request that is on its way may take a little longer.
             thread.join(seconds + 2.0)
+
+    def begin_delivery(self, *, closes: bool) -> None:
+        """Deliver what waits, for ``exit_seconds`` at most, in a signal's handler: nothing is waited for here.
+
+        Parameters
+        ----------
+        closes
+            Whether the process ends then; otherwise events may follow.
+        """
+        # Of the locks the handler may only take the one that the thread it interrupted can hold, too.
+        with self._lock:
+            self._wait_until = time.monotonic() + self._exit_seconds
+            if closes:
+                self._is_closed = True
+                self._deadline = self._wait_until
+
+    def finish_delivery(self) -> None:
+        """Wait until what was logged before is delivered or dropped, or the time is over."""
+        with self._progress:
+            target = self._accepted
+            # Also where the interrupted thread holds the lock: waiting releases it, however often it was acquired.
+            self._progress.wait_for(lambda: self._finished >= target, self._wait_until - time.monotonic())
 
     # ------------------------------------------------------------------ in the background thread
 

@@ -1,6 +1,7 @@
 """A scorer's events through a real broker, by each of the two clients: once, in order, in the right partition."""
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -228,3 +229,32 @@ def test_a_broker_that_is_away_holds_no_call_and_what_is_not_dropped_arrives_onc
     assert set(delivered.values()) == {1}
     assert len(delivered) == stats.delivered == stats.logged - stats.dropped["buffer_full"]
     assert delivered.keys() <= set(accepted_by_id)
+
+
+TERMINATED = """
+import signal, sys
+from monitor.logging import Kafka, PredictionLogger
+from monitor.logging import kafka
+
+if sys.argv[1] == "kafka_python":
+    kafka.find_spec = lambda _: None
+predictions = PredictionLogger("churn", to=Kafka(sys.argv[2], sys.argv[3]), exit_seconds=60)
+for number in range(1000):
+    predictions.log(0.5, id=f"event-{number}")
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def test_sigterm_without_a_handler_loses_nothing(
+    kafka_broker: KafkaBroker, topics: tuple[str, str], client: str
+) -> None:
+    """The scorer has not even connected when it comes."""
+    command = [sys.executable, "-c", TERMINATED, client, kafka_broker.bootstrap, topics[0]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.wait(PATIENCE_SECONDS) == -signal.SIGTERM
+    assert sorted(key for _, key, _ in records(kafka_broker, topics[0])) == sorted(f"event-{n}" for n in range(1_000))
