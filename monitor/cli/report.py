@@ -267,7 +267,7 @@ def _opened(names: list[str], where: str | None, query: str | None, *, skip_bad_
     if len(names) == 1 and where is None and query is None and is_one_path(names[0]):
         path = Path(names[0])
         if not path.exists():
-            raise InputError(f"{path}: no such file; name a CSV, Parquet or JSON lines file that is there")
+            raise InputError(f"{path}: no such file or folder; name a file that is there, or a folder of files")
         return path
     return open_tables(names, where=where, query=query, skip_bad_rows=skip_bad_rows)
 

@@ -151,6 +151,8 @@ class Faults:
 
     def _got(self) -> str:
         value = self._value
+        if text_of(value).strip().lower() == "nan":
+            return "NaN, which is not a number"
         if is_missing(value):
             return "nothing"
         return number_text(value) if isinstance(value, float) else repr(value)

@@ -10,7 +10,7 @@ from monitor.options import Option
 from monitor.sources.formats import Pieces, TableFile, open_table
 from monitor.sources.lake_tables import open_lake_table
 from monitor.sources.row_filter import RowFilter
-from monitor.sources.stored_files import FilePart, describe, is_one_path, parts_of
+from monitor.sources.stored_files import FilePart, describe, is_one_path, naming, parts_of
 
 
 class DataSet(TableFile):
@@ -39,7 +39,9 @@ class DataSet(TableFile):
 
     def names(self) -> list[str]:
         """The columns of the first file, and those that folders name."""
-        own = self._open(self._parts[0]).names()
+        first = self._parts[0]
+        with naming(str(first.file)):
+            own = self._open(first).names()
         return own + [name for name in self._partitions if name not in own]
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
@@ -71,10 +73,11 @@ class DataSet(TableFile):
         for part in parts:
             file = self._open(part)
             self._starts.append((rows, file))
-            for arrays in self._of_part(file, part, columns, where):
-                rows += len(arrays[0])
-                self.share = (size_before + part.size * (file.share or 0.0)) / total
-                yield arrays
+            with naming(file.name):
+                for arrays in self._of_part(file, part, columns, where):
+                    rows += len(arrays[0])
+                    self.share = (size_before + part.size * (file.share or 0.0)) / total
+                    yield arrays
             size_before += part.size
             self.share = size_before / total
 
@@ -108,7 +111,8 @@ class DataSet(TableFile):
         return [self._parts[at] for at in kept[""].to_pylist()]
 
     def _open(self, part: FilePart) -> TableFile:
-        return open_table(part.file, skip_bad_rows=self._skips)
+        with naming(str(part.file)):
+            return open_table(part.file, skip_bad_rows=self._skips)
 
 
 class FilteredTable(TableFile):
@@ -126,6 +130,7 @@ class FilteredTable(TableFile):
         self.name = table.name
         self._table = table
         self._where = where
+        self.empty = f"no row meets {Option.WHERE} {where}"
 
     def names(self) -> list[str]:
         """The columns of the table."""

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ _CSV_BLOCK_BYTES: Final = 1 << 22
 _HEADER_LINES: Final = 1000
 """The columns of JSON lines are the keys of so many first lines, as objects may leave keys out."""
 
+_NO_NUMBER: Final = re.compile(rb":\s*-?(?:NaN|Infinity)\b")
+
 Pieces = Iterator[Sequence[pa.Array]]
 """Consecutive rows: one array for each requested column, in that order."""
 
@@ -51,6 +54,8 @@ class TableFile(ABC):
     """
 
     share: float | None = None
+    empty = "the file has columns and no rows"
+    """What is said where there are no rows."""
 
     def __init__(self, path: StoredFile, *, skip_bad_rows: bool = False) -> None:
         self.name = str(path)
@@ -197,7 +202,7 @@ class ParquetFile(TableFile):
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the types that they have."""
-        with pq.ParquetFile(self._opened()) as file:
+        with pq.ParquetFile(self._opened(), page_checksum_verification=True) as file:
             done, rows = 0, max(file.metadata.num_rows, 1)
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(columns))):
                 done += len(batch)
@@ -212,7 +217,9 @@ class ParquetFile(TableFile):
         fragment = pa_dataset.ParquetFileFormat().make_fragment(file.path, file.filesystem)
         condition = where.expression(fragment.physical_schema)
         names = list(dict.fromkeys(columns))
-        for batch in fragment.to_batches(columns=names, filter=condition, batch_size=_ROWS, batch_readahead=2):
+        options = pa_dataset.ParquetFragmentScanOptions(page_checksum_verification=True)
+        ahead = {"batch_size": _ROWS, "batch_readahead": 2, "fragment_scan_options": options}
+        for batch in fragment.to_batches(columns=names, filter=condition, **ahead):
             yield [batch.column(name) for name in columns]
 
     def _opened(self) -> Any:
@@ -257,8 +264,10 @@ class JsonLinesFile(TableFile):
                     if self._skips:
                         self._unread[number] = str(error)
                         continue
-                    whole = "; one JSON object a line is read, not one list" if line.lstrip()[:1] == b"[" else ""
-                    raise InputError(f"{self._path}: line {number} is not a JSON object: {error}{whole}") from error
+                    hint = "; one JSON object a line is read, not one list" if line.lstrip()[:1] == b"[" else ""
+                    if _NO_NUMBER.search(line):
+                        hint = "; NaN and Infinity are not numbers of JSON: write null where a value is missing"
+                    raise InputError(f"{self._path}: line {number} is not a JSON object: {error}{hint}") from error
                 yield row
 
 

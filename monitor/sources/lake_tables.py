@@ -13,7 +13,7 @@ import pyarrow.fs as pa_fs
 from monitor.errors import InputError
 from monitor.sources.formats import Pieces, TableFile
 from monitor.sources.row_filter import RowFilter
-from monitor.sources.stored_files import CATALOG, DELTA_LOG, METADATA_ENDING, METADATA_FOLDER, describe, locate
+from monitor.sources.stored_files import CATALOG, DELTA_LOG, METADATA_ENDING, METADATA_FOLDER, describe, locate, naming
 
 _BATCH_ROWS: Final = 1 << 16
 _VERSION: Final = re.compile(r"v?(\d+)")
@@ -150,6 +150,12 @@ def open_lake_table(name: str) -> TableFile | None:
         filesystem, path = locate(name)
     except (pa.ArrowException, ValueError):
         return None  # who lists its files says what is wrong
+    with naming(describe([name])):
+        return _open_found(name, filesystem, path)
+
+
+def _open_found(name: str, filesystem: pa_fs.FileSystem, path: str) -> TableFile | None:
+    """The Delta or Iceberg table in a folder, if it is one."""
     if filesystem.get_file_info(f"{path}/{DELTA_LOG}").type == pa_fs.FileType.Directory:
         return DeltaTable(name)
     selector = pa_fs.FileSelector(f"{path}/{METADATA_FOLDER}", allow_not_found=True)

@@ -2,7 +2,9 @@
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
@@ -111,6 +113,28 @@ def open_bytes(file: StoredFile) -> IO[bytes]:
     return file.open("rb")
 
 
+_ADVICE: Final = {
+    r": line \d+: ": "correct or remove that line",
+    r"magic bytes not found|size is (?:0|\d+) bytes|is too small|end-of-stream|ended before|[Tt]runcated|EOF": (
+        "it is cut off, or still being written: write it again, or leave it out"
+    ),
+    r"[Pp]ermission denied|ACCESS_DENIED|Forbidden": "it must be readable for the user who runs this",
+    r"NETWORK_CONNECTION|Could ?n.t resolve|Could not connect": "check the store's address, and the network",
+}
+"""What a cause says -> what to do."""
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Name a file or folder in errors of reading it, and say what to do."""
+    try:
+        yield
+    except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError, zlib.error) as error:
+        reason = str(error).splitlines()[0].replace("Row #", "line ") if str(error) else type(error).__name__
+        advice = next((f"; {what}" for cause, what in _ADVICE.items() if re.search(cause, reason)), "")
+        raise InputError(f"{name}: cannot be read: {reason.rstrip('.')}{advice}") from error
+
+
 def is_url(name: str) -> bool:
     """Whether a name is a URL, such as ``s3://bucket/scores``."""
     return _URL.match(name) is not None
@@ -121,7 +145,8 @@ def is_one_path(name: str) -> bool:
     if is_url(name) or name.endswith(METADATA_ENDING):
         return False
     path = Path(name)
-    return path.is_file() or not (path.is_dir() or _WILDCARD.search(name))
+    with naming(name):
+        return path.is_file() or not (path.is_dir() or _WILDCARD.search(name))
 
 
 def list_parts(name: str) -> list[FilePart]:
@@ -142,15 +167,21 @@ def list_parts(name: str) -> list[FilePart]:
         Nothing is there, or the store cannot be read.
     """
     try:
-        filesystem, path = locate(name)
-        infos = _files(filesystem, path)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{describe([name])}: cannot be read: {str(error).splitlines()[0]}") from error
+        with naming(describe([name])):
+            filesystem, path = locate(name)
+            infos = _files(filesystem, path)
+    except ValueError as error:
+        raise InputError(f"{describe([name])}: cannot be read: {error}") from error
+    base = _base(path)
     if not infos:
+        bucket = base.partition("/")[0]
+        if is_url(name) and bucket and filesystem.get_file_info(bucket).type == pa_fs.FileType.NotFound:
+            raise InputError(
+                f"{describe([name])}: there is no bucket {bucket!r}; check its name, and region and endpoint behind ?"
+            )
         raise InputError(
             f"{describe([name])}: no file is there; name a file, a folder with files, or a pattern that some match"
         )
-    base = _base(path)
     return [
         FilePart(_stored(name, filesystem, info.path), max(info.size or 0, 0), _partitions(info.path, base))
         for info in sorted(infos, key=lambda info: info.path)

@@ -1,6 +1,5 @@
 """Reads a table of predictions and outcomes, one row a prediction, from a file or from memory."""
 
-import contextlib
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,6 +42,7 @@ from monitor.sources.columns import (
     Times,
 )
 from monitor.sources.formats import TableFile, first_repeated, open_table
+from monitor.sources.stored_files import naming
 
 PREDICTION_NAMES: Final = (
     *("p", "prediction", "predictions", "score", "proba", "probability", "prob", "y_prob", "y_proba", "y_score"),
@@ -284,7 +284,7 @@ def open_reading(
     """
     file = source if isinstance(source, TableFile) else Path(source)
     title = file.name if isinstance(file, TableFile) else str(file)
-    with _naming(title):
+    with naming(title):
         table = file if isinstance(file, TableFile) else open_table(file, skip_bad_rows=columns.skip_bad_rows)
         names = table.names()
         segments = tuple(dict.fromkeys(part for name in columns.segments for part in crossed_columns(name, names)))
@@ -489,7 +489,7 @@ class TableReading:
             row) and its value, and how many there are. Or there are more rows, and columns of which no part can be
             measured alone.
         """
-        with _naming(self._source.name):
+        with naming(self._source.name):
             rows = held = 0
             for piece in self._pieces:
                 size = len(next(iter(piece.values())))
@@ -544,7 +544,8 @@ class TableReading:
         table = self._without_bad_rows(rows)
         self._taken = len(rows)
         notes, left_out = self.lines()
-        return replace(table, notes=tuple(notes), cautions=(*left_out, *cautions_of(TableSummary.of(table))))
+        cautions = cautions_of(TableSummary.of(table)) if len(rows) or left_out else [self._source.empty]
+        return replace(table, notes=tuple(notes), cautions=(*left_out, *cautions))
 
     def _rows(self, *, whole: bool) -> EventTable:
         """The rows of the pieces since the last table, with bad values in those that are to be left out.
@@ -707,14 +708,3 @@ def _hint_of_missing_header(names: Sequence[str]) -> str:
     """A hint if the first line looks like data: hardly any column has a decimal number as its name."""
     first_is_data = any(re.fullmatch(r"\d*\.\d+(e-?\d+)?", name, re.IGNORECASE) for name in names)
     return "; the first line must name the columns" if first_is_data else ""
-
-
-@contextlib.contextmanager
-def _naming(path: str) -> Iterator[None]:
-    """Name the file in errors of reading it."""
-    try:
-        yield
-    except (pa.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0].replace("Row #", "line ") if str(error) else type(error).__name__
-        advice = "; correct or remove that line" if re.search(r": line \d+: ", reason) else ""
-        raise InputError(f"{path}: cannot be read: {reason}{advice}") from error

@@ -399,7 +399,10 @@ def test_features_say_where_events_alike_are_wrong(tmp_path: Path, table: pa.Tab
         (["--draws", "5"], "--draws must be 0 or at least 19, got 5: with fewer, no p-value is below .05"),
         (["--id", "y"], "--id is of use only where two files are compared; add --compare OTHER"),
         (["--compare-prediction", "p"], "--compare-prediction is of use only where two files are compared"),
-        (["--compare", "gone.csv"], "gone.csv: no such file; name a CSV, Parquet or JSON lines file that is there"),
+        (
+            ["--compare", "gone.csv"],
+            "gone.csv: no such file or folder; name a file that is there, or a folder of files",
+        ),
         (["--compare", "f.csv", "--find-segments"], "--find-segments and --compare do not go together"),
         (["--compare", "f.csv", "--segment", "s"], "--segment and --compare do not go together"),
         (

@@ -1,6 +1,9 @@
 """`monitor report` on data sets: exact while rows fit, on the grid beyond; text, JSON, page and Python say which."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +90,7 @@ def test_python_takes_what_the_command_takes(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nowhere"], "nowhere: no such file; name a CSV, Parquet or JSON lines file that is there"),
+        (["nowhere"], "nowhere: no such file or folder; name a file that is there, or a folder of files"),
         (
             ["s*/nowhere"],
             "s*/nowhere: no file is there; name a file, a folder with files, or a pattern that some match",
@@ -102,6 +105,104 @@ def test_bad_use_is_one_line_that_says_what_to_do(arguments: list[str], words: s
     done = inside("report", *arguments, cwd=folder)
     assert done.returncode == 2
     assert words in one_error_line(done)
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    """A folder of files that are wrong in one way each."""
+    rng = np.random.default_rng(2)
+    p = rng.random(5_000)
+    columns = {"p": p, "y": (rng.random(p.size) < p).astype(np.int8), "region": ["eu"] * p.size}
+    for name, number in (("first", 0), ("between", 1), ("empty", 1), ("changed", 1)):
+        (tmp_path / name).mkdir()
+        for part in range(3):
+            pq.write_table(pa.table(columns), tmp_path / name / f"part-{part}.parquet", write_page_checksum=True)
+        file = tmp_path / name / f"part-{number}.parquet"
+        whole = file.read_bytes()
+        file.write_bytes({"empty": b"", "changed": whole[:900] + b"\1" * 8 + whole[908:]}.get(name, whole[:2_000]))
+    (tmp_path / "twice.csv").write_text("p,y,p\n.5,1,.5\n")
+    (tmp_path / "twice").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "twice" / "a.parquet")
+    names = ["p", "y", "p"]
+    pq.write_table(pa.table([p, columns["y"], p], names=names), tmp_path / "twice" / "b.parquet")
+    (tmp_path / "nan.csv").write_text("p,y\n.5,1\nNaN,0\nnan,1\n")
+    (tmp_path / "nan.jsonl").write_text('{"p":0.5,"y":1}\n{"p":NaN,"y":1}\n')
+    pq.write_table(pa.table({"p": [0.5, np.nan, None], "y": [1, 0, 1]}), tmp_path / "nan.parquet")
+    (tmp_path / "nothing").mkdir()
+    pq.write_table(pa.table(columns), tmp_path / "good.parquet")
+    return tmp_path
+
+
+CUT_OFF = "; it is cut off, or still being written: write it again, or leave it out"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "begin", "end"),
+    [
+        (["first"], "first/part-0.parquet: cannot be read: Parquet magic bytes not found", CUT_OFF),
+        (["between"], "between/part-1.parquet: cannot be read: Parquet magic bytes not found", CUT_OFF),
+        (["between", "--where", "region = 'eu'"], "between/part-1.parquet: cannot be read: ", CUT_OFF),
+        (["between/part-1.parquet"], "between/part-1.parquet: cannot be read: ", CUT_OFF),
+        (["empty"], "empty/part-1.parquet: cannot be read: Parquet file size is 0 bytes", CUT_OFF),
+        (["changed"], "changed/part-1.parquet: cannot be read: could not verify page integrity, CRC", ""),
+        (["changed", "--where", "region = 'eu'"], "changed/part-1.parquet: cannot be read: could not verify", ""),
+        (["twice.csv"], "twice.csv: column 'p' occurs twice in the header; rename one of them", ""),
+        (["twice"], "twice/b.parquet: has two columns 'p'; rename one of them", ""),
+        (["nan.csv"], "nan.csv: column 'p', line 3: prediction must be a number from 0 to 1, got NaN, which is no", ""),
+        (["nan.parquet"], "nan.parquet: column 'p', row 2: prediction must be a number from 0 to 1, got NaN, wh", ""),
+        (["nan.parquet", "--logits"], "nan.parquet: column 'p', row 2: logit must be a number, got NaN, which", ""),
+        (["nan.jsonl"], "nan.jsonl: line 2 is not a JSON object", "; NaN and Infinity are not numbers of JSON: write"),
+        (["nothing"], "nothing: no file is there; name a file, a folder with files, or a pattern that some match", ""),
+        (
+            ["s3://scores/x?endpoint_override=http://127.0.0.1:9"],
+            "s3://scores/x: cannot be read: ",
+            "s address, and th",
+        ),
+    ],
+)
+def test_files_that_are_wrong_are_named_with_what_to_do(
+    arguments: list[str], begin: str, end: str, bad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    done = inside("report", *arguments, cwd=bad)
+    assert done.returncode == 2
+    line = one_error_line(done)
+    assert line.startswith(begin)
+    assert end in line
+
+
+def test_a_condition_that_no_row_meets_is_named(bad: Path) -> None:
+    for file in ("good.parquet", "twice/a.parquet"):
+        done = inside("report", file, "--where", "region = 'mars'", cwd=bad)
+        assert done.returncode == 0
+        assert "mind: no row meets --where region = 'mars'" in done.stdout
+        assert "the file has columns and no rows" not in done.stdout
+
+
+def test_what_may_not_be_read_is_one_line(bad: Path) -> None:
+    """Root reads everything, unless it gives that up."""
+    (bad / "locked").mkdir()
+    (bad / "good.parquet").rename(bad / "locked" / "a.parquet")
+    (bad / "outer" / "inner").mkdir(parents=True)
+    (bad / "secret.csv").write_text("p,y\n.5,1\n")
+    capabilities = "-dac_override,-dac_read_search"
+    root = ["setpriv", f"--bounding-set={capabilities}", f"--inh-caps={capabilities}"] if os.geteuid() == 0 else []
+    environ = os.environ | {"PYTHONPATH": str(Path.cwd())}
+    closed = [bad / "locked", bad / "outer" / "inner", bad / "secret.csv"]
+    for path in closed:
+        path.chmod(0)
+    try:
+        for name in ("locked", "locked/a.parquet", "locked/*.parquet", "outer", "secret.csv"):
+            command = [*root, sys.executable, "-m", "monitor", "report", name]
+            done = subprocess.run(command, cwd=bad, check=False, capture_output=True, text=True, env=environ)
+            assert done.returncode == 2
+            line = one_error_line(done)
+            assert line.startswith(name.removesuffix("*.parquet"))
+            assert "ermission denied" in line
+            assert line.endswith("; it must be readable for the user who runs this")
+    finally:
+        for path in closed:
+            path.chmod(0o700)
 
 
 def test_by_writes_one_table_of_all_reports_and_their_history(folder: Path) -> None:

@@ -138,6 +138,8 @@ def test_an_object_store_is_read_as_a_folder_is(table: pa.Table, tmp_path: Path)
         )
         with pytest.raises(InputError, match=r"^s3://scores/nowhere: no file is there; name a file, a folder"):
             open_tables([f"s3://scores/nowhere?{options}"])
+        with pytest.raises(InputError, match=r"^s3://other/x: there is no bucket 'other'; check its name, and region"):
+            open_tables([f"s3://other/x?{options}"])
 
 
 def test_a_bad_value_is_found_in_its_file(tmp_path: Path) -> None:
