@@ -43,7 +43,7 @@ def _column(help_text: str) -> Any:
 def outcomes(
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="A table of outcomes: .csv, .tsv, .parquet, .jsonl; text also .gz."),
+        typer.Argument(metavar="[FILE]", help="A table of outcomes: .csv, .tsv, .parquet, .orc, .avro, .jsonl."),
     ] = None,
     *,
     model: Annotated[str, typer.Option(metavar="NAME", help="Whose outcomes.")],

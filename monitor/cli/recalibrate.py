@@ -64,7 +64,7 @@ def recalibrate(
         str,
         typer.Argument(
             metavar="FILE|MODEL",
-            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .jsonl, text also .gz), or the name of a "
+            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .orc, .avro, .jsonl), or the name of a "
             "model of a running service. It is read as a file if one of that name exists, or its name ends like one.",
         ),
     ],

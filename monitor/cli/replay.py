@@ -25,7 +25,7 @@ _BATCHES_PER_SECOND: Final = 10
     epilog="Examples: `monitor replay events.jsonl`; `monitor replay events.jsonl.gz -c monitor.yaml --rate 5000`."
 )
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines of events, plain or .gz.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines of events, plain, .gz, .bz2 or .zst.")],
     *,
     topic: Annotated[
         str | None, typer.Option(help="Write all to this topic; by default each event goes to the topic of its type.")

@@ -55,7 +55,7 @@ def report(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .jsonl, text also .gz): a file, a folder, "
+            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .orc, .avro, .jsonl): a file, a folder, "
             "a pattern such as 'scores/*.parquet', a URL (s3://, gs://, abfs://), or several of these; a Delta or "
             "Iceberg table; with --query, the URL of a database. Or JSON lines of events as they went "
             "through the topic.",

@@ -23,7 +23,7 @@ from monitor.maps.artifact import MAX_BYTES, OVERHEAD_BYTES, Artifact, from_byte
 from monitor.options import Option
 from monitor.progress import StageProgress
 from monitor.sources.feature_columns import read_features
-from monitor.sources.formats import CsvFile, ParquetFile, TableFile, format_of
+from monitor.sources.formats import CsvFile, JsonLinesFile, ParquetFile, TableFile, format_of
 from monitor.sources.stored_files import open_bytes
 from monitor.sources.tables import Columns, EventTable
 
@@ -143,6 +143,10 @@ def check_output(source: Path, target: Path | None) -> None:
         It is of another one.
     """
     kind = format_of(source)
+    if kind not in {CsvFile, JsonLinesFile, ParquetFile}:
+        raise InputError(f"{source}: {source.suffix} is read and not written: convert it to Parquet or CSV")
+    if target is not None and target.suffix.lower() in {".bz2", ".zst"}:
+        raise InputError(f"--output: {target} is written plain or packed as .gz: let its name end so")
     if target is None:
         if kind is ParquetFile:
             raise InputError(f"{source} is Parquet, which no terminal shows: name the file to write with --output")

@@ -184,9 +184,9 @@ def _open(names: Sequence[str], query: str | None, *, skip_bad_rows: bool) -> Ta
     if query is not None:
         if len(names) > 1:
             raise OptionError(Option.QUERY, f" goes to one database, got {len(names)} names")
-        from monitor.sources.sql_query import SqlQuery  # noqa: PLC0415 - SQLAlchemy takes a while to load
+        from monitor.sources.sql_query import open_query  # noqa: PLC0415 - SQLAlchemy takes a while to load
 
-        return SqlQuery(names[0], query)
+        return open_query(names[0], query)
     if len(names) == 1 and is_one_path(names[0]):
         return open_table(Path(names[0]), skip_bad_rows=skip_bad_rows)
     lake_table = open_lake_table(names[0]) if len(names) == 1 else None

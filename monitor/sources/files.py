@@ -1,15 +1,15 @@
-"""Events from a file of JSON lines, plain or packed with gzip."""
+"""Events from a file of JSON lines, plain or packed."""
 
-import gzip
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Final, cast
+from typing import IO, Final
 
 from monitor.errors import InputError
 from monitor.events.model import RecordBatch
 from monitor.sources.log_format import LogRecord
+from monitor.sources.stored_files import PACKED
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = b"\r\n"
@@ -21,7 +21,7 @@ class EventFile:
     Parameters
     ----------
     path
-        The file; packed if its name ends in ``.gz``.
+        The file; packed if its name ends in ``.gz``, ``.bz2`` or ``.zst``.
 
     Attributes
     ----------
@@ -58,9 +58,8 @@ class EventFile:
         try:
             with ExitStack() as files:
                 raw = files.enter_context(self.path.open("rb"))
-                # A GzipFile has the methods of IO, but not the type.
-                packed = self.path.suffix.lower() == ".gz"
-                lines = cast("IO[bytes]", files.enter_context(gzip.GzipFile(fileobj=raw))) if packed else raw
+                unpack = PACKED.get(self.path.suffix.lower())
+                lines: IO[bytes] = raw if unpack is None else files.enter_context(unpack(raw))
                 for number, line in enumerate(lines, start=1):
                     text = line.removeprefix(_BYTE_ORDER_MARK) if number == 1 else line
                     if not text.strip():

@@ -6,10 +6,11 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 import numpy as np
@@ -17,11 +18,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
+from pyarrow import orc
 
 from monitor.errors import InputError
 from monitor.scores.arguments import require_same_index
 from monitor.sources.row_filter import RowFilter
-from monitor.sources.stored_files import RemoteFile, StoredFile, open_bytes
+from monitor.sources.stored_files import PACKED, RemoteFile, StoredFile, open_bytes
 
 _ROWS: Final = 1 << 16
 _MEMORY_ROWS: Final = 1 << 20
@@ -29,6 +31,8 @@ _CSV_BLOCK_BYTES: Final = 1 << 22
 _HEADER_LINES: Final = 1000
 """The columns of JSON lines are the keys of so many first lines, as objects may leave keys out."""
 
+_BY_ARROW: Final = (".csv", ".tsv", ".gz")
+"""Endings of text that Arrow opens itself, which is faster."""
 _NO_NUMBER: Final = re.compile(rb":\s*-?(?:NaN|Infinity)\b")
 
 Pieces = Iterator[Sequence[pa.Array]]
@@ -177,8 +181,9 @@ class CsvFile(TableFile):
         return "skip"
 
     def _open(self, convert: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader:
+        by_arrow = isinstance(self._path, Path) and self._path.suffix.lower() in _BY_ARROW
         return pa_csv.open_csv(
-            open_bytes(self._path) if isinstance(self._path, RemoteFile) else str(self._path),
+            str(self._path) if by_arrow else open_bytes(self._path),
             # One thread, because only then does Arrow say in which row a line has too many fields.
             read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
             parse_options=pa_csv.ParseOptions(
@@ -226,18 +231,85 @@ class ParquetFile(TableFile):
         return self._path.open() if isinstance(self._path, RemoteFile) else self._path
 
 
-class JsonLinesFile(TableFile):
-    """JSON, one object a line; a key that an object leaves out is null there."""
+class OrcFile(TableFile):
+    """Apache ORC."""
 
     def names(self) -> list[str]:
-        """The keys of the first objects, in the order in which they appear."""
-        return list(dict.fromkeys(key for row in islice(self._rows(), _HEADER_LINES) for key in row))
+        """The columns of its schema."""
+        with self._opened() as file:
+            names: list[str] = orc.ORCFile(file).schema.names
+        return names
+
+    def pieces(self, columns: Sequence[str]) -> Pieces:
+        """The rows of these columns, stripe by stripe, in the types that they have."""
+        with self._opened() as file:
+            table = orc.ORCFile(file)
+            for stripe in range(table.nstripes):
+                batch = table.read_stripe(stripe, columns=list(dict.fromkeys(columns)))
+                self.share = (stripe + 1) / table.nstripes
+                yield [batch.column(name) for name in columns]
+
+    def _opened(self) -> Any:
+        return self._path.open("rb")
+
+
+class _RecordsFile(TableFile):
+    """A file of rows, one after the other."""
+
+    @abstractmethod
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
+        """The rows, as mappings; a column that a row leaves out is null there."""
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the types that they have."""
         rows = self._rows()
         while piece := list(islice(rows, _ROWS)):
             yield [array_of([row.get(name) for row in piece]) for name in columns]
+
+
+class AvroFile(_RecordsFile):
+    """An object container of Avro, with the schema inside; logical types are read as they are."""
+
+    def names(self) -> list[str]:
+        """The fields of its record."""
+        with self._path.open("rb") as file, self._reading():
+            schema = self._reader(file).writer_schema
+        if not isinstance(schema, dict) or schema.get("type") != "record":
+            raise InputError(f"{self._path}: its rows must be records, got {schema}")
+        return [field["name"] for field in schema["fields"]]
+
+    def _rows(self) -> Iterator[Mapping[str, Any]]:
+        with self._path.open("rb") as file, self._reading():
+            for row in self._reader(file):
+                yield {name: str(value) if isinstance(value, UUID) else value for name, value in row.items()}
+
+    def _reader(self, file: Any) -> Any:
+        try:
+            import fastavro  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise InputError(
+                f"{self._path}: Avro needs the extra 'avro': pip install 'calibration-monitor[avro]'"
+            ) from error
+        return fastavro.reader(file)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Name the file in errors of fastavro, which have no type in common."""
+        try:
+            yield
+        except (ArithmeticError, EOFError, IndexError, LookupError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{self._path}: cannot be read: {str(error) or type(error).__name__}; is it whole, and an object "
+                "container of Avro?"
+            ) from error
+
+
+class JsonLinesFile(_RecordsFile):
+    """JSON, one object a line; a key that an object leaves out is null there."""
+
+    def names(self) -> list[str]:
+        """The keys of the first objects, in the order in which they appear."""
+        return list(dict.fromkeys(key for row in islice(self._rows(), _HEADER_LINES) for key in row))
 
     def place(self, row: int) -> str:
         """The line of a row; empty lines do not count."""
@@ -334,7 +406,10 @@ _FORMATS: Final[Mapping[str, Callable[..., TableFile]]] = {
     ".jsonl": JsonLinesFile,
     ".ndjson": JsonLinesFile,
     ".json": JsonLinesFile,
+    ".orc": OrcFile,
+    ".avro": AvroFile,
 }
+_TEXT: Final = (CsvFile, JsonLinesFile)
 
 
 def is_table(data: object) -> bool:
@@ -379,11 +454,12 @@ def format_of(path: StoredFile) -> Callable[..., TableFile]:
         The ending of its name is unknown.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    plain = suffixes[:-1] if suffixes[-1:] == [".gz"] else suffixes
+    plain = suffixes[:-1] if suffixes and suffixes[-1] in PACKED else suffixes
     file_class = _FORMATS.get(plain[-1]) if plain else None
-    if file_class is None or (file_class is ParquetFile and plain != suffixes):
+    if file_class is None or (file_class not in _TEXT and plain != suffixes):
         raise InputError(
-            f"{path}: files ending in {', '.join(_FORMATS)} are read (text also with .gz behind); rename or convert it"
+            f"{path}: files ending in {', '.join(_FORMATS)} are read (text also with {', '.join(PACKED)} behind); "
+            "rename or convert it"
         )
     return file_class
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final, Self
 
 import sqlalchemy as sa
@@ -14,6 +15,7 @@ from monitor.redaction import Redactor
 from monitor.sources.formats import Pieces, TableFile, array_of, first_repeated
 
 _BATCH_ROWS: Final = 1 << 16
+DUCKDB: Final = "duckdb:///"
 
 _OUTCOME_ROWS: Final = 10_000
 _KEPT: Final = (bool, int, float, str, date)  # a datetime is a date
@@ -77,6 +79,68 @@ class SqlQuery(TableFile):
         except sa.exc.SQLAlchemyError as error:
             reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
             raise InputError(f"{self.name}: the query failed: {reason}") from error
+
+
+class DuckDbQuery(TableFile):
+    """A query to a file of DuckDB, whose rows come by columns.
+
+    Parameters
+    ----------
+    url
+        ``duckdb:///scores.duckdb``, and ``duckdb:////data/scores.duckdb`` from the root; the file is opened to be read.
+    query
+        A SELECT.
+
+    Raises
+    ------
+    InputError
+        DuckDB is not installed, there is no such file, the query fails, or it has two columns of one name.
+    """
+
+    def __init__(self, url: str, query: str) -> None:
+        self.name = url.partition("?")[0]
+        try:
+            import duckdb  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise InputError(
+                f"{self.name}: DuckDB needs the extra 'duckdb': pip install 'calibration-monitor[duckdb]'"
+            ) from error
+        path = Path(self.name.removeprefix(DUCKDB))
+        if not path.is_file():
+            raise InputError(f"{self.name}: there is no file {path}; name one of DuckDB, as {DUCKDB}scores.duckdb")
+        self._failure = duckdb.Error
+        with self._failures():
+            self._database = duckdb.connect(str(path), read_only=True)
+            self._rows = self._database.sql(query)
+        if self._rows is None:
+            raise OptionError(Option.QUERY, " must be a SELECT")
+        self._names = list(self._rows.columns)
+        repeated = first_repeated(self._names)
+        if repeated is not None:
+            raise InputError(f"{self.name}: column {repeated!r} occurs twice in the query; rename one of them with AS")
+
+    def names(self) -> list[str]:
+        """The columns of the query."""
+        return self._names
+
+    def pieces(self, columns: Sequence[str]) -> Pieces:
+        """The rows of these columns, in the order of the query."""
+        places = [self._names.index(name) for name in columns]
+        with self._failures():
+            for batch in self._rows.to_arrow_reader(_BATCH_ROWS):
+                yield [batch.column(place) for place in places]
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except self._failure as error:
+            raise InputError(f"{self.name}: the query failed: {str(error).strip().partition(chr(10))[0]}") from error
+
+
+def open_query(url: str, query: str) -> TableFile:
+    """The rows of a query to a database; raises InputError as its class does."""
+    return DuckDbQuery(url, query) if url.startswith(DUCKDB) else SqlQuery(url, query)
 
 
 class SqlTable:

@@ -1,9 +1,11 @@
 """Files that a name stands for: a path, a folder, a pattern with * or ?, or any of these in an object store."""
 
+import bz2
 import gzip
+import io
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -105,17 +107,28 @@ class FilePart:
     partitions: Mapping[str, str | None]
 
 
+def _open_zstd(file: Any) -> io.BufferedReader:
+    native = pa.OSFile(str(file)) if isinstance(file, Path) else file
+    # Arrow's streams have neither lines nor all that a text wrapper needs.
+    return io.BufferedReader(pa.CompressedInputStream(native, "zstd"), 1 << 20)
+
+
+PACKED: Final[Mapping[str, Callable[[Any], Any]]] = {".gz": gzip.open, ".bz2": bz2.open, ".zst": _open_zstd}
+"""Ending of a text file -> unpacks it, a path or an open file, as it is read."""
+
+
 def open_bytes(file: StoredFile) -> IO[bytes]:
-    """The bytes of a file, unpacked if its name ends in .gz."""
-    if file.suffix.lower() == ".gz":
-        packed = file.open("rb") if isinstance(file, RemoteFile) else file
-        return gzip.open(packed, "rb")  # type: ignore[return-value]  # a GzipFile reads like any file
-    return file.open("rb")
+    """The bytes of a file, unpacked if its name ends in .gz, .bz2 or .zst."""
+    unpack = PACKED.get(file.suffix.lower())
+    if unpack is None:
+        return file.open("rb")
+    opened: IO[bytes] = unpack(file.open("rb") if isinstance(file, RemoteFile) else file)
+    return opened
 
 
 _ADVICE: Final = {
     r": line \d+: ": "correct or remove that line",
-    r"magic bytes not found|size is (?:0|\d+) bytes|is too small|end-of-stream|ended before|[Tt]runcated|EOF": (
+    r"magic bytes not found|parse the postscript|size is \d+ bytes|is too small|ended before|[Tt]runcated|EOF": (
         "it is cut off, or still being written: write it again, or leave it out"
     ),
     r"[Pp]ermission denied|ACCESS_DENIED|Forbidden": "it must be readable for the user who runs this",

@@ -262,7 +262,7 @@ def open_reading(
     labelled: bool = True,
     of_classes: bool = False,
 ) -> "TableReading":
-    """Find the columns of a table: a file (.csv, .tsv, .parquet, .pq, .jsonl, .ndjson, .json; text also with .gz), etc.
+    """Find the columns of a table: a file (.csv, .tsv, .parquet, .pq, .orc, .avro, .jsonl, ...), etc.
 
     Parameters
     ----------

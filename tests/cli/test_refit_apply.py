@@ -192,6 +192,8 @@ def test_a_file_without_rows_stays_without(folder: Path, tmp_path: Path) -> None
         (["/dev/zero", "new.csv"], 2, "/dev/zero: the map cannot be read: it is larger than 257 MiB"),
         (["gone.arrow", "new.csv"], 2, "gone.arrow: the map cannot be read: No such file or directory"),
         (["beta.arrow", "gone.csv"], 2, "gone.csv: no such file; name a file that is there"),
+        (["beta.arrow", "gone.orc"], 2, "gone.orc: .orc is read and not written: convert it to Parquet or CSV"),
+        (["beta.arrow", "new.csv", "-o", "new.csv.zst"], 2, "--output: new.csv.zst is written plain or packed as .gz"),
         (["beta.arrow", "beta.arrow"], 2, "beta.arrow: files ending in .csv, .tsv, .parquet"),
         (["new.csv", "new.csv"], 1, "new.csv: this is no map, or a damaged one"),
         (["damaged.arrow", "new.csv"], 1, "damaged.arrow: this is no map, or a damaged one"),

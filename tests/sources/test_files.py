@@ -1,11 +1,21 @@
+import bz2
 import gzip
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
+import zstandard
 
 from monitor.errors import InputError
 from monitor.sources.files import EventFile
 
+PACKS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.compress,
+}
 LINES = [b'{"id": "a"}', b'{"id": "b"}', b'{"id": "c"}']
 
 
@@ -33,10 +43,10 @@ def test_lines_come_in_order_in_batches_with_their_line_numbers(tmp_path: Path) 
     ],
     ids=["no last line end", "CRLF", "byte order mark", "blank lines"],
 )
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-def test_spellings_of_the_same_lines(tmp_path: Path, content: bytes, packed: bool) -> None:
-    path = tmp_path / ("events.jsonl.gz" if packed else "events.jsonl")
-    path.write_bytes(gzip.compress(content) if packed else content)
+@pytest.mark.parametrize("ending", PACKS)
+def test_spellings_of_the_same_lines(tmp_path: Path, content: bytes, ending: str) -> None:
+    path = tmp_path / f"events.jsonl{ending}"
+    path.write_bytes(PACKS[ending](content))
     assert _values(path) == LINES
 
 

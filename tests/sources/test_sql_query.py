@@ -1,8 +1,10 @@
 """The rows of a query are those of the same rows in a file, from a real PostgreSQL and from SQLite, batch by batch."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import psycopg
 import pyarrow as pa
@@ -22,11 +24,14 @@ from tests.real.postgres import PASSWORD, PostgresServer
 ROWS = 1000
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where an empty database is."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/scores.db"
+    if request.param == "duckdb":
+        duckdb.connect(f"{tmp_path}/scores.duckdb").close()
+        return f"duckdb:///{tmp_path}/scores.duckdb"
     server: PostgresServer = request.getfixturevalue("postgres_server")
     return server.url(server.new_database())
 
@@ -39,15 +44,20 @@ def filled(database: str) -> pa.Table:
             "id": np.arange(ROWS),
             "score": np.round(rng.random(ROWS), 6),
             "label": pa.array(rng.integers(0, 2, ROWS).astype(bool), mask=rng.random(ROWS) < 0.1),
-            "at": pa.array(1_770_000_000 + rng.integers(0, 10**6, ROWS), pa.timestamp("s", "UTC")),
+            "made": pa.array(1_770_000_000 + rng.integers(0, 10**6, ROWS), pa.timestamp("s", "UTC")),
             "region": pa.array(rng.choice(["eu", "us"], ROWS), mask=rng.random(ROWS) < 0.05),
         }
     )
+    if database.startswith("duckdb:"):
+        with duckdb.connect(database.removeprefix("duckdb:///")) as connection:
+            connection.register("rows", table)
+            connection.sql("CREATE TABLE scores AS SELECT * FROM rows")
+        return table
     columns: list[sa.Column[Any]] = [
         sa.Column("id", sa.Integer),
         sa.Column("score", sa.Double),
         sa.Column("label", sa.Boolean),
-        sa.Column("at", sa.DateTime(timezone=True)),
+        sa.Column("made", sa.DateTime(timezone=True)),
         sa.Column("region", sa.Text),
     ]
     engine = sa.create_engine(database.replace("postgresql:", "postgresql+psycopg:"), poolclass=sa.NullPool)
@@ -58,7 +68,7 @@ def filled(database: str) -> pa.Table:
     return table
 
 
-QUERY = "SELECT score AS p, label AS y, at AS ts, region FROM scores WHERE region LIKE '%u%' ORDER BY id;"
+QUERY = "SELECT score AS p, label AS y, made AS ts, region FROM scores WHERE region LIKE '%u%' ORDER BY id;"
 
 
 def test_a_query_gives_the_rows_of_a_file(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +131,10 @@ def test_what_a_query_changes_is_not_kept(database: str) -> None:
     assert len(read_table(open_tables([database], query=QUERY))) > 0
 
 
-def test_errors_say_what_to_do_and_hide_the_password(database: str, tmp_path: Path) -> None:
+def test_errors_say_what_to_do_and_hide_the_password(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(database)
     with pytest.raises(InputError) as caught:
         open_tables([database], query="SELECT p FROM nowhere")
     message = str(caught.value)
@@ -134,6 +147,11 @@ def test_errors_say_what_to_do_and_hide_the_password(database: str, tmp_path: Pa
             open_tables([name], query="SELECT 1")
     with pytest.raises(InputError, match=r"^--query goes to one database, got 2 names"):
         open_tables([database, database], query="SELECT 1")
-    filled(database)
+    with pytest.raises(InputError, match=r"^duckdb:///gone.duckdb: there is no file gone.duckdb; name one of DuckDB"):
+        open_tables(["duckdb:///gone.duckdb"], query="SELECT 1")
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(InputError, match=r"needs the extra 'duckdb': pip install 'calibration-monitor\[duckdb\]'$"):
+        open_tables(["duckdb:///gone.duckdb"], query="SELECT 1")
+    monkeypatch.undo()
     with pytest.raises(InputError, match=r"column 'p', row 1: prediction must be a number from 0 to 1, got 'eu'"):
         read_table(open_tables([database], query="SELECT 'eu' AS p, 1 AS y"))

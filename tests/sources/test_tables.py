@@ -1,15 +1,23 @@
+import bz2
 import gzip
 import json
+import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import orc
 
 from monitor.errors import InputError
 from monitor.sources.tables import Columns, read_table
@@ -48,6 +56,44 @@ def as_gzipped_csv(path: Path) -> Path:
     return packed
 
 
+def as_csv_of_two_bzip2_streams(path: Path) -> Path:
+    whole, packed = as_csv(path).read_bytes(), path / "rows.csv.bz2"
+    packed.write_bytes(bz2.compress(whole[:30]) + bz2.compress(whole[30:]))
+    return packed
+
+
+def as_csv_of_two_zstd_frames(path: Path) -> Path:
+    whole, packed = as_csv(path).read_bytes(), path / "rows.csv.zst"
+    packed.write_bytes(zstandard.compress(whole[:30]) + zstandard.compress(whole[30:]))
+    return packed
+
+
+def as_zstd_json_lines(path: Path) -> Path:
+    packed = path / "rows.jsonl.zst"
+    packed.write_bytes(zstandard.compress(as_json_lines(path).read_bytes()))
+    return packed
+
+
+def as_bzip2_json_lines(path: Path) -> Path:
+    packed = path / "rows.ndjson.bz2"
+    packed.write_bytes(bz2.compress(as_json_lines(path).read_bytes()))
+    return packed
+
+
+def as_orc(path: Path) -> Path:
+    orc.write_table(pa.Table.from_pylist(ROWS), path / "rows.orc")
+    return path / "rows.orc"
+
+
+def as_avro(path: Path) -> Path:
+    types = {"p": "double", "y": ["null", "long"]}
+    fields = [{"name": name, "type": types.get(name, ["null", "string"])} for name in ROWS[0]]
+    schema = fastavro.parse_schema({"type": "record", "name": "Row", "fields": fields})
+    with (path / "rows.avro").open("wb") as file:
+        fastavro.writer(file, schema, ROWS, codec="deflate")
+    return path / "rows.avro"
+
+
 def as_tsv(path: Path) -> Path:
     return written(path / "rows.tsv", as_csv(path).read_text().replace(",", "\t"))
 
@@ -71,7 +117,11 @@ def as_parquet(path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "write",
-    [as_csv, as_gzipped_csv, as_tsv, as_json_lines, as_gzipped_json_lines, as_parquet],
+    [
+        *(as_csv, as_gzipped_csv, as_csv_of_two_bzip2_streams, as_csv_of_two_zstd_frames, as_tsv),
+        *(as_json_lines, as_gzipped_json_lines, as_bzip2_json_lines, as_zstd_json_lines),
+        *(as_parquet, as_orc, as_avro),
+    ],
     ids=lambda f: f.__name__,
 )
 def test_every_format_says_the_same(write: Callable[[Path], Path], tmp_path: Path) -> None:
@@ -370,7 +420,7 @@ def test_semicolons_and_a_byte_order_mark(tmp_path: Path) -> None:
     assert table.prediction.tolist() == [0.5]
 
 
-@pytest.mark.parametrize("name", ["rows.txt", "rows", "rows.parquet.gz", "rows.gz"])
+@pytest.mark.parametrize("name", ["rows.txt", "rows", "rows.parquet.gz", "rows.orc.zst", "rows.gz"])
 def test_an_unknown_ending_names_the_known_ones(name: str, tmp_path: Path) -> None:
     assert refusal(written(tmp_path / name, "p,y\n.5,1\n")).startswith("files ending in .csv, .tsv, .parquet")
 
@@ -392,10 +442,48 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     assert refusal(tmp_path / "folder.csv") == "is a directory; name a file that is there"
 
 
-@pytest.mark.parametrize("name", ["f.parquet", "f.csv.gz", "f.jsonl.gz"])
+@pytest.mark.parametrize("name", ["f.parquet", "f.csv.gz", "f.jsonl.gz", "f.csv.zst", "f.jsonl.bz2", "f.orc", "f.avro"])
 def test_bytes_of_another_format(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"p,y\n.5,1\n")
     assert refusal(tmp_path / name).startswith("cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    "write", [as_csv_of_two_bzip2_streams, as_csv_of_two_zstd_frames, as_zstd_json_lines, as_orc, as_avro]
+)
+def test_a_file_that_is_cut_off(write: Callable[[Path], Path], tmp_path: Path) -> None:
+    file = write(tmp_path)
+    file.write_bytes(file.read_bytes()[:-5])
+    assert refusal(file).startswith("cannot be read: ")
+
+
+def test_avro_without_its_extra_and_of_other_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "texts.avro"
+    with file.open("wb") as stream:
+        fastavro.writer(stream, fastavro.parse_schema("string"), ["a"])
+    assert refusal(file) == "its rows must be records, got string"
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    assert refusal(file) == "Avro needs the extra 'avro': pip install 'calibration-monitor[avro]'"
+
+
+def test_logical_types_of_avro_are_read(tmp_path: Path) -> None:
+    fields = {
+        "p": {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+        "y": "boolean",
+        "ts": {"type": "long", "logicalType": "timestamp-micros"},
+        "id": {"type": "string", "logicalType": "uuid"},
+    }
+    schema = {"type": "record", "name": "Row", "fields": [{"name": k, "type": of} for k, of in fields.items()]}
+    key = UUID(int=7)
+    row = {"p": Decimal("0.25"), "y": True, "ts": datetime(2026, 11, 20, 10, tzinfo=UTC), "id": key}
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, fastavro.parse_schema(schema), [row])
+    table = read_table(tmp_path / "a.avro", Columns(id="id"))
+    assert (table.prediction.tolist(), table.outcome.tolist()) == ([0.25], [1])
+    assert table.time_ms is not None
+    assert table.time_ms.tolist() == [1795168800000]
+    assert table.ids is not None
+    assert table.ids.to_pylist() == [str(key)]
 
 
 def test_a_cut_archive(tmp_path: Path) -> None:
