@@ -1,12 +1,15 @@
 """The page of a model: how it is and what to do, why, since when and for whom."""
 
+import csv
 import json
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from io import BytesIO, StringIO
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
+from PIL import Image
 from playwright.sync_api import Locator, Page, Route, expect
 
 from monitor.maps.temperature import Temperature
@@ -129,13 +132,13 @@ def test_all_times_are_in_one_zone_and_utc_is_a_click_away(page: Page, churn: Ch
     expect(lead).to_contain_text(re.compile(rf"since {shown(tokyo)}, "))
     in_tokyo = inputs.input_value()
     other.get_by_role("button", name="Asia/Tokyo").click()
-    expect(other.get_by_role("button", name="UTC")).to_be_visible()
+    expect(other.get_by_role("button", name="UTC", exact=True)).to_be_visible()
     expect(lead).to_contain_text(re.compile(r"since 20\d\d-\d\d-\d\d \d\d:\d\d UTC"))
     expect(other.locator("main [aria-busy=false]")).to_be_visible()
     # The same moment, nine hours apart.
     apart = datetime.fromisoformat(in_tokyo) - datetime.fromisoformat(inputs.input_value())
     assert apart == timedelta(hours=9)
-    other.get_by_role("button", name="UTC").click()
+    other.get_by_role("button", name="UTC", exact=True).click()
     expect(inputs).to_have_value(in_tokyo)
     other.context.close()
 
@@ -238,6 +241,40 @@ def test_every_plot_has_a_table(page: Page, churn: Churn) -> None:
     rows = plot(page, "Prior: the offset").locator("details tbody tr")
     expect(rows).to_have_count(churn.points)
     assert re.fullmatch(r"-?0\.\d+", rows.last.locator("td").nth(1).inner_text())
+
+
+def saved(page: Page, name: str) -> bytes:
+    """The file that a button saves."""
+    with page.expect_download() as download:
+        page.get_by_role("button", name=name, exact=True).press("Enter")
+    assert download.value.suggested_filename.endswith(f".{name[:3].lower()}")
+    return Path(download.value.path()).read_bytes()
+
+
+def test_plots_are_saved_as_pictures_and_numbers_as_csv(page: Page, churn: Churn) -> None:
+    visit(page, churn.page)
+    for part in (plot(page, "Since the change"), page.locator("table.segments"), plot(page, "Shape: the slope")):
+        expect(part).to_be_visible()
+    expect(page.get_by_role("heading", name="What happened")).to_be_visible()
+
+    head, *rows = csv.reader(StringIO(saved(page, "CSV: Shape: the slope (1 is right, below 1 is too sure)").decode()))
+    assert head == ["At", "slope", "from", "to", "calibrated"]
+    assert len(rows) == churn.points
+    times = [datetime.fromisoformat(row[0]).timestamp() * 1000 for row in rows]
+    assert START_MS < times[0] < times[-1] <= NOW_MS
+    lower, slope, upper = (float(rows[-1][at]) for at in (2, 1, 3))
+    assert lower < slope < upper < 1.0
+    assert len(rows[-1][1]) > 8  # as exact as the service says it
+
+    head, *rows = csv.reader(StringIO(saved(page, "CSV: before and since").decode()))
+    assert head == ["", "Before the change", "Since the change"]
+    assert int({name: since for name, _, since in rows}["labelled predictions"]) > 1000
+
+    for name in ("PNG: Shape: the slope (1 is right, below 1 is too sure)", "PNG: Since the change"):
+        image = Image.open(BytesIO(saved(page, name))).convert("RGB")
+        assert image.width > 500
+        colours = {colour for _, colour in image.getcolors(image.width * image.height) or []}
+        assert {(255, 255, 255), (36, 89, 169)} <= colours, name  # the paper, and the line of the data
 
 
 def test_before_and_since_the_change_and_for_whom(page: Page, churn: Churn) -> None:

@@ -1,6 +1,7 @@
 /* All models and versions, the worst first. */
 
 import { askEarly, modelPath, ROOT } from "page/api.js";
+import { TableExport } from "page/export.js";
 import { evaluatedAt } from "page/live.js";
 import { ABOUT, isOf, leading } from "page/open_alert.js";
 import { State, Time, wordOf } from "page/parts.js";
@@ -312,7 +313,7 @@ function Fleet() {
       )}</tr></thead>
       <tbody>${rows.slice(0, drawn).map((row) => html`<${Version} key=${row.key} row=${row} />`)}</tbody>
     </table>
-    <p class="soft" ref=${end}><small>Keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> move, <kbd>Enter</kbd> opens.</small></p>`
+    <${TableExport} title="models" within="main" /><p class="soft" ref=${end}><small>Keys: <kbd>/</kbd> search, <kbd>j</kbd> <kbd>k</kbd> move, <kbd>Enter</kbd> opens.</small></p>`
     }
     ${all.length > 0 && rows.length === 0 && html`<p class="lead">No model fits. <button type="button" onClick=${() => change({ text: "", state: "", label: "" })}>Show all</button></p>`}`;
 }

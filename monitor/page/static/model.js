@@ -2,6 +2,7 @@
 
 import { ROOT, withQuery } from "page/api.js";
 import { AskRefit } from "page/ask_refit.js";
+import { TableExport } from "page/export.js";
 import { BeforeAndSince, keptOf } from "page/model_changes.js";
 import { Coverage, CoveragePlot } from "page/model_coverage.js";
 import { Happenings, happened } from "page/model_events.js";
@@ -27,7 +28,7 @@ const BEFORE_THE_MAP = "Measures and diagrams are of the predictions as the mode
 
 /** The numbers of one window. @param {{ report: any, measures: Map<string, any>, note: string }} props */
 function Report({ report, measures, note }) {
-  return html`<section class="card"><h2>This window</h2>
+  return html`<section class="card"><${TableExport} title="measures of this window" /><h2>This window</h2>
     <p><${Time} at=${report.from} /> to <${Time} at=${report.to} />: ${count(report.predictions)} predictions, ${percent(report.label_coverage)} labelled, ${percent(report.prevalence)} came true.</p>
     ${report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
     ${note && html`<p class="soft">${note}</p>`}

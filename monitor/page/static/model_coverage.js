@@ -1,5 +1,6 @@
 /* How many predictions have an outcome: by their age, and over time. */
 
+import { TableExport } from "page/export.js";
 import { PATH } from "page/model_view.js";
 import { LOW, TimePlot } from "page/plots/time.js";
 import { Problem, useAnswer } from "page/ui.js";
@@ -27,7 +28,7 @@ export function CoveragePlot({ points, shared }) {
 export function Coverage({ version }) {
   const { data, failure } = useAnswer(`${PATH}/coverage`, 60);
   const of = data?.versions.find((/** @type {any} */ one) => one.version === version);
-  return html`<section class="card"><h2>Predictions with an outcome, by age</h2>
+  return html`<section class="card"><${TableExport} title="labels by age" /><h2>Predictions with an outcome, by age</h2>
     <${Problem} failure=${failure} />
     <p class="soft"><small>Where outcomes stop, the youngest lose theirs first.</small></p>
     ${data && !of && html`<p>No predictions of this version yet.</p>`}

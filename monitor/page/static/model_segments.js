@@ -72,7 +72,7 @@ export function Segments({ version, window, count: total, range, marks, blamed, 
       <td class="over"><${HeatRow} name=${of.segment} starts=${starts} step=${step * MINUTE_MS} gap=${of.gap} value=${of.value} chance=${of.null_q95} q=${of.q_value} range=${range} marks=${marks} /></td></tr>`,
     )}</tbody></table></div>
     ${rows.length > FIRST && html`<button type="button" onClick=${() => setAll(!all)}>${all ? "Fewer" : `All ${rows.length}`}</button>`}
-    <${Numbers} title="segments over time" heads=${["UTC", "segment", "n", "predicted less came true", data.measure, "q"]}
-      rows=${() => data.segments.flatMap((/** @type {any} */ of) => starts.map((/** @type {number} */ start, /** @type {number} */ at) => [timeText(start), of.segment, count(of.n[at]), number(of.gap[at]), number(of.value[at]), number(of.q_value[at])]).filter((/** @type {any[]} */ row) => row[2] !== "–"))} />
+    <${Numbers} title="segments over time" plot=${false} heads=${["At", "segment", "n", "predicted less came true", data.measure, "q"]}
+      rows=${() => data.segments.flatMap((/** @type {any} */ of) => starts.map((/** @type {number} */ start, /** @type {number} */ at) => [{ text: timeText(start), exact: iso(start) }, of.segment, count(of.n[at]), number(of.gap[at]), number(of.value[at]), number(of.q_value[at])]).filter((/** @type {any[]} */ row) => row[2] !== "–"))} />
   </section>`;
 }

@@ -1,6 +1,7 @@
 /* The versions of a model side by side: evidence over time, and the same window of each. */
 
 import { withQuery } from "page/api.js";
+import { TableExport } from "page/export.js";
 import { PATH } from "page/model_view.js";
 import { State } from "page/parts.js";
 import { TimePlot } from "page/plots/time.js";
@@ -66,7 +67,7 @@ export function Versions({ versions, version, evidence, window, segment, shared,
     MOST,
   );
   const { times, lines } = useMemo(() => linesOf(shown), [evidence, version]);
-  return html`<section class="card wide"><h2>Versions</h2>
+  return html`<section class="card wide"><${TableExport} title="versions" within="section" /><h2>Versions</h2>
     ${shown.length > 0 && html`<${TimePlot} title="Evidence of each version over its line, in factors of ten (0: an alert fires)" times=${times} lines=${lines} shared=${shared} least=${FLOOR} most=${1} whole />`}
     <div class="scroll"><table><thead><tr><th scope="col" class="text">Version</th><th scope="col" class="text">State</th><th scope="col">n</th><th scope="col">Predicted</th><th scope="col">Came true</th><th scope="col">smCE</th><th scope="col">Offset</th><th scope="col">Slope</th></tr></thead>
     <tbody>${versions.map((of) => html`<${Row} key=${of.version} of=${of} window=${window} segment=${segment} current=${of.version === version} onPick=${onPick} />`)}</tbody></table></div>

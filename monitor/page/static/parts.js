@@ -1,5 +1,6 @@
 /* Small parts that pages and files are made of: states, times, powers of ten, numbers behind plots. They ask for nothing. */
 
+import { Exports } from "page/export.js";
 import { html, useState } from "page/vendor/preact.js";
 import { ago, eventsNow, timeText, utcTime } from "page/words.js";
 
@@ -47,19 +48,19 @@ export function Time({ at, relative = false }) {
 /** Evidence as a power of ten. @param {{ log10: number }} props */
 export const Power = ({ log10 }) => html`<span>10<sup>${log10.toFixed(1)}</sup></span>`;
 
-/** Numbers behind a plot; the rows are made when somebody looks. @param {{ title: string, named?: boolean, heads: string[], rows: () => (string | number)[][] }} props named: there are others beside them */
-export function Numbers({ title, named = false, heads, rows }) {
+/** Numbers behind a plot; the rows are made when somebody looks. @param {{ title: string, named?: boolean, plot?: boolean, heads: string[], rows: () => import("page/export.js").Cell[][] }} props named: there are others beside them; plot: there is one to be saved */
+export function Numbers({ title, named = false, plot = !named, heads, rows }) {
   const [open, setOpen] = useState(false);
-  return html`<details class="data" onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
+  return html`<div class="numbers"><details class="data" onToggle=${(/** @type {any} */ event) => setOpen(event.target.open)}>
     <summary>Numbers<span class=${named ? null : "unseen"}>: ${title}</span></summary>
     ${
       open &&
       html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table>
       <thead><tr>${heads.map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
-      <tbody>${rows().map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody>
+      <tbody>${rows().map((row) => html`<tr>${row.map((cell) => html`<td>${typeof cell === "object" ? cell.text : cell}</td>`)}</tr>`)}</tbody>
     </table></div>`
     }
-  </details>`;
+  </details><${Exports} title=${title} heads=${heads} rows=${rows} plot=${plot} /></div>`;
 }
 
 /** Let the keyboard scroll what is larger than its place, and nothing else. Call it once. */

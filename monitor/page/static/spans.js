@@ -1,5 +1,6 @@
 /* Spans of time side by side, such as before a change and since. */
 
+import { TableExport } from "page/export.js";
 import { Time } from "page/parts.js";
 import { Reading, Reliability } from "page/plots/reliability.js";
 import { html } from "page/vendor/preact.js";
@@ -81,6 +82,6 @@ export function SideBySide({ spans, children }) {
     ${row("predicted on average", (span) => percent(span.predicted))}
     ${row("prior: offset (0 is right)", fitted("offset", true))}
     ${row("shape: slope (1 is right)", fitted("slope"))}
-  </tbody></table></div>${children}
+  </tbody></table></div><${TableExport} title="before and since" within="div" />${children}
     ${drawn && html`<p class="soft"><small><${Reading} data=${drawn.diagrams} /></small></p>`}</div></div>`;
 }

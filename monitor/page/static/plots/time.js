@@ -2,7 +2,7 @@
 
 import { Numbers } from "page/parts.js";
 import { html, useEffect, useRef } from "page/vendor/preact.js";
-import { isUtc, number, timeText, zone } from "page/words.js";
+import { isUtc, number, percent, timeText, zone } from "page/words.js";
 
 const { uPlot } = /** @type {any} */ (globalThis);
 const SYNC = "time";
@@ -236,12 +236,15 @@ export function TimePlot({ title, times, lines, shared, height = HEIGHT, least, 
     };
   }, [times, lines]);
   useEffect(() => plot.current.setScale("x", { min: range[0] / 1000, max: range[1] / 1000 }), [marks, shades, range[0], range[1], at]);
+  const isExact = written === number || written === percent; // evidence is written, and saved, as a power of ten
   const heads = ["At", ...lines.flatMap((line) => (line.lower ? [line.name, "from", "to"] : [line.name]))];
   const rows = () =>
     times.map((time, row) => [
-      timeText(time),
+      { text: timeText(time), exact: new Date(time).toISOString() },
       ...lines.flatMap((line) =>
-        (line.lower && line.upper ? [line.values, line.lower, line.upper] : [line.values]).map((values) => written(values[row])),
+        (line.lower && line.upper ? [line.values, line.lower, line.upper] : [line.values]).map((values) =>
+          isExact ? { text: written(values[row]), exact: values[row] ?? "" } : written(values[row]),
+        ),
       ),
     ]);
   return html`<figure>
