@@ -110,6 +110,7 @@ export function Reliability({ title, data, small = false }) {
         <line class="rule" x1=${x(tick)} x2=${x(tick)} y1=${TOP} y2=${TOP + SIZE} /><line class="rule" x1=${LEFT} x2=${LEFT + SIZE} y1=${y(tick)} y2=${y(tick)} />
         <text x=${x(tick)} y=${TOP + SIZE + 14} text-anchor="middle">${tick}</text><text x=${LEFT - 5} y=${y(tick) + 4} text-anchor="end">${tick}</text></g>`,
       )}
+      <text x=${LEFT + 5} y=${TOP + 11}>↑ came true</text><text x=${LEFT + SIZE - 5} y=${TOP + SIZE - 6} text-anchor="end">predicted →</text>
       ${curve && html`<path class="band" d="${pathOf([...at(curve.chance_upper), ...at(curve.chance_lower).reverse()])}Z" />`}
       <line class="axis" x1=${LEFT} y1=${TOP + SIZE} x2=${LEFT + SIZE} y2=${TOP} />
       ${curve && html`<path class="data" d=${pathOf(at(curve.rate))} />`}
