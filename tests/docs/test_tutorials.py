@@ -12,10 +12,15 @@ from tests.docs.tutorial import Tutorial, steps
 TUTORIALS: Final = sorted((DOCS / "tutorials").glob("*.md"))
 EXACT: Final = ("dataframe", "file")
 """Those whose data are drawn with a seed; the others read clocks."""
+OF_THE_DEMO: Final = frozenset({"demo", "incident"})
+"""More than a minute each; what they show is tested elsewhere, too."""
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.stem, marks=[pytest.mark.long] * (page.stem in OF_THE_DEMO)) for page in TUTORIALS],
+)
 def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path) -> None:
     tutorial = Tutorial(page, tmp_path, exact=page.stem in EXACT)
     with contextlib.chdir(tmp_path):
