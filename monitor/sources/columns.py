@@ -477,7 +477,12 @@ def is_missing(value: object) -> bool:
 
 
 def text_of(value: object) -> str:
-    """A value as text, as JSON spells it."""
+    """A value as text, as JSON spells it; bytes that are no text in hexadecimal."""
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return value.hex()
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -241,7 +241,7 @@ def test_the_events_shown_are_valid() -> None:
 
 
 def test_the_readmes_settings_read_its_messages(tmp_path: Path) -> None:
-    written, _of_prometheus = blocks(ROOT / "README.md", "yaml")
+    (written,) = blocks(ROOT / "README.md", "yaml")
     file = tmp_path / "monitor.yaml"
     file.write_text(written, encoding="utf-8")
     settings = load_settings(file, {})

@@ -82,6 +82,9 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
         made.on("request", lambda sent: request(sent.url))
         made.on("response", response)
         yield made
+        # What a test answers in the service's place may still be under way.
+        for tab in made.pages:
+            tab.unroute_all(behavior="ignoreErrors")
         made.close()
     assert complaints == []
 

@@ -298,7 +298,7 @@ def test_the_report_of_the_window_is_a_page_and_its_json_one_click_away(page: Pa
     expect(page).to_have_url(re.compile(f"^{churn.url}/reports/churn\\?"))
     expect(page.get_by_role("heading", name="The measures")).to_be_visible()
     with page.expect_popup() as opened:
-        page.get_by_role("link", name="JSON", exact=True).click()
+        page.get_by_role("link", name="JSON", exact=True).press("Enter")
     report = json.loads(opened.value.inner_text("body"))
     assert (report["model"], report["version"], report["window"]) == ("churn", "7", "6h")
     assert set(report["measures"]) == {"tce", "smce"}

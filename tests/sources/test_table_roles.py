@@ -1,6 +1,7 @@
 """Columns that a table may have beside prediction and outcome, and where its messages point."""
 
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,21 @@ def test_weights_ids_and_features_are_read(tmp_path: Path) -> None:
     assert table.features.tolist() == [[-3.0, 1.0], [0.0, 1000.0]]
     bare = read_table(path)
     assert (bare.weight, bare.ids, bare.features, bare.classes) == (None, None, None, ())
+
+
+def test_segments_of_bytes_are_their_text(tmp_path: Path) -> None:
+    """And hexadecimal where they are none, such as digests; UUIDs are written as everywhere."""
+    one = UUID("12345678-1234-5678-1234-567812345678")
+    columns: dict[str, tuple[pa.Array, tuple[str, ...]]] = {
+        "text": (pa.array([b"eu", b"us"]), ("eu", "us")),
+        "digest": (pa.array([b"\xff\x00", b"\xfe\x01"], pa.binary(2)), ("ff00", "fe01")),
+        "uuid": (pa.array([one.bytes, one.bytes], pa.uuid()), (str(one),)),
+    }
+    data = {"p": [0.5, 0.5], "y": [1, 0], **{name: array for name, (array, _) in columns.items()}}
+    pq.write_table(pa.table(data), tmp_path / "f.parquet")
+    table = read_table(tmp_path / "f.parquet", Columns(segments=[*columns]))
+    for name, (_, texts) in columns.items():
+        assert table.segments[name].values == texts, name
 
 
 def test_ids_of_every_type(tmp_path: Path) -> None:
