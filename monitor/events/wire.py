@@ -7,6 +7,7 @@ import xxhash
 from msgspec import Meta, Raw, Struct
 
 from monitor.events.fields import MAX_CLASSES, MAX_ID_CHARACTERS, MAX_NAME_CHARACTERS, NULL, Word
+from monitor.known_types import learn
 
 Int64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 NonEmpty = Annotated[str, Meta(min_length=1)]
@@ -88,6 +89,7 @@ def seed_of(model: str) -> int:
     return xxhash.xxh3_64_intdigest(model.encode())
 
 
+learn(Row)
 decode_event: Final = msgspec.json.Decoder(Event).decode
 decode_cloudevent: Final = msgspec.json.Decoder(CloudEvent).decode
 decode_fields: Final = msgspec.json.Decoder(Fields).decode

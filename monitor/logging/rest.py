@@ -24,6 +24,9 @@ class _Answer(msgspec.Struct):
     errors: list[_Error]
 
 
+_read_answer: Final = msgspec.json.Decoder(_Answer).decode
+
+
 class Rest:
     """Sends events to a running service over HTTP, in batches.
 
@@ -82,7 +85,7 @@ class Rest:
             return Delivery(events, f"the service at {self._url} does not answer: {error or type(error).__name__}")
         if response.is_success:
             try:
-                answer = msgspec.json.decode(response.content, type=_Answer)
+                answer = _read_answer(response.content)
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 return Delivery(events, describe_foreign(response))
             return Delivery(rejected=answer.rejected, detail=answer.errors[0].detail if answer.errors else "")

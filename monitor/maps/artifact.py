@@ -181,6 +181,10 @@ class _Header(_Format):
     about: dict[str, Any]
 
 
+_read_format: Final = msgspec.json.Decoder(_Format).decode
+_read_header: Final = msgspec.json.Decoder(_Header).decode
+
+
 @dataclass(frozen=True)
 class Artifact:
     """A map and its metadata.
@@ -342,12 +346,12 @@ def _header(text: bytes) -> dict[str, Any]:
             f"the header of a map takes at most {MAX_HEADER_BYTES // 2**20} MiB, and this {len(text) / 2**20:.0f}"
         )
     try:
-        found = msgspec.json.decode(text, type=_Format).format
+        found = _read_format(text).format
         if found != FORMAT:
             raise CorruptMap(
                 f"the map is of format {found}, and this version reads {FORMAT}: read it with a newer version"
             )
-        header = msgspec.json.decode(text, type=_Header)
+        header = _read_header(text)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise CorruptMap(f"the map's header cannot be read: {_first_line(error)}") from error
     return {name: getattr(header, name) for name in sorted(header.__struct_fields__)}

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import msgspec
 
+from monitor.known_types import learn
 from monitor.recalibration.guard import Guard, MapEvidence
 from monitor.reports.evaluation.classes import ClassMeasureResult
 from monitor.reports.evaluation.report import Diagnosis, MeasureResult
@@ -207,3 +208,6 @@ class LiveComparison(JsonObject, frozen=True, kw_only=True):
     maps: LiveMaps
     evidence: Mapping[str, MapEvidence | None]
     """``champion_against_none``, ... -> evidence that the first is better."""
+
+
+learn(Comparison, LiveComparison)

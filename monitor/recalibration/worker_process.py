@@ -88,7 +88,7 @@ def write_task(task: RefitTask, sample: Sample, file: IO[bytes]) -> None:
 def read_task(file: IO[bytes]) -> tuple[RefitTask, Sample]:
     """Read what :func:`write_task` wrote."""
     with np.load(file, allow_pickle=False) as columns:
-        head = msgspec.json.decode(columns["head"].tobytes(), type=_Head)
+        head = _read_head(columns["head"].tobytes())
         events = LabelledEvents(
             **{name: columns[name] for name in _COLUMNS},
             features=columns.get("features"),
@@ -130,6 +130,7 @@ class WorkerMessage:
 
 
 _decode: Final = msgspec.json.Decoder(WorkerMessage).decode
+_read_head: Final = msgspec.json.Decoder(_Head).decode
 
 
 class WorkerProcess:

@@ -49,6 +49,9 @@ class _Description(msgspec.Struct, frozen=True):
     partitions: int
 
 
+_read_description: Final = msgspec.json.Decoder(_Description).decode
+
+
 class _End(NamedTuple):
     """Where the batches of a topic partition end that have been read so far."""
 
@@ -276,7 +279,7 @@ class EmbeddedLog:
         path = self.directory / "log.json"
         if path.exists():
             try:
-                description = msgspec.json.decode(path.read_bytes(), type=_Description)
+                description = _read_description(path.read_bytes())
             except msgspec.MsgspecError as error:
                 raise SourceError(f"{path} must describe an embedded log: {error}") from error
             if description.format != _FORMAT:

@@ -145,6 +145,10 @@ class _SchemaAnswer(msgspec.Struct):
     references: list[_Named] | None = None
 
 
+_read_answer: Final = msgspec.json.Decoder(_SchemaAnswer).decode
+_read_schema: Final = msgspec.json.Decoder(Schema).decode
+
+
 class _Failure(Exception):  # noqa: N818 - becomes SchemaUnavailable
     """The registry did not give what was requested; says why."""
 
@@ -265,7 +269,7 @@ class SchemaRegistry:
             )
         if status == httpx.codes.OK:
             with suppress(msgspec.MsgspecError, UnicodeDecodeError):
-                return msgspec.json.decode(response.content, type=_SchemaAnswer)
+                return _read_answer(response.content)
         elif may_be_unknown and status == httpx.codes.NOT_FOUND and _error_code(response) == _NO_SCHEMA:
             return None
         raise _Failure(
@@ -300,7 +304,7 @@ class SchemaRegistry:
         if self._folder is None:
             return None
         try:
-            return msgspec.json.decode((self._folder / f"{identifier}.json").read_bytes(), type=Schema)
+            return _read_schema((self._folder / f"{identifier}.json").read_bytes())
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None  # not kept, or cut off: then it has to be fetched
 

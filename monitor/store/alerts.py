@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from monitor.errors import Conflict, UnknownAlert
 from monitor.events.times import format_time
+from monitor.known_types import learn
 from monitor.store import audit
 from monitor.store.alert import OPEN, SERVICE, SHOWN, Alert, AlertChange, AlertState, Resolution
 from monitor.store.database import Database, chunks
@@ -40,6 +41,7 @@ _PENDING: Final = ALERTS.c.state == AlertState.PENDING
 _IS_OPEN: Final = ALERTS.c.state.in_(OPEN)
 
 _read_json: Final = msgspec.json.Decoder(dict).decode
+learn(Alert)
 
 
 def read_current(connection: sa.Connection, models: Collection[str]) -> dict[tuple[str, str], list[Alert]]:
