@@ -95,6 +95,7 @@ from monitor.events.codec import Decoder
 from monitor.events.model import RecordBatch
 from monitor.measures import MEASURES, WINDOW_MEASURES
 from monitor.metrics.exposition import Exposition
+from monitor.sklearn import mean_residual_score
 from monitor.sources.log_format import LogRecord
 from tests.events.messages import new_strata
 from tests.http.service import Service
@@ -107,6 +108,7 @@ y = rng.random(500) < p * 0.5
 result = monitor.evaluate(p, y, measures=["mean_residual"], draws=19)
 assert result.to_dict()["measures"]["mean_residual"]["value"] > 0.1
 assert "Mean residual" in str(result)
+assert mean_residual_score(y, p) == result.measures["mean_residual"].value
 
 client = Service().client()
 assert "mean_residual" in {row["name"] for row in client.get("/v1/measures").json()["measures"]}

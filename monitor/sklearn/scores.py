@@ -128,3 +128,8 @@ top_label_ece_score: Final = _score("top_label_ece")
 sce_score: Final = _score("sce")
 ace_score: Final = _score("ace")
 tace_score: Final = _score("tace")
+
+# Those of measures that are added. The ones above are named for readers and type checkers.
+globals().update(
+    {f"{name}_score": _score(name) for name in (*MEASURES, *CLASS_MEASURES) if f"{name}_score" not in globals()}
+)
