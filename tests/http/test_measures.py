@@ -1,5 +1,7 @@
+import pytest
+
 from monitor.measures import MEASURES
-from tests.http.service import Service
+from tests.http.service import Service, assert_problem
 
 
 def test_every_measure_says_what_it_means_in_the_order_of_a_report() -> None:
@@ -25,3 +27,13 @@ def test_every_measure_of_a_report_is_listed() -> None:
     report = client.post("/v1/reports", json={"p": p, "y": [int(at % 3 == 0) for at in range(40)]}).json()
     listed = {each["name"] for each in client.get("/v1/measures").json()["measures"]}
     assert set(report["measures"]) <= listed
+
+
+@pytest.mark.parametrize("path", ["/v1/measures", "/v1/recalibration-methods"])
+def test_a_list_is_spared_and_takes_no_parameters(path: str) -> None:
+    client = Service().client()
+    etag = client.get(path).headers["etag"]
+    assert client.get(path, headers={"if-none-match": etag}).status_code == 304
+    assert_problem(client.get(f"{path}?x=1"), 422, "x: there is no such parameter here")
+    answers = client.get("/openapi.json").json()["paths"][path]["get"]["responses"]
+    assert {"304", "422"} <= answers.keys()

@@ -9,7 +9,7 @@ from monitor.access.model import Role
 from monitor.http.authorization import Of, needs
 from monitor.http.recalibration_schemas import MethodBody, MethodsBody
 from monitor.http.request_parsing import NO_PARAMETERS
-from monitor.http.responses import problems, tagged_response
+from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.schemas import MeasureHelpBody, MeasuresBody
 from monitor.http.services import ServicesOf
 from monitor.maps import METHODS
@@ -21,11 +21,11 @@ router: Final = APIRouter()
 @router.get(
     "/v1/measures",
     tags=["reports"],
-    dependencies=[needs(Role.READ, Of.ANY)],
+    dependencies=[needs(Role.READ, Of.ANY), NO_PARAMETERS],
     summary="All measures, and where they appear",
     response_model=MeasuresBody,
     response_description="In the order of a report",
-    responses=problems(),
+    responses=NOT_MODIFIED | problems(422),
 )
 async def all_measures(request: Request, services: ServicesOf) -> Response:
     in_windows = services.reports.measures
@@ -43,7 +43,7 @@ async def all_measures(request: Request, services: ServicesOf) -> Response:
     dependencies=[needs(Role.READ, Of.ANY), NO_PARAMETERS],
     response_model=MethodsBody,
     response_description="In the order of lists",
-    responses=problems(422),
+    responses=NOT_MODIFIED | problems(422),
 )
 async def all_methods(request: Request) -> Response:
     return tagged_response(request, MethodsBody(methods=[MethodBody.of(method) for method in METHODS.values()]))
