@@ -13,19 +13,18 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Annotated, Any, Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import httpx
 import msgspec
 import structlog
-from pydantic import AfterValidator, Field, SecretStr
 
+from monitor.alarms.settings import AlertsSettings, WebhookSettings
 from monitor.clock import Clock
 from monitor.errors import StoreError
 from monitor.events.times import format_time
 from monitor.reports.formatting import evidence_text
-from monitor.section import Address, Section, check_http_url
 from monitor.store.alert import SHOWN, Alert, AlertChange, AlertState
 from monitor.store.webhooks import WebhookDelivery, WebhookStore
 from monitor.urls import wrong_path
@@ -39,41 +38,11 @@ POLL_SECONDS: Final = 1.0
 
 _TIMEOUT_SECONDS: Final = 10.0
 """For one delivery, from the connection to the head of the answer."""
-_MIN_SECRET_BYTES: Final = 24
 _NEVER: Final = "0001-01-01T00:00:00Z"
 """How Alertmanager writes that an alert has not ended."""
 _AGAIN: Final = frozenset({httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_MANY_REQUESTS})
 
 _log = structlog.get_logger(__name__)
-
-
-def check_webhook_url(text: str) -> str:
-    """Return an http or https URL, or raise ValueError."""
-    check_http_url(text, "https://alerts.example.com/calibration")
-    return text
-
-
-def _check_secret(secret: SecretStr) -> SecretStr:
-    try:
-        size = len(base64.b64decode(secret.get_secret_value(), validate=True))
-    except ValueError:
-        size = 0
-    if size < _MIN_SECRET_BYTES:
-        raise ValueError(
-            f"must be base64 of {_MIN_SECRET_BYTES} bytes or more, such as `openssl rand -base64 32` prints"
-        )
-    return secret
-
-
-class WebhookSettings(Section):
-    """A receiver of alerts, in the format of Alertmanager's webhooks."""
-
-    url: Annotated[Address, AfterValidator(check_webhook_url), Field(repr=False)]
-    """Where each change of an alert is sent, by POST. A password in it is hidden wherever settings are shown."""
-    secret: Annotated[SecretStr, AfterValidator(_check_secret)] | None = None
-    """Key of the signature of requests, base64 of 24 bytes or more; null does not sign them."""
-    send_resolved: bool = True
-    """Whether the end of an alert is sent, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +55,15 @@ class Target:
         Its name in the settings.
     settings
         How changes are sent. The URL may hold a secret: it is not logged.
-    external_url
-        Where the service is for the receiver's readers; empty: links begin with the path.
+    alerts
+        Settings of all receivers.
     labels
         Model -> its labels in the settings, such as its team: receivers route by them.
     """
 
     name: str
     settings: WebhookSettings
-    external_url: str = ""
+    alerts: AlertsSettings = field(default_factory=AlertsSettings)
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
@@ -233,9 +202,9 @@ def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
     command = finding.document.get("remedy", {}).get("command")
     if command is not None:
         annotations["command"] = command
-    if target.external_url and not wrong_path(finding.model):
+    if target.alerts.external_url and not wrong_path(finding.model):
         query = urlencode({"version": finding.version})
-        annotations["report_url"] = f"{target.external_url}/reports/{quote(finding.model)}?{query}"
+        annotations["report_url"] = f"{target.alerts.external_url}/reports/{quote(finding.model)}?{query}"
     if change.state is AlertState.ACKNOWLEDGED:
         annotations |= {"acknowledged_by": change.actor, "note": change.note}
     elif change.state is AlertState.RESOLVED:
@@ -249,7 +218,7 @@ def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
         "groupLabels": labels,
         "commonLabels": labels,
         "commonAnnotations": annotations,
-        "externalURL": target.external_url,
+        "externalURL": target.alerts.external_url,
         "alerts": [
             {
                 "status": status,
@@ -257,7 +226,7 @@ def payload(target: Target, change: AlertChange, alert: Alert) -> bytes:
                 "annotations": annotations,
                 "startsAt": format_time(alert.pending_ms if alert.firing_ms is None else alert.firing_ms),
                 "endsAt": format_time(change.at_ms) if status == "resolved" else _NEVER,
-                "generatorURL": f"{target.external_url}/v1/alerts/{alert.id}",
+                "generatorURL": f"{target.alerts.external_url}/v1/alerts/{alert.id}",
                 "fingerprint": alert.id.removeprefix("al_"),
             }
         ],

@@ -215,7 +215,7 @@ def make_rules(settings: Settings, clock: Clock, *, kind_by_keys: bool = False) 
 def make_webhooks(settings: Settings) -> list[Target]:
     """The receivers of alerts."""
     alerts, labels = settings.alerts, settings.models.labels
-    return [Target(name, webhook, alerts.external_url, labels) for name, webhook in sorted(alerts.webhooks.items())]
+    return [Target(name, webhook, alerts, labels) for name, webhook in sorted(alerts.webhooks.items())]
 
 
 def make_evaluator(settings: Settings, panes: ClosedPanes, clock: Clock) -> Evaluator:

@@ -20,6 +20,10 @@ from tests.alarms.findings import LINE, NOW_MS, Script, finding
 from tests.patience import PATIENCE_SECONDS, joined
 from tests.store.refits import recalibrations, run
 
+OLD_FINDING = """{"summary": "churn 7 is too sure of itself", "log10_evidence": 5.5, "log10_line": 5.0,
+ "since_ms": 1789996400000, "from_ms": 1789995800000, "to_ms": 1789997000000, "events": 1000,
+ "settled_ms": 1790000000000, "witnesses": []}"""
+
 
 @pytest.fixture
 def store(store_url: str, clock: ManualClock) -> Iterator[SqlStore]:
@@ -191,6 +195,15 @@ def test_a_promotion_and_a_rollback_resolve_the_alerts_of_the_version(store: Sql
         ("ada", "the map rc_2 was promoted"),
         ("bob", "the map was rolled back"),
     ]
+
+
+def test_an_alert_that_an_older_version_saved_is_read(store: SqlStore, clock: ManualClock) -> None:
+    """A field that is added since has a default."""
+    Replica(store, "a", clock, "churn").save(finding(5.5))
+    with store.database.writing() as connection:
+        connection.execute(sa.update(ALERTS).values(finding=OLD_FINDING))
+    (alert,) = AlertStore(store.database).alerts()
+    assert (alert.finding.model, alert.finding.events) == ("churn", 1000)
 
 
 def test_a_model_that_stops_has_no_open_alert(store: SqlStore, clock: ManualClock) -> None:

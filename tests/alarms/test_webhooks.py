@@ -13,7 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from monitor.alarms import webhooks as module
-from monitor.alarms.webhooks import Target, Webhook, WebhookSettings
+from monitor.alarms.settings import AlertsSettings, WebhookSettings
+from monitor.alarms.webhooks import Target, Webhook
 from monitor.clock import ManualClock
 from monitor.store.alert import Alert
 from monitor.store.alerts import AlertStore, save
@@ -60,7 +61,7 @@ class Fleet:
         return sender
 
     def target(self, to: Receiver, name: str = "oncall", **changed: Any) -> Target:
-        about = {name: changed.pop(name) for name in ("external_url", "labels") if name in changed}
+        about = {name: changed.pop(name) for name in ("alerts", "labels") if name in changed}
         settings: dict[str, Any] = {"url": to.url, "secret": SECRET, **changed}
         return Target(name, WebhookSettings(**settings), **about)
 
@@ -83,7 +84,7 @@ def fleet(store: SqlStore, clock: ManualClock) -> Fleet:
 def test_each_change_comes_in_alertmanagers_format(fleet: Fleet, oncall: Receiver, clock: ManualClock) -> None:
     # The labels of a model do not take the place of others.
     own = {"churn": {"team": "payments", "version": "gold"}}
-    sender = fleet.sender(oncall, external_url="https://calibration.example.com", labels=own)
+    sender = fleet.sender(oncall, alerts=AlertsSettings(external_url="https://calibration.example.com"), labels=own)
     document = {"remedy": {"command": "monitor recalibrate churn --version 7 --window 1h"}}
     alert = fleet.step(None, 7.24, document=document)
     AlertStore(fleet.store.database).acknowledge(alert.id, actor="key:ada", note="mine", now_ms=clock.now_ms())

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from monitor.alarms.webhooks import Target, Webhook, WebhookSettings
+from monitor.alarms.settings import WebhookSettings
+from monitor.alarms.webhooks import Target, Webhook
 from monitor.clock import ManualClock, SystemClock
 from monitor.metrics.alerts import AlertFamilies
 from monitor.metrics.exposition import Exposition

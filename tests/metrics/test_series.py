@@ -8,7 +8,8 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from docs.generators.series import catalogue, to_markdown
-from monitor.alarms.webhooks import Target, Webhook, WebhookSettings
+from monitor.alarms.settings import WebhookSettings
+from monitor.alarms.webhooks import Target, Webhook
 from monitor.clock import ManualClock, SystemClock
 from monitor.events.model import TopicPartition
 from monitor.events.strata import Cap
