@@ -12,14 +12,14 @@ from tests.docs.tutorial import Tutorial, steps
 TUTORIALS: Final = sorted((DOCS / "tutorials").glob("*.md"))
 EXACT: Final = ("dataframe", "file")
 """Those whose data are drawn with a seed; the others read clocks."""
-OF_THE_DEMO: Final = frozenset({"demo", "incident"})
-"""More than a minute each; what they show is tested elsewhere, too."""
+LONG_ONES: Final = frozenset({"demo", "incident", "topic"})
+"""A minute each; what they show is tested elsewhere, too."""
 
 
 @pytest.mark.kafka
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.stem, marks=[pytest.mark.long] * (page.stem in OF_THE_DEMO)) for page in TUTORIALS],
+    [pytest.param(page, id=page.stem, marks=[pytest.mark.long] * (page.stem in LONG_ONES)) for page in TUTORIALS],
 )
 def test_a_tutorial_runs_as_it_is_written(page: Path, tmp_path: Path) -> None:
     tutorial = Tutorial(page, tmp_path, exact=page.stem in EXACT)
