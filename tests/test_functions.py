@@ -325,7 +325,7 @@ def test_an_error_of_an_option_carries_it_and_a_recalibration_names_arguments(re
     assert caught.value.field == "measures"
     assert str(caught.value) == "measures: there is no measure 'smec'; did you mean smce?"
     reasons = " ".join(recalibration.to_dict()["reasons"])
-    assert "was not tested: name columns of numbers with features." in reasons
+    assert "was not tested: name columns with features." in reasons
 
 
 def test_progress_may_be_told_to_a_function() -> None:

@@ -62,7 +62,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def logged(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What a program logged, and read back from the server."""
+    """The run that a program logged, as the server has it."""
     with mlflow_server(tmp_path_factory.mktemp("mlflow")) as url:
         environment = {**os.environ, "MLFLOW_TRACKING_URI": url, "PYTHONPATH": str(Path(__file__).parents[1])}
         done = subprocess.run(

@@ -35,7 +35,7 @@ def advance(alerts: Sequence[Alert], findings: Sequence[Finding], now_ms: int) -
     -------
     A step for each of the alerts, and for each new one.
     """
-    return [(before, _heard_again(after, now_ms)) for before, after in _follow(alerts, findings, now_ms)]
+    return [(before, _fired_again(after, now_ms)) for before, after in _follow(alerts, findings, now_ms)]
 
 
 def _follow(alerts: Sequence[Alert], findings: Sequence[Finding], now_ms: int) -> list[Step]:
@@ -58,8 +58,8 @@ def resolve(alert: Alert, reason: Resolution, now_ms: int) -> Alert:
     return replace(alert, state=AlertState.RESOLVED, resolved_ms=now_ms, reason=reason)
 
 
-def _heard_again(alert: Alert | None, now_ms: int) -> Alert | None:
-    """The alert; firing again where the time is over for which somebody muted it."""
+def _fired_again(alert: Alert | None, now_ms: int) -> Alert | None:
+    """The alert, which fires again where the time is over for which it was muted."""
     if alert is None or alert.state is not AlertState.ACKNOWLEDGED or alert.muted_until_ms is None:
         return alert
     return alert if now_ms < alert.muted_until_ms else replace(alert, state=AlertState.FIRING, muted_until_ms=None)

@@ -155,8 +155,7 @@ def reasons_of(trial: Trial) -> list[str]:
             reasons += candidate.comparison.guard.notes
         elif candidate is trial.best:
             reasons.append(
-                "Whether it is worse among rows that are alike was not tested: name columns of numbers with "
-                f"{Option.FEATURE}."
+                f"Whether it is worse among rows that are alike was not tested: name columns with {Option.FEATURE}."
             )
         elif not candidate.better:
             faults = () if candidate.comparison.guard.passed else candidate.comparison.guard.reasons

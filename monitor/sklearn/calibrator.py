@@ -217,7 +217,7 @@ class Calibrator(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: i
 
 
 class _Rows(NamedTuple):
-    """What is fitted on."""
+    """The rows that maps are fitted on."""
 
     X: Any
     y: Any

@@ -59,7 +59,7 @@ class TableFile(ABC):
 
     share: float | None = None
     empty = "the file has columns and no rows"
-    """What is said where there are no rows."""
+    """The message where there are no rows."""
 
     def __init__(self, path: StoredFile, *, skip_bad_rows: bool = False) -> None:
         self.name = str(path)

@@ -1,6 +1,6 @@
 """The rows of a SQL query, fetched in batches through SQLAlchemy: as a table for reports, and of outcomes to send."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
@@ -21,7 +21,30 @@ _OUTCOME_ROWS: Final = 10_000
 _KEPT: Final = (bool, int, float, str, date)  # a datetime is a date
 
 
-class SqlQuery(TableFile):
+class _Query(TableFile):
+    """A query to a database.
+
+    Attributes
+    ----------
+    name
+        The URL, without its secrets.
+    """
+
+    name: str
+
+    def names(self) -> list[str]:
+        """The columns of the query."""
+        return self._names
+
+    def _name_columns(self, names: Iterable[str]) -> None:
+        """Take these columns. Raises InputError where two have one name."""
+        self._names = list(names)
+        repeated = first_repeated(self._names)
+        if repeated is not None:
+            raise InputError(f"{self.name}: column {repeated!r} occurs twice in the query; rename one of them with AS")
+
+
+class SqlQuery(_Query):
     """A query to a database; a server keeps the rows until they are fetched.
 
     Parameters
@@ -49,14 +72,7 @@ class SqlQuery(TableFile):
         # Databases know at once that this has no rows.
         none = f"SELECT * FROM ({self._query}) monitored WHERE 1 = 0"  # noqa: S608 - users run what they write
         with self._running(none) as result:
-            self._names = list(result.keys())
-        repeated = first_repeated(self._names)
-        if repeated is not None:
-            raise InputError(f"{self.name}: column {repeated!r} occurs twice in the query; rename one of them with AS")
-
-    def names(self) -> list[str]:
-        """The columns of the query."""
-        return self._names
+            self._name_columns(result.keys())
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the order of the query."""
@@ -81,7 +97,7 @@ class SqlQuery(TableFile):
             raise InputError(f"{self.name}: the query failed: {reason}") from error
 
 
-class DuckDbQuery(TableFile):
+class DuckDbQuery(_Query):
     """A query to a file of DuckDB, whose rows come by columns.
 
     Parameters
@@ -114,14 +130,7 @@ class DuckDbQuery(TableFile):
             self._rows = self._database.sql(query)
         if self._rows is None:
             raise OptionError(Option.QUERY, " must be a SELECT")
-        self._names = list(self._rows.columns)
-        repeated = first_repeated(self._names)
-        if repeated is not None:
-            raise InputError(f"{self.name}: column {repeated!r} occurs twice in the query; rename one of them with AS")
-
-    def names(self) -> list[str]:
-        """The columns of the query."""
-        return self._names
+        self._name_columns(self._rows.columns)
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the order of the query."""

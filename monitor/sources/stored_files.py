@@ -134,7 +134,7 @@ _ADVICE: Final = {
     r"[Pp]ermission denied|ACCESS_DENIED|Forbidden": "it must be readable for the user who runs this",
     r"NETWORK_CONNECTION|Could ?n.t resolve|Could not connect": "check the store's address, and the network",
 }
-"""What a cause says -> what to do."""
+"""Words of a cause -> advice."""
 
 
 @contextmanager

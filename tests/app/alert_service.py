@@ -68,6 +68,6 @@ def say(service: Service, *findings: Finding) -> None:
 
 
 def metrics(service: Service) -> str:
-    """What /metrics shows."""
+    """The text of /metrics."""
     with urllib.request.urlopen(f"{service.server.url}/metrics", timeout=PATIENCE_SECONDS) as answer:
         return str(answer.read(), "utf-8")

@@ -1,4 +1,4 @@
-"""What the site of the documentation is made of. `make docs` builds it, and reads what was built."""
+"""The parts of the documentation's site. `make docs` builds it, and reads what was built."""
 
 from pathlib import Path
 

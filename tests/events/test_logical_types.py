@@ -109,7 +109,7 @@ ROLES: Final = {
 
 
 def read(make: Callable[[FieldMapping], Format], message: bytes) -> dict[str, str]:
-    """What a value is in each role, or ``refused``; by columns and one by one alike."""
+    """The value as it is read in each role, or ``refused``; by columns and one by one alike."""
     return {role: _read(make(mapping), role, Message(message)) for role, mapping in ROLES.items()}
 
 

@@ -55,7 +55,7 @@ def test_every_place_says_the_same_over_the_life_of_two_alerts(
         return {kind: float(value) for kind, value in lines}
 
     def shown_on_the_page(states: dict[str, str]) -> None:
-        """What a person sees in the list of open alerts, in the navigation, and on the page of the model."""
+        """The list of open alerts, the navigation and the page of the model say the same."""
         page.goto(f"{service.server.url}/alerts?state=open")
         seen = {KINDS[kind]: state for kind, state in states.items() if state != "pending"}
         rows = page.locator("tbody tr")

@@ -101,7 +101,7 @@ class DeclaredModel(_optional(ModelDefaults)):  # type: ignore[misc]
     """Fourier features by which windows know the whole vectors of a model of classes, for its canonical error skce: 256
     are good. A pane then takes 8 (features + 64) bytes more for each class; null leaves it out."""
     labels: dict[Text, Text] | None = None
-    """What pages show and filter models by, such as {team: payments, tier: gold}; webhooks have them as labels, too."""
+    """Labels, such as {team: payments, tier: gold}: pages show and filter models by them, and webhooks have them."""
     recalibration: DeclaredRefits | None = None
     """How its recalibration maps are made, with the keys of `defaults.recalibration`."""
 

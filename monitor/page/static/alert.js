@@ -125,7 +125,7 @@ function Refits({ alert }) {
 
 /** Who has it from now on, and for how long it is silent. @param {{ alert: any }} props */
 function Terms({ alert }) {
-  return html`<p><label>Assigned to <input name="assigned_to" maxlength="128" placeholder="nobody by name" defaultValue=${alert.assigned_to ?? ""} /></label>
+  return html`<p><label>Assigned to <input name="assigned_to" maxlength="128" placeholder="a name" defaultValue=${alert.assigned_to ?? ""} /></label>
     <label>Silent <select name="until"><option value="">until it is over</option>${SILENCES.map(
       ([value, text]) => html`<option value=${value}>${text}</option>`,
     )}</select></label></p>`;
