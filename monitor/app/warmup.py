@@ -14,12 +14,13 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
+from monitor.events.partitions import partitions_of
 from monitor.http.element_loops import count_elements
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.evaluate import evaluate
 from monitor.scores.labelled import LabelledEvents
-from monitor.sources.kafka_loops import SPANS, locate_records, partitions_of
+from monitor.sources.kafka_loops import SPANS, locate_records
 from monitor.sources.log_format import LogRecord
 from monitor.store.base import Checkpoint, PartitionState
 from monitor.stream.partition import Partition, PartitionSettings

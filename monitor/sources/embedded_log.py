@@ -17,7 +17,7 @@ from monitor.clock import Clock
 from monitor.errors import SettingsError, SourceError, SourceMisconfigured, SourceUnavailable
 from monitor.events.log import LogRange
 from monitor.events.model import Message, TopicPartition
-from monitor.sources.kafka_loops import choose_partitions
+from monitor.events.partitions import choose_partitions
 from monitor.sources.log_format import encode, read_body, walk
 
 _FORMAT: Final = 1

@@ -10,9 +10,9 @@ from kafka import errors as kafka_errors
 
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.events.model import Message
+from monitor.events.partitions import choose_partitions
 from monitor.sources.kafka_connection import REFUSALS, KafkaConnection
 from monitor.sources.kafka_extensions import NULL
-from monitor.sources.kafka_loops import choose_partitions
 
 _LARGEST_REQUEST: Final = 64 << 20
 """The topic's own limit (max.message.bytes) decides; a dead letter is as long as what it holds."""

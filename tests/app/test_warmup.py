@@ -38,7 +38,7 @@ from monitor.events.model import RecordBatch
 from monitor.store.closed_samples import merge
 from monitor.app.settings import Settings
 from monitor.sources.log_format import LogRecord
-from monitor.sources.kafka_loops import partitions_of
+from monitor.events.partitions import partitions_of
 from monitor.stream.partition import Partition
 
 HOUR_MS = 3_600_000

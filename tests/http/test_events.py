@@ -11,10 +11,10 @@ from monitor.events.codec import Decoder
 from monitor.events.formats.base import Rules
 from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, RecordBatch
+from monitor.events.partitions import partitions_of
 from monitor.events.strata import Strata
 from monitor.http.settings import ApiSettings
 from monitor.sources.embedded_log import EmbeddedLog
-from monitor.sources.kafka_loops import partitions_of
 from tests.http.keys import Keys
 from tests.http.service import RUNNING, Client, Service, assert_problem
 from tests.snapshots import NOW_MS

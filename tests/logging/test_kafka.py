@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
+from monitor.events.partitions import partitions_of
 from monitor.logging import Kafka, PredictionLogger
 from monitor.logging import kafka as logging_kafka
-from monitor.sources.kafka_loops import partitions_of
 from tests.long import longer
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.real.kafka import KafkaBroker, KafkaProcess

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from monitor.errors import OffsetPurged, SettingsError
 from monitor.events.log import LogStart, Source
 from monitor.events.model import Message, TopicPartition
-from monitor.sources.kafka_loops import partitions_of
+from monitor.events.partitions import partitions_of
 from tests.sources.logs import PARTITIONS, Log, Reading, count, nothing_for, one_by_one, read, run_all
 
 EVERY = frozenset(range(PARTITIONS))

@@ -15,8 +15,8 @@ from monitor.app.settings import Settings
 from monitor.durations import format_ms, to_ms
 from monitor.errors import SourceMisconfigured, SourceUnavailable
 from monitor.events.model import Kind
+from monitor.events.partitions import partitions_of
 from monitor.sources.kafka_connection import KafkaConnection, partition_counts, read_newest, same_partition_count
-from monitor.sources.kafka_loops import partitions_of
 
 _FOR_EVER: Final = -1
 

@@ -20,6 +20,7 @@ from monitor.events.codec import Decoder
 from monitor.events.encode import partition_key
 from monitor.events.log import Topics
 from monitor.events.model import Kind, Message, ModelPolicy, Reason, RecordBatch
+from monitor.events.partitions import partitions_of
 from monitor.events.strata import Caps, Strata, beyond_cap, undeclared
 from monitor.http.authorization import Of, caller_of, may, needs
 from monitor.http.element_loops import count_elements
@@ -28,7 +29,6 @@ from monitor.http.request_parsing import check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
 from monitor.http.schemas import TakenBody
 from monitor.http.services import Services, ServicesOf
-from monitor.sources.kafka_loops import partitions_of
 from monitor.stream.status import PipelineStatus
 
 router: Final = APIRouter(tags=["events"])

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2
 
-from monitor.sources.kafka_loops import partitions_of
+from monitor.events.partitions import partitions_of
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 1000))
