@@ -19,27 +19,22 @@ from tests.real.shared import keeper, shared
 
 _KEEPER: Final = pytest.StashKey[str]()
 _LONGEST: Final = (
-    "test_tutorials.py",
     "test_exactly_once.py",
+    "test_tutorials.py",
     "test_dashboard_queries.py",
-    "test_serve_replicas.py",
     "test_claims.py",
     "test_looks.py",
     "test_serve_kafka_failures.py",
     "test_kafka_failures.py",
     "test_rules.py",
     "test_serve_recalibration_replicas.py",
-    "test_serve_recalibration_crash.py",
     "test_recalibration.py",
     "test_simulations.py",
     "test_serve_recalibration.py",
     "test_runner.py",
-    "test_exactly_once_avro.py",
-    "test_avro_topics.py",
     "test_partition.py",
     "test_lifetimes.py",
     "test_serve_backfill.py",
-    "test_memory.py",
 )
 """As measured with ``--durations=0``; a file of a minute or more belongs here."""
 

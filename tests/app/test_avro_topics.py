@@ -155,6 +155,7 @@ def told(reports: Iterable[Report]) -> list[dict[str, Any]]:
     return trees
 
 
+@pytest.mark.long
 def test_a_report_is_to_the_last_bit_that_of_the_same_events_as_json(
     tmp_path: Path,
     kafka_broker: KafkaBroker,

@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from tests.cli.command import inside
 from tests.cli.kafka_service import Log, Served, topics, typed, write_settings
+from tests.long import short_of
 from tests.real.kafka import KafkaBroker, KafkaProcess
 
 pytestmark = pytest.mark.kafka
@@ -150,7 +151,7 @@ def is_ours(record: Any) -> bool:
     return record.value in GARBAGE
 
 
-@pytest.mark.parametrize("policy", ["stop", "earliest"])
+@pytest.mark.parametrize("policy", short_of(["stop", "earliest"], 1))
 def test_offsets_that_were_purged(kafka_broker: KafkaBroker, tmp_path: Path, policy: str) -> None:
     suffix = f"purged-{policy}"
     log = small_log(tmp_path, kafka_broker, suffix, source={"when_purged": policy})

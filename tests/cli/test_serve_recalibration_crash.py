@@ -72,6 +72,7 @@ def in_the_middle(job: dict[str, Any]) -> bool:
     return job["step"] not in {"", "starting"}
 
 
+@pytest.mark.long
 def test_a_refit_outlives_what_kills_its_worker_and_its_service(folder: Path, serve: Callable[[], Refitting]) -> None:
     first = serve()
     # Its worker is killed three times: somebody has to look why.

@@ -183,6 +183,7 @@ class Replicas:
                 assert not both, f"{model} was exported by two: {both}"
 
 
+@pytest.mark.long
 def test_every_role_is_killed_and_the_whole_log_is_answered_for(
     kafka_broker: KafkaBroker, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

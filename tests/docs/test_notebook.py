@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 
 from tests.docs.notebook import NOTEBOOK, executed
 
@@ -22,6 +23,7 @@ def kinds_of_output(notebook: Any) -> list[list[str]]:
     ]
 
 
+@pytest.mark.long
 def test_the_notebook_runs_and_shows_what_is_kept_of_it(tmp_path: Path) -> None:
     kept = nbformat.read(NOTEBOOK, as_version=4)
     shown = executed(tmp_path)

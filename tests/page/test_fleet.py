@@ -150,6 +150,7 @@ def test_names_of_hostile_producers_are_text(site: Site, page: Page, width: int)
     assert {unquote(path) for path in paths} >= {f"/models/{name}" for name in HOSTILE}
 
 
+@pytest.mark.long
 def test_of_thousands_of_models_each_is_found_and_the_worst_is_first(site: Site, page: Page) -> None:
     """The service answers a thousand at a time, in the order of their names."""
     last = {("zebra", "1"): evidence(calibration=evidence_level(7.0, raised=True))}

@@ -8,6 +8,7 @@ from playwright.sync_api import Page, Route, expect
 
 from monitor.http.recalibration_schemas import RefitBody
 from tests.http.keys import Keys
+from tests.long import short_of
 from tests.page.site import Site
 from tests.page.test_sessions import log_in, look_again
 
@@ -174,7 +175,7 @@ def test_a_session_that_is_lost_ends_at_the_log_in_and_goes_on_where_it_was(page
     assert page.url.endswith(own.alert.id)
 
 
-@pytest.mark.parametrize("path", ["", "alerts", "recalibrations"])
+@pytest.mark.parametrize("path", short_of(["", "alerts", "recalibrations"], 1))
 def test_a_service_that_restarts_under_the_page_is_back_by_itself(page: Page, tmp_path: Path, path: str) -> None:
     with Site(tmp_path) as site:
         page.goto(f"{site.url}/{path}")

@@ -139,13 +139,13 @@ class MixedLog:
                 outcome = self._line(NaiveEvent(Kind.OUTCOME, model, identifier, known_ms, y=truth))
                 arrives_then = known_ms + float(disorder[at, 1])
                 written.append((arrives_then, outcome))
-                if corrected < 0.05:
-                    right = mistake if vector else int(corrected < 0.03)
+                if corrected < 0.08:
+                    right = mistake if vector else int(corrected < 0.05)
                     later = NaiveEvent(Kind.OUTCOME, model, identifier, known_ms + 60_000, y=right)
                     written.append((known_ms + 60_000, self._line(later)))
-                elif corrected < 0.08:
+                elif corrected < 0.11:
                     written.append((arrives_then + 5_000, outcome))
-                elif corrected < 0.09:
+                elif corrected < 0.12:
                     older = NaiveEvent(Kind.OUTCOME, model, identifier, known_ms - 10_000, y=mistake)
                     written.append((arrives_then + 5_000, self._line(older)))
             if garbage < 0.01:

@@ -22,6 +22,7 @@ with open(sys.argv[1], "wb") as output:
 """
 
 
+@pytest.mark.long
 def test_a_broker_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
     broker = KafkaProcess(tmp_path, {"num.network.threads": "none"})
     with pytest.raises(RuntimeError, match=r"(?s)its output ends:.*Invalid value none for configuration num\.network"):
@@ -29,6 +30,7 @@ def test_a_broker_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
     assert broker.pid is None
 
 
+@pytest.mark.long
 def test_topics_and_records_outlive_a_restart_on_the_same_port(own_broker: KafkaProcess) -> None:
     address, pid = own_broker.bootstrap, own_broker.pid
     own_broker.create_topic("kept", 3)

@@ -24,6 +24,7 @@ def test_intervals_by_class_cover_and_tests_keep_their_level(scenario: ClassScen
             assert outcome.rejection > 2 * LEVEL, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", short_of(CLASS_SCENARIOS[:2], 1), ids=lambda each: each.name)
 def test_intervals_of_whole_vectors_cover_and_tests_keep_their_level(scenario: ClassScenario) -> None:
     for name, outcome in simulate_vectors(ClassSetting(scenario, 500, longer(20, 2 * REPEATS), DRAWS)).items():

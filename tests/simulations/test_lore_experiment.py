@@ -43,6 +43,7 @@ def excess(summary: Mapping[str, Any], setting: str, contender: str) -> np.ndarr
     return np.subtract(*(np.array(curve[each], np.float64) for each in ("mlce", "null_mean")))
 
 
+@pytest.mark.long
 def test_lore_lowers_the_worst_local_error_below_every_global_method(summary: Mapping[str, Any]) -> None:
     """As docs/lore.md says: where neighbourhoods are narrower than the kinds of events whose errors differ."""
     narrow = [GAMMAS.index(gamma) for gamma in (0.2, 0.4, 0.8)]
@@ -114,6 +115,7 @@ def test_a_setting_is_the_same_each_time_and_parts_what_is_fitted_from_what_is_m
     assert first.likeness_test.shape[0] == len(first.test)
 
 
+@pytest.mark.long
 def test_a_real_setting_is_measured_by_every_contender() -> None:
     found = measure(Job("loans", 5, points=100))
     assert set(found) == set(CONTENDERS)

@@ -14,6 +14,7 @@ DEMO = {model.name: model for model in MODELS}
 RUNS = longer(6, 20)
 
 
+@pytest.mark.long
 def test_a_jump_of_prevalence_is_called_a_prior_shift_and_its_offset_lies_in_its_interval() -> None:
     found = [prior_shift(0.1, 2.0, seed) for seed in range(RUNS)]
     assert not any(one.false or one.robust for one in found)

@@ -107,6 +107,7 @@ def _read_to(source: Source, topic: str, records: int, reading: Reading) -> None
     read(source, lambda reading: len(reading.records[topic, 0]) >= records, reading=reading)
 
 
+@pytest.mark.long
 @broker_vanishes
 def test_after_a_long_silence_the_brokers_are_looked_for_anew(
     failing: KafkaUnderTest, own_broker: KafkaProcess

@@ -277,7 +277,7 @@ def away(server: PostgresProcess, how: str) -> Iterator[None]:
 
 @pytest.mark.kafka
 @pytest.mark.postgres
-@pytest.mark.parametrize("how", ["stopped", "hangs"])
+@pytest.mark.parametrize("how", short_of(["stopped", "hangs"], 1))
 def test_a_second_replica_joins_while_the_database_is_away(
     kafka_broker: KafkaBroker, own_postgres: PostgresProcess, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:

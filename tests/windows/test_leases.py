@@ -199,6 +199,7 @@ def test_while_the_database_is_away_leases_end_and_one_line_says_so(store: SqlSt
     assert [entry["event"] for entry in logs] == ["leases cannot be renewed", "leases are renewed again"]
 
 
+@pytest.mark.long
 @pytest.mark.postgres
 def test_no_two_replicas_hold_a_model_on_postgresql(postgres_server: PostgresServer) -> None:
     """Real threads and the database's own clock; leases so short that pauses break them."""
