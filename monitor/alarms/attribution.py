@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from monitor.alarms.missing_labels import Labels
+from monitor.alarms.missing_labels import Labelled, Labels
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.inference.cox import fit_cox
@@ -116,6 +116,7 @@ class Attribution:
         robust: bool,
         changed: bool,
         segments: Mapping[str, float],
+        last: Mapping[str, Any],
     ) -> tuple[str, int, dict[str, Any]]:
         """Say what has been wrong with a series since a change: a sentence, how many labelled events say so, and JSON.
 
@@ -133,12 +134,16 @@ class Attribution:
             Whether the alarm is that outcomes changed, for better or worse.
         segments
             Segments and classes to blame, with the logarithm of their evidence.
+        last
+            JSON of the last time, of this change; empty the first time. What it says of the time before the change
+            stays: panes of that time are not kept for ever, and a verdict that compares with it would turn.
         """
         after = self._span(series, change.at_ms, to_ms, tolerance)
-        before = self._span(series, after.from_ms - max(to_ms - after.from_ms, 0), after.from_ms, tolerance)
-        labels = Labels.of(after.table, before.table)
+        span = self._span(series, after.from_ms - max(to_ms - after.from_ms, 0), after.from_ms, tolerance)
+        before = with_more_labels(span.to_json(), last.get("before", {}))
+        labels = Labels.of(after.table, Labelled(before["predictions"], before["labelled"]))
         label = _label(after.diagnosis, robust=robust)
-        if changed and after.is_no_worse_than(before):
+        if changed and after.is_no_worse_than(before.get("error")):
             label = NOT_WORSE
         elif label == PRIOR_SHIFT and labels.doubt:
             label = MISSING_LABELS
@@ -158,7 +163,7 @@ class Attribution:
                 for name, evidence in segments.items()
             ],
             "after": after.to_json(),
-            "before": before.to_json(),
+            "before": before,
             "labels": labels.to_json(),
             "remedy": {"text": remedy, "command": _command(label, series, change.at_ms)},
         }
@@ -216,14 +221,14 @@ class _Span(NamedTuple):
         """Number of labelled predictions."""
         return self.table.labelled
 
-    def is_no_worse_than(self, other: "_Span") -> bool:
-        """Whether calibration is right, or at least as right as in another span."""
-        now, before = self.diagnosis, other.diagnosis
+    def is_no_worse_than(self, error: float | None) -> bool:
+        """Whether calibration is right, or its error at most that of another span, of which None is known."""
+        now = self.diagnosis
         if now is None or now.verdict is Verdict.INSUFFICIENT:
             return False
         if now.verdict is Verdict.CALIBRATED:
             return True
-        return before is not None and before.error is not None and now.error is not None and now.error <= before.error
+        return error is not None and now.error is not None and now.error <= error
 
     def to_json(self) -> dict[str, Any]:
         """Numbers, verdict and reliability diagram."""
@@ -241,12 +246,18 @@ class _Span(NamedTuple):
             "mean_prediction": self.scores.mean_prediction,
             "verdict": found.verdict.value,
             "sentence": found.sentence,
+            "error": found.error,
             "offset": found.offset,
             "offset_interval": _interval(found.offset, offset_interval(found)),
             "slope": found.slope,
             "slope_interval": _interval(found.slope, slope_interval(found)),
             "bins": [one._asdict() for one in reliability_bins(self.scores)],
         }
+
+
+def with_more_labels(now: Mapping[str, Any], last: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The numbers of the time before a change: as they are now, or as they were while more of its panes were kept."""
+    return last if last.get("labelled", 0) > now.get("labelled", 0) else now
 
 
 def _label(diagnosis: Diagnosis | None, *, robust: bool) -> str:

@@ -1,6 +1,6 @@
 """What the evidence on a model amounts to: a finding for each version and kind of alert."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from monitor.alarms.attribution import Attribution, ChangeSet
@@ -66,6 +66,12 @@ class Explainer:
         self._tolerance = tolerance
         self._explain_map = explain_map
         self._known: dict[_Key, _Explained] = {}
+        self._stored: dict[_Key, Finding] = {}
+
+    def remember(self, model: str, findings: Iterable[Finding]) -> None:
+        """Go on from the findings that the open alerts on a model were stored with: what they say of the past stays."""
+        self._stored = {key: one for key, one in self._stored.items() if key[0] != model}
+        self._stored |= {(model, one.version, one.kind): one for one in findings}
 
     def findings(self, model: str, of_model: ModelEvidence) -> tuple[Sequence[Finding], ModelEvidence]:
         """One for each version and kind of alert, and the evidence with what it amounts to."""
@@ -121,6 +127,7 @@ class Explainer:
                 robust=prevalence is not None and prevalence.raised is not None,
                 changed=kind == "change",
                 segments={} if raised is None else dict(zip(raised.segments, raised.segments_log10, strict=False)),
+                last=_last(self._stored.get(key) if before is None else before.finding, change, level),
             )
         at = change or ChangeSet.at(level.since_ms)
         return _Explained(
@@ -170,6 +177,14 @@ def _witnesses(kind: Kind, levels: Mapping[str, EvidenceLevel], leader: str) -> 
         for name, level in sorted(levels.items(), key=lambda item: (item[0] != leader, item[0]))
         if level.is_pending
     ]
+
+
+def _last(finding: Finding | None, change: ChangeSet, level: EvidenceLevel) -> Mapping[str, Any]:
+    """What was said the last time of an alarm that fires, and of this change."""
+    if finding is None or level.raised is None or finding.since_ms != change.at_ms:
+        return {}
+    segment = None if level.segment == ALL else level.segment
+    return finding.document if finding.document.get("segment") == segment else {}
 
 
 def _kept(before: _Explained | None, level: EvidenceLevel) -> ChangeSet | None:

@@ -51,8 +51,8 @@ class Labels(NamedTuple):
     highest: Labelled
 
     @classmethod
-    def of(cls, after: GridTable, before: GridTable) -> "Labels":
-        """Count labels of the settled predictions since a change, and before it."""
+    def of(cls, after: GridTable, before: Labelled) -> "Labels":
+        """Count labels of the settled predictions since a change, beside those before it."""
         predictions, labels = after.values[:, :3].sum(axis=1), after.values[:, :2].sum(axis=1)
         # Whole cells: a quarter, and what is left of its last cell.
         upto = np.cumsum(predictions) * _QUARTERS
@@ -60,9 +60,7 @@ class Labels(NamedTuple):
         last = int(np.searchsorted(upto, (_QUARTERS - 1) * after.predictions, side="right"))
         parts = slice(None, first), slice(max(first, last), None)
         lowest, highest = (Labelled(int(predictions[part].sum()), int(labels[part].sum())) for part in parts)
-        return cls(
-            Labelled(after.predictions, after.labelled), Labelled(before.predictions, before.labelled), lowest, highest
-        )
+        return cls(Labelled(after.predictions, after.labelled), before, lowest, highest)
 
     @property
     def doubt(self) -> str | None:

@@ -18,8 +18,8 @@ from monitor.events.model import ALL, SeriesKey
 from monitor.scores.steps import Steps
 from monitor.sequential.budget import share_budget
 from monitor.sequential.calibration import TOLERANCE
-from monitor.store import evidence
-from monitor.store.alert import Finding
+from monitor.store import alerts, evidence
+from monitor.store.alert import OPEN, Finding
 from monitor.store.base import BACKFILL
 from monitor.store.closing import Cells
 from monitor.store.evidence import StoredEvidence
@@ -186,6 +186,11 @@ class Watcher:
 
     def _load(self, models: Collection[str], epochs: Mapping[str, int]) -> dict[str, "_Model"]:
         loaded = {model: self._new(model, epochs[model]) for model in models}
+        with self._store.database.reading() as connection:
+            current = alerts.read_current(connection, models)
+        for model in models:
+            of_model = (alert for (name, _), of in current.items() if name == model for alert in of)
+            self._explainer.remember(model, (alert.finding for alert in of_model if alert.state in OPEN))
         for stored in evidence.read(self._store.database, models):
             loaded[stored.model].add(stored)
         return loaded

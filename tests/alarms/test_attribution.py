@@ -155,6 +155,26 @@ def test_a_change_for_the_better_asks_for_nothing() -> None:
     assert evidence.explanations["change"].label == "not_worse"
 
 
+def test_what_is_not_worse_stays_so_though_panes_from_before_the_change_are_gone() -> None:
+    less_wrong: Truth = lambda at, _, logit: logit + (1.0 if at < 600 else 0.5)  # noqa: E731
+    kept = {MINUTE_MS: 260 * MINUTE_MS, WIDE_MS: 300 * MINUTE_MS}
+    drawn = stream(less_wrong, minutes=760, lines={"change": 1e5}, kept_ms=kept)
+    later = stream(less_wrong, minutes=1000, lines={"change": 1e5}, kept_ms=kept)
+    explainer = Explainer(Attribution(drawn.panes, as_predicted), lambda _: 0.05, no_map)
+    first = drawn.explain(explainer)[0]["change"]
+    assert first.document["label"] == "not_worse"
+    assert later.explain()[0]["change"].document["label"] == "prior_shift"  # of one that knows of no time before
+    explainer._attribution = Attribution(later.panes, as_predicted)
+    restarted = Explainer(explainer._attribution, lambda _: 0.05, no_map)
+    restarted.remember("churn", [first])
+    for one in (explainer, restarted):
+        second = later.explain(one)[0]["change"]
+        assert second.since_ms == first.since_ms
+        assert second.document["label"] == "not_worse"
+        assert second.document["before"] == first.document["before"]
+        assert second.document["after"] != first.document["after"]
+
+
 def test_a_calibrated_model_has_a_finding_without_words() -> None:
     findings, evidence = stream(moved()).explain()
     assert [one.summary for one in findings.values()] == ["", ""]

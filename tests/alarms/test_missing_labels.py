@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from monitor.alarms.missing_labels import Labelled, Labels
 from monitor.scores import GridTable
 
-NONE = GridTable.zero()
+NONE = Labelled(0, 0)
 
 # Few different values, so that many are tied.
 events = st.lists(
