@@ -244,7 +244,8 @@ class Harm(NamedTuple):
             return "the events since then cannot be compared"
         lower, upper = self.difference - self.half_width, self.difference + self.half_width
         return (
-            f"it adds {self.difference:.2g} ({lower:.2g} to {upper:.2g}) to the Brier score of {self.n:,} predictions"
+            f"it adds {self.difference:.2g} ({lower:.2g} to {upper:.2g}) to the mean squared error (Brier score) of "
+            f"{self.n:,} predictions"
         )
 
 

@@ -105,15 +105,15 @@ class Shock(NamedTuple):
     @property
     def sentence(self) -> str:
         """What it means for alarms, and what to do."""
+        swing = "Outcomes of this model swing together from horizon to horizon"
         size = f"{self.deviation:.2f} logits ({self.lower:.2f} to {self.upper:.2f} by {self.periods} horizons)"
-        swing = f"Outcomes of this model swing together from horizon to horizon, by {size}"
         if self.covered:
-            return f"{swing}, which its tolerance of {self.tolerance:g} may cover."
+            return f"{swing}, by {size}, which its tolerance of {self.tolerance:g} may cover."
         enough = math.ceil(200.0 * self.deviation) / 100.0
         return (
-            f"{swing}, more than its tolerance of {self.tolerance:g} covers: alerts may be false more often than "
-            "promised. A drift swings them, too: repair that first. If it is normal here, set the model's tolerance to "
-            f"{enough:g}, or its dependence to within_horizon."
+            f"{swing}, so alerts may be false more often than promised. A drift swings them, too: repair that first. "
+            f"If it is normal here, raise the model's tolerance to {enough:g}, or set its dependence to "
+            f"within_horizon. The swing is {size}, more than the tolerance of {self.tolerance:g} covers."
         )
 
 

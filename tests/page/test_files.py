@@ -14,6 +14,7 @@ from monitor.page.assets import assets, single_file
 from monitor.results import Result
 from tests.long import short_of
 from tests.page.document import document_of, titles
+from tests.page.saving import saved_rows
 from tests.real.chromium import render
 
 HOSTILE: Final = "</script><img src=x onerror=\"document.title='taken'\">"
@@ -101,6 +102,11 @@ def test_axes_and_segments_are_chosen_and_rows_are_sorted(page: Page, files: Pat
     table.get_by_role("button", name="value").click()
     values = [float(text.rstrip("%")) for text in table.locator("tbody td:nth-child(2)").all_text_contents()]
     assert values == sorted(values)
+    # As it is sorted, and as it is shown.
+    heads, *rows = saved_rows(page, "The measures")
+    assert heads[:2] == ["measure", "value"]
+    assert [row[0] for row in rows] == table.locator("tbody td:first-child").all_text_contents()
+    assert [float(row[1].rstrip("%")) for row in rows] == values
     # A number under the pointer is told.
     dots.nth(1).hover()
     expect(card.locator("figcaption").first).to_contain_text("came true")

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
@@ -76,17 +77,32 @@ def test_the_model_that_fires_is_the_first_and_leads_to_its_alert_and_page(site:
     expect(shown.get_by_role("navigation").get_by_title("open alerts")).to_have_text("1")
     assert names(shown) == ["churn", "spam", "silent", "fraud", "org/model", "eta"]
     first = rows(shown).first
-    for text in ("firing", "churn 8", "team:growth", "shape is wrong", "24K", "90%", "beta"):
+    for text in ("firing", "churn 8", "team:growth", "too high and low in parts", "24K", "90%", "beta"):
         expect(first).to_contain_text(text)
     expect(rows(shown).nth(1)).to_contain_text("pending")
-    expect(rows(shown).nth(1)).to_contain_text("prior has shifted")
+    expect(rows(shown).nth(1)).to_contain_text("too high or low overall")
     expect(rows(shown).nth(2)).to_contain_text("no outcomes yet")
     expect(rows(shown).last).to_contain_text("nothing found")
-    expect(first.get_by_role("link", name="shape is wrong")).to_have_attribute(
+    expect(first.get_by_role("link", name="too high and low in parts")).to_have_attribute(
         "href", f"{site.url}/alerts/{site.alert.id}"
     )
     first.get_by_role("link", name="churn").click()
     expect(shown).to_have_url(f"{site.url}/models/churn?version=8")
+
+
+def test_evidence_from_before_a_promotion_does_not_fire(page: Page, tmp_path: Path) -> None:
+    with Site(tmp_path) as site:
+        page.goto(f"{site.url}/")
+        expect(rows(page).first).to_contain_text("firing")
+        site.refits.promote(site.candidate, actor="ada", note="")
+        page.reload()
+        expect(page.get_by_role("heading", level=1)).to_have_text("All quiet")
+        churn = rows(page).filter(has_text="churn 8")
+        expect(churn).to_contain_text("not enough data")
+        expect(churn.locator(".what")).to_have_text("")
+        churn.get_by_role("link", name="churn").click()
+        expect(page.locator("main .pill").first).to_contain_text("not enough data")
+        expect(page.locator(".lead")).to_contain_text("Evidence begins anew with the map that serves")
 
 
 def test_search_filters_and_order_are_in_the_url(site: Site, shown: Page) -> None:

@@ -1,10 +1,9 @@
 """The page of a model: how it is and what to do, why, since when and for whom."""
 
-import csv
 import json
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,6 +13,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from monitor.maps.temperature import Temperature
 from tests.page.churn import CHANGE_MS, START_MS, Churn, churn_site
+from tests.page.saving import saved, saved_rows
 from tests.snapshots import NOW_MS
 
 
@@ -243,21 +243,13 @@ def test_every_plot_has_a_table(page: Page, churn: Churn) -> None:
     assert re.fullmatch(r"-?0\.\d+", rows.last.locator("td").nth(1).inner_text())
 
 
-def saved(page: Page, name: str) -> bytes:
-    """The file that a button saves."""
-    with page.expect_download() as download:
-        page.get_by_role("button", name=name, exact=True).press("Enter")
-    assert download.value.suggested_filename.endswith(f".{name[:3].lower()}")
-    return Path(download.value.path()).read_bytes()
-
-
 def test_plots_are_saved_as_pictures_and_numbers_as_csv(page: Page, churn: Churn) -> None:
     visit(page, churn.page)
     for part in (plot(page, "Since the change"), page.locator("table.segments"), plot(page, "Shape: the slope")):
         expect(part).to_be_visible()
     expect(page.get_by_role("heading", name="What happened")).to_be_visible()
 
-    head, *rows = csv.reader(StringIO(saved(page, "CSV: Shape: the slope (1 is right, below 1 is too sure)").decode()))
+    head, *rows = saved_rows(page, "Shape: the slope (1 is right, below 1 is too sure)")
     assert head == ["At", "slope", "from", "to", "calibrated"]
     assert len(rows) == churn.points
     times = [datetime.fromisoformat(row[0]).timestamp() * 1000 for row in rows]
@@ -266,9 +258,13 @@ def test_plots_are_saved_as_pictures_and_numbers_as_csv(page: Page, churn: Churn
     assert lower < slope < upper < 1.0
     assert len(rows[-1][1]) > 8  # as exact as the service says it
 
-    head, *rows = csv.reader(StringIO(saved(page, "CSV: before and since").decode()))
+    head, *rows = saved_rows(page, "before and since")
     assert head == ["", "Before the change", "Since the change"]
-    assert int({name: since for name, _, since in rows}["labelled predictions"]) > 1000
+    since_of = {name: since for name, _, since in rows}
+    assert int(since_of["labelled predictions"]) > 1000
+    assert (
+        datetime.fromisoformat(since_of["from"]).timestamp() * 1000 >= CHANGE_MS - 3_600_000
+    )  # not as the page writes times
 
     for name in ("PNG: Shape: the slope (1 is right, below 1 is too sure)", "PNG: Since the change"):
         image = Image.open(BytesIO(saved(page, name))).convert("RGB")

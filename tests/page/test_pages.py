@@ -3,7 +3,9 @@
 import pytest
 from playwright.sync_api import Page, expect
 
+from monitor.events.times import format_time
 from monitor.page.assets import assets
+from tests.page.saving import saved_rows
 from tests.page.site import Site
 
 PATHS = [
@@ -29,6 +31,25 @@ def test_a_page_is_drawn_and_no_wider_than_a_phone(page: Page, site: Site, path:
     expect(page.get_by_role("link", name="Fleet")).to_be_visible()
     expect(page.locator("main")).to_contain_text("no GET /nowhere" if path == "nowhere" else "churn")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_lists_are_saved_as_csv_with_exact_times_and_numbers(page: Page, site: Site) -> None:
+    page.goto(f"{site.url}/alerts?state=open")
+    (heads, row) = saved_rows(page, "alerts")
+    alert = dict(zip(heads, row, strict=True))
+    assert (alert["State"], alert["Model"], alert["Version"]) == ("firing", "churn", "8")
+    assert alert["Summary"] == site.alert.finding.summary
+    assert float(alert["Evidence (log10)"]) == site.alert.finding.log10_evidence
+    assert alert["Changed"] == format_time(site.alert.finding.since_ms)
+    page.goto(f"{site.url}/recalibrations")
+    heads, *rows = saved_rows(page, "refits")
+    refits = [dict(zip(heads, row, strict=True)) for row in rows]
+    assert [(one["Refit"], one["State"]) for one in refits] == [
+        (site.candidate, "candidate"),
+        (site.champion, "serves"),
+    ]
+    assert refits[0]["Method"] == "beta"
+    assert refits[0]["By"] == "key:nightly"
 
 
 def test_a_window_of_the_last_predictions_says_that_it_may_hold_more(page: Page, site: Site) -> None:

@@ -80,11 +80,11 @@ def test_a_local_error_leads_the_refit_and_is_part_of_the_models_state(page: Pag
         site.refits.end(asked.id, comparison=comparison)
         page.goto(f"{site.url}/recalibrations/{asked.id}")
         expect(page.locator(".lead")).to_contain_text(
-            "Worst local error 21 \N{RIGHTWARDS ARROW} 8.5 points; calibration"
+            "Worst local error 21 \N{RIGHTWARDS ARROW} 8.5 percentage points; calibration"
         )
         page.goto(f"{site.url}/models/org/model")
         lead = page.locator(".lead")
-        expect(lead).to_contain_text("they are off by up to 21 points among events that are alike")
+        expect(lead).to_contain_text("they are off by up to 21 percentage points among events that are alike")
         expect(lead).not_to_contain_text("nothing to do")
         lead.get_by_role("link", name="The refit, and where they are off").click()
         expect(page).to_have_url(f"{site.url}/recalibrations/{asked.id}")

@@ -4,7 +4,7 @@ import { modelPath, ROOT, sendJson, withQuery } from "page/api.js";
 import { AskRefit } from "page/ask_refit.js";
 import { Ask } from "page/dialog.js";
 import { DETECTORS, EvidencePlot } from "page/model_plots.js";
-import { Power, State, Time, toneOf } from "page/parts.js";
+import { PastLine, Power, State, Time, toneOf } from "page/parts.js";
 import { reported, SideBySide } from "page/spans.js";
 import { ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useMemo, useState } from "page/vendor/preact.js";
@@ -49,9 +49,9 @@ function Harm({ before, after }) {
     html`<tr><th scope="row" class="text">${name}</th><td><${Time} at=${span.from} /></td><td><${Time} at=${span.to} /></td><td>${count(span.labelled)}</td>
     <td>${fitted(span.brier_difference, span.brier_difference_interval, true)}</td></tr>`;
   return html`<section class="card wide"><h2>What the map does</h2><div class="scroll"><table>
-    <thead><tr><td></td>${["From", "To", "Labelled", "Brier score, with the map and without"].map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
+    <thead><tr><td></td>${["From", "To", "Labelled", "Brier score with the map, less that without"].map((head) => html`<th scope="col">${head}</th>`)}</tr></thead>
     <tbody>${row("Before", before)}${row("Since", after)}</tbody></table></div>
-    <p class="soft"><small>Above 0 the map does harm.</small></p></section>`;
+    <p class="soft"><small>The Brier score is the mean squared distance between predictions and outcomes: above 0 the map does harm.</small></p></section>`;
 }
 
 /** Evidence around the change. @param {{ alert: any }} props */
@@ -82,14 +82,14 @@ function Facts({ alert }) {
   return html`<section class="card"><h2>Since when</h2><dl class="facts">
     ${fact("Changed", html`<${Time} at=${point.at} />${point.from !== point.to && html` <small>between <${Time} at=${point.from} /> and <${Time} at=${point.to} /></small>`}`)}
     ${fact(alert.firing_since ? "Fired" : "Pending since", html`<${Time} at=${alert.firing_since ?? alert.pending_since} /> <small><${Time} at=${alert.firing_since ?? alert.pending_since} relative /></small>`)}
-    ${fact("Evidence", html`<${Power} log10=${alert.log10_evidence} /> <small>the budget of false alarms lets an alert fire at <${Power} log10=${alert.log10_line} /></small>`)}
+    ${fact("Evidence", html`<${PastLine} log10=${alert.log10_evidence} line=${alert.log10_line} /> <small>which the budget of false alarms draws</small>`)}
     ${
       alert.witnesses.length > 1 &&
       fact(
         "Detectors",
         alert.witnesses.map(
           (/** @type {any} */ one) =>
-            html`${DETECTORS[one.detector] ?? one.detector} <small><${Power} log10=${one.log10_evidence} /> of <${Power} log10=${one.log10_line} />${one.firing ? "" : ", pending"}</small><br />`,
+            html`${DETECTORS[one.detector] ?? one.detector} <small><${PastLine} log10=${one.log10_evidence} line=${one.log10_line} />${one.firing ? "" : ", pending"}</small><br />`,
         ),
       )
     }
@@ -148,8 +148,8 @@ function Actions({ alert, roles, again }) {
   const useless = alert.kind === HARM || (alert.document.remedy && !alert.document.remedy.command);
   return html`${
     may(roles, "write", model) &&
-    html`<${Ask} main=${firing} label=${firing ? "Acknowledge" : "Add a note"} title=${firing ? "Acknowledge this alert" : "Acknowledge it again, with another note"} what=${html`<p>Others see that you have it, and reminders stop. It stays until the data speak against it.</p><${Terms} alert=${alert} />`} note="Note" act=${acknowledge} />
-      ${!useless && html`<${AskRefit} model=${model} version=${version} alert=${alert.id} main=${!firing} label="Refit since the change" what=${html`<p>A map for <bdi>${model}</bdi> <bdi>${version}</bdi> is fitted on the events since <${Time} at=${point.at} />, and compared on later ones. It serves only once it is promoted; that is asked on its page.</p>`} />`}`
+    html`<${Ask} main=${firing} label=${firing ? "Acknowledge" : "Add a note"} title=${firing ? "Acknowledge this alert" : "Acknowledge it again, with another note"} what=${html`<p>Others see that you have it, and reminders stop. It stays open until predictions are fine again, or a map is promoted.</p><${Terms} alert=${alert} />`} note="Note" act=${acknowledge} />
+      ${!useless && html`<${AskRefit} model=${model} version=${version} alert=${alert.id} main=${!firing} label="Refit since the change" what=${html`<p>A map, which corrects predictions of <bdi>${model}</bdi> <bdi>${version}</bdi>, is fitted on the events since <${Time} at=${point.at} />, and compared on later ones. It serves only once it is promoted; that is asked on its page.</p>`} />`}`
   }${
     alert.kind === HARM &&
     may(roles, "promote", model) &&

@@ -1,8 +1,9 @@
 /* The alerts, the newest first. */
 
 import { ROOT, send, withQuery } from "page/api.js";
+import { Exports } from "page/export.js";
 import { ABOUT } from "page/open_alert.js";
-import { Power, State, Time } from "page/parts.js";
+import { PastLine, State, Time } from "page/parts.js";
 import { Field, ModelLink, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 import { inZone, sentence } from "page/words.js";
@@ -15,6 +16,36 @@ const STATES = [
   ["pending", "pending"],
   ["resolved", "resolved"],
 ];
+
+const HEADS = [
+  "State",
+  "Model",
+  "Version",
+  "What",
+  "Summary",
+  "Evidence (log10)",
+  "Alert line (log10)",
+  "Changed",
+  "Fired",
+  "Who has it",
+  "Silent until",
+];
+
+/** An alert as a row of a file: times in UTC, evidence as decimal logarithms. @param {any} alert */
+const rowOf = (alert) =>
+  [
+    alert.state,
+    alert.model,
+    alert.version,
+    ABOUT[alert.kind] ?? alert.kind,
+    alert.summary,
+    alert.log10_evidence,
+    alert.log10_line,
+    alert.change_point.at,
+    alert.firing_since,
+    alert.assigned_to ?? alert.acknowledged_by,
+    alert.muted_until,
+  ].map((value) => value ?? "");
 
 function Alerts() {
   useTitle("Alerts");
@@ -58,12 +89,12 @@ function Alerts() {
         <td class="text"><${State} state=${alert.state} /></td>
         <td class="text name"><${ModelLink} model=${alert.model} version=${alert.version} /> <small>${alert.version}</small></td>
         <td class="text what"><a href="${ROOT}alerts/${alert.id}">${sentence(ABOUT[alert.kind] ?? alert.kind).slice(0, -1)}</a><br /><small><bdi>${inZone(alert.summary)}</bdi></small></td>
-        <td data-title="Evidence"><${Power} log10=${alert.log10_evidence} /> <small>of <${Power} log10=${alert.log10_line} /></small></td>
+        <td data-title="Evidence"><${PastLine} log10=${alert.log10_evidence} line=${alert.log10_line} /></td>
         <td class="text" data-title="Changed"><${Time} at=${alert.change_point.at} /></td>
         <td class="text" data-title="Fired"><${Time} at=${alert.firing_since} relative /></td>
         <td class="text" data-title="Who has it">${alert.acknowledged_by ? html`<bdi>${alert.assigned_to ?? alert.acknowledged_by}</bdi>${alert.muted_until && html` <small>until <${Time} at=${alert.muted_until} /></small>`}` : html`<span class="soft">nobody</span>`}</td>
       </tr>`,
-      )}</tbody></table></div>`
+      )}</tbody></table></div><${Exports} title="alerts" heads=${HEADS} rows=${() => alerts.map(rowOf)} plot=${false} />`
     }
     ${next && html`<p><button type="button" onClick=${more}>Older ones</button></p>`}`;
 }

@@ -96,11 +96,20 @@ export function Exports({ title, heads, rows, plot = true }) {
     ${plot && html`<button type="button" aria-label=${`PNG: ${title}`} onClick=${(/** @type {any} */ event) => savePng(event.target.closest("figure"), title)}>PNG</button>`}</span>`;
 }
 
+/** What a cell of a table says: without signs, times in UTC, powers of ten on one line. @param {HTMLTableCellElement} cell */
+function textOf(cell) {
+  const copy = /** @type {HTMLElement} */ (cell.cloneNode(true));
+  for (const sign of copy.querySelectorAll("[aria-hidden]")) sign.remove();
+  for (const time of copy.querySelectorAll("time")) time.textContent = time.dateTime;
+  for (const exponent of copy.querySelectorAll("sup")) exponent.prepend("^");
+  return (copy.textContent ?? "").replace(/\s+/g, " ");
+}
+
 /** A button that saves the table of its part of the page. @param {{ title: string, within?: string }} props */
 export function TableExport({ title, within = "section" }) {
   const press = (/** @type {any} */ event) => {
     const table = event.target.closest(within).querySelector("table");
-    const [head, ...rows] = [...table.rows].map((row) => [...row.cells].map((cell) => (cell.textContent ?? "").replace(/\s+/g, " ")));
+    const [head, ...rows] = [...table.rows].map((row) => [...row.cells].map(textOf));
     saveCsv(title, head, rows);
   };
   return html`<span class="exports right"><button type="button" aria-label=${`CSV: ${title}`} onClick=${press}>CSV</button></span>`;

@@ -3,7 +3,7 @@
 import { askEarly, modelPath, ROOT } from "page/api.js";
 import { TableExport } from "page/export.js";
 import { evaluatedAt } from "page/live.js";
-import { ABOUT, isOf, leading } from "page/open_alert.js";
+import { ABOUT, evidenceState, isOf, leading } from "page/open_alert.js";
 import { State, Time, wordOf } from "page/parts.js";
 import { Sparkline } from "page/plots/sparkline.js";
 import { Problem, show, useAnswer, useTitle } from "page/ui.js";
@@ -20,9 +20,9 @@ const STATES = ["firing", "acknowledged", "failed", "pending", "stale", "insuffi
 
 /** What is wrong, by the label of the evidence. @type {Record<string, string>} */
 const FAULTS = {
-  prior_shift: "prior has shifted",
-  shape: "shape is wrong",
-  both: "prior and shape wrong",
+  prior_shift: "too high or low overall",
+  shape: "too high and low in parts",
+  both: "too high or low, unevenly",
   missing_labels: "labels may be missing",
   unclear: "wrong, cause unclear",
   not_worse: "changed, but not worse",
@@ -48,24 +48,24 @@ const COLUMNS = {
   model: { title: "Model", about: "Model and version", text: true, by: (row) => row.model.toLowerCase() },
   evidence: {
     title: "Evidence",
-    about: "That predictions are wrong, as a power of ten; the dashed line is where the budget of false alarms lets an alert fire",
+    about: "How strongly outcomes speak against the predictions: an alert fires at the dashed line, which the budget of false alarms draws",
     text: true,
     by: (row) => (row.evidence === null || row.line === null ? 1000 : row.line - row.evidence),
   },
   fault: { title: "What is wrong", about: "In short; the model's page has the rest", text: true, by: (row) => row.fault || "~" },
   predictions: { title: "A day", about: "Predictions a day", by: (row) => -(row.perDay ?? -1) },
   coverage: { title: "Labelled", about: "Share of predictions whose outcome is known", by: (row) => row.coverage ?? 2 },
-  settled: { title: "Settled to", about: "Predictions before this time are final, and in the evidence", by: (row) => row.settled ?? "" },
+  settled: { title: "Settled to", about: "Predictions before this time have had the time for their outcomes, and count in the evidence", by: (row) => row.settled ?? "" },
   serves: { title: "Serves", about: "The recalibration map that serves", text: true, by: (row) => row.method ?? "~" },
 };
 
-/** @param {any} model @param {any} version @param {any} alert @returns {string} */
-function stateOf(model, version, alert) {
+/** @param {any} model @param {any} version @param {any} alert @param {boolean} areKnown whether open alerts are @returns {string} */
+function stateOf(model, version, alert, areKnown) {
   if (alert) return alert.state;
   if (model.state !== "measured") return model.state;
   // A model that sent nothing for a while is not stale: what came of it is settled, or waits for its outcomes as always.
-  const isStale = model.held_back_by && model.held_back_by.reason !== "idle" && version.evidence.state === "quiet";
-  return isStale ? "stale" : version.evidence.state;
+  const state = evidenceState(version, areKnown);
+  return model.held_back_by && model.held_back_by.reason !== "idle" && state === "quiet" ? "stale" : state;
 }
 
 /** @param {string} state @param {any} model @param {any} version */
@@ -73,6 +73,7 @@ function faultOf(state, model, version) {
   if (state === "stale") return HOLDS[model.held_back_by.reason] ?? "settled no further";
   if (state === "failed") return "its evaluation failed";
   if (version.label_coverage === 0) return "no outcomes yet";
+  if (state === "insufficient") return "";
   return FAULTS[version.evidence?.label] ?? "";
 }
 
@@ -99,18 +100,18 @@ function historyOf(evidence) {
 
 /**
  * A row for each version, of the answers of the service.
- * @param {any[]} models @param {Map<string, (number | null)[]>} past of each version @param {any[]} alerts @returns {Row[]}
+ * @param {any[]} models @param {Map<string, (number | null)[]>} past of each version @param {any[] | null} alerts that are open; null: not known yet @returns {Row[]}
  */
 function rowsOf(models, past, alerts) {
-  const open = new Map(alerts.map((alert) => [keyOf(alert), /** @type {any[]} */ ([])]));
-  for (const alert of alerts) open.get(keyOf(alert))?.push(alert);
+  const open = new Map(alerts?.map((alert) => [keyOf(alert), /** @type {any[]} */ ([])]));
+  for (const alert of alerts ?? []) open.get(keyOf(alert))?.push(alert);
   return models.flatMap((model) =>
     (model.versions.length ? model.versions : [{ version: "" }]).map((/** @type {any} */ version) => {
       const of = { model: model.model, version: version.version };
       const alert = leading(open.get(keyOf(of)) ?? [], version.evidence);
       // What the row leads to is what it names.
       const isOther = alert && !isOf(alert, version.evidence);
-      const state = stateOf(model, version, alert);
+      const state = stateOf(model, version, alert, alerts !== null);
       return {
         ...of,
         key: keyOf(of),
@@ -252,9 +253,14 @@ function Health({ models }) {
   </p>`;
 }
 
-/** @param {{ firing: number, all: number }} props */
-const Headline = ({ firing, all }) =>
-  html`<h1 class=${firing ? "wrong" : ""}>${firing ? html`${count(firing)} of ${plural(all, "model version")} ${firing === 1 ? "is" : "are"} firing` : "All quiet"}</h1>`;
+/** @param {{ counted: Record<string, number>, all: number }} props counted: versions by their state */
+function Headline({ counted, all }) {
+  const { firing = 0, failed = 0, insufficient = 0, waiting = 0 } = counted;
+  const of = plural(all, "model version");
+  if (firing) return html`<h1 class="wrong">${count(firing)} of ${of} ${firing === 1 ? "is" : "are"} firing</h1>`;
+  if (failed) return html`<h1 class="wrong">${count(failed)} of ${of} could not be evaluated</h1>`;
+  return html`<h1>${insufficient + waiting < all ? "All quiet" : "Nothing is known yet"}</h1>`;
+}
 
 function Fleet() {
   const { data, failure } = useAnswer(MODELS, 5, "models");
@@ -272,7 +278,7 @@ function Fleet() {
     setDrawn(STEP);
   };
   const past = useMemo(() => historyOf(evidence), [evidence]);
-  const all = useMemo(() => rowsOf(data?.models ?? [], past.rows, alerts?.alerts ?? []), [data, past, alerts]);
+  const all = useMemo(() => rowsOf(data?.models ?? [], past.rows, alerts?.alerts ?? null), [data, past, alerts]);
   const rows = useMemo(() => select(all, view), [all, view]);
   useEffect(() => {
     if (drawn >= rows.length) return undefined;
@@ -291,7 +297,7 @@ function Fleet() {
   for (const { state } of all) counted[state] = (counted[state] ?? 0) + 1;
   const labels = [...new Set(all.flatMap((row) => row.labels.split("\n")))].filter(Boolean).sort();
   return html`<${Problem} failure=${failure} stale />
-    <div class="bar"><${Headline} firing=${counted.firing ?? 0} all=${all.length} /><${Health} models=${data.models} /></div>
+    <div class="bar"><${Headline} counted=${counted} all=${all.length} /><${Health} models=${data.models} /></div>
     <div class="bar">
       <input type="search" ref=${search} value=${view.text} placeholder="Search  /" aria-label="Search models" onInput=${(/** @type {any} */ event) => change({ text: event.target.value })} />
       <span class="soft" role="status">${rows.length < all.length && `${count(rows.length)} of ${count(all.length)}`}</span>

@@ -24,13 +24,14 @@ import { certain, count, eventsNow, interval, number, percent, sentence } from "
 const FIRST = "smce"; // the measure whose history has the course; the others are loaded once the reader unfolds them
 const POINTS = 240; // as many as a plot shows apart
 const SERVED = "Measures and diagrams are of predictions as the map that serves makes them; what is drawn over time is of the model's own.";
+const EARLIER = "This window has predictions from before the map served, too, and shows them as if it had made them.";
 const BEFORE_THE_MAP = "Measures and diagrams are of the predictions as the model makes them, before the map that serves.";
 
-/** The numbers of one window. @param {{ report: any, measures: Map<string, any>, note: string }} props */
-function Report({ report, measures, note }) {
+/** The numbers of one window. @param {{ report: any, measures: Map<string, any>, note: string, mixed: boolean }} props mixed: predictions are shown as a map makes them that served only a part of them */
+function Report({ report, measures, note, mixed }) {
   return html`<section class="card"><${TableExport} title="measures of this window" /><h2>This window</h2>
     <p><${Time} at=${report.from} /> to <${Time} at=${report.to} />: ${count(report.predictions)} predictions, ${percent(report.label_coverage)} labelled, ${percent(report.prevalence)} came true.</p>
-    ${report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
+    ${mixed ? html`<p>${EARLIER}</p>` : report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
     ${note && html`<p class="soft">${note}</p>`}
     ${report.insufficient && html`<p>${sentence(report.insufficient)}</p>`}
     ${
@@ -135,16 +136,18 @@ function Model({ roles }) {
   const changed = since && !view.as_of; // who looks back asks for the window that ended then
   // The rest is loaded once the reader is near, and that is known once what stands first is there.
   const isThere = (report.data || report.failure) && past.data && evidence.data;
+  const servedFrom = state.data?.servings?.findLast((/** @type {any} */ one) => one.map)?.from;
+  const mixed = Boolean(served && servedFrom && report.data?.from < servedFrom);
   const measures = new Map((catalogue.data?.measures ?? []).map((/** @type {any} */ one) => [one.name, one]));
-  const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} /></section>`}
-    ${report.data && html`<${Report} report=${report.data} measures=${measures} note=${served ? SERVED : serving ? BEFORE_THE_MAP : ""} />`}
+  const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} level=${report.data?.measures.tce?.null_q95 ?? null} /></section>`}
+    ${report.data && html`<${Report} report=${report.data} measures=${measures} note=${served ? SERVED : serving ? BEFORE_THE_MAP : ""} mixed=${mixed} />`}
     ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}`;
   return html`<${Problem} failure=${listed.failure} stale />
-    <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert)} />
+    <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert, alerts.data !== null)} />
       <span class="right"></span>
-      ${of && may(roles, "write", MODEL) && html`<${AskRefit} model=${MODEL} version=${version} label="Refit" what=${html`<p>A map is fitted on the events that the settings of <bdi>${MODEL}</bdi> choose, and compared on later ones. It serves only once it is promoted.</p>`} />`}
+      ${of && may(roles, "write", MODEL) && html`<${AskRefit} model=${MODEL} version=${version} label="Refit" what=${html`<p>A map, which corrects predictions, is fitted on the events that the settings of <bdi>${MODEL}</bdi> choose, and compared on later ones. It serves only once it is promoted; that is asked on its page.</p>`} />`}
     </div>
-    <${Lead} model=${model} of=${of} alert=${alert} report=${report.data} serving=${serving} refit=${refit.data} />
+    <${Lead} model=${model} of=${of} alert=${alert} areKnown=${alerts.data !== null} report=${report.data} serving=${serving} refit=${refit.data} />
     ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} served=${movable ? served !== null : null} />`}
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}

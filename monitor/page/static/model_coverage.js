@@ -30,7 +30,7 @@ export function Coverage({ version }) {
   const of = data?.versions.find((/** @type {any} */ one) => one.version === version);
   return html`<section class="card"><${TableExport} title="labels by age" /><h2>Predictions with an outcome, by age</h2>
     <${Problem} failure=${failure} />
-    <p class="soft"><small>Where outcomes stop, the youngest lose theirs first.</small></p>
+    <p class="soft"><small>If outcomes stop, the youngest predictions lack theirs first.</small></p>
     ${data && !of && html`<p>No predictions of this version yet.</p>`}
     ${
       of &&

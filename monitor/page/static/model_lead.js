@@ -1,7 +1,7 @@
 /* How a version is, since when, and what to do, in a sentence or two. */
 
 import { ROOT } from "page/api.js";
-import { isOf } from "page/open_alert.js";
+import { evidenceState, isOf } from "page/open_alert.js";
 import { Time, toneOf } from "page/parts.js";
 import { localError } from "page/refit_parts.js";
 import { html } from "page/vendor/preact.js";
@@ -9,27 +9,27 @@ import { duration, inZone, sentence } from "page/words.js";
 
 const STALE_MS = 15 * 60_000;
 
-/** The state of a version: that of its alert, where it has an open one. @param {any} model @param {any} of its version @param {any} alert */
-export function stateOf(model, of, alert) {
+/** The state of a version: that of its alert, where it has an open one. @param {any} model @param {any} of its version @param {any} alert @param {boolean} areKnown whether open alerts are */
+export function stateOf(model, of, alert, areKnown) {
   if (alert) return alert.state;
-  if (model.state === "failed" || model.state === "waiting") return model.state;
-  const { state } = of?.evidence ?? { state: "waiting" };
-  return state === "waiting" ? "insufficient" : state;
+  return model.state === "failed" || model.state === "waiting" ? model.state : evidenceState(of, areKnown);
 }
 
-/** What is known of a version without an alert. @param {any} model @param {any} of @param {any} report @param {any} serving @param {string | null} local */
-function known(model, of, report, serving, local) {
+/** What is known of a version without an alert. @param {string} state @param {any} model @param {any} of @param {any} report @param {any} serving @param {string | null} local */
+function known(state, model, of, report, serving, local) {
   if (model.state === "waiting") return "No predictions have come yet: the model is declared, and its events are awaited.";
   if (model.state === "failed") return "No report could be made in the last evaluation: see the log of the service.";
   if (!of) return "Nothing of this version is in the windows: choose another.";
   const { evidence } = of;
-  if (evidence.state === "waiting") {
+  if (state === "insufficient") {
     const horizon = model.policy ? ` Outcomes are awaited for ${duration(model.policy.horizon_seconds)}.` : "";
+    if (serving && !report?.insufficient)
+      return `Evidence begins anew with the map that serves: how predictions are with it is known once their outcomes are settled.${horizon}`;
     return `Nothing can be said yet. ${report?.insufficient ? sentence(report.insufficient) : evidence.sentence}${horizon}`;
   }
   if (evidence.state === "quiet") {
     const calm = local
-      ? `No detector finds anything, as predictions are right on the whole. A refit found that they are off by up to ${local} points among events that are alike.`
+      ? `No detector finds anything, as predictions are right on the whole. A refit found that they are off by up to ${local} percentage points among events that are alike.`
       : serving
         ? "With the correction, predictions are fine: there is nothing to do while scorers apply it."
         : "Nothing is found: there is nothing to do.";
@@ -45,12 +45,12 @@ const powers = (evidence) =>
     : `evidence 10^${evidence.log10_evidence.toFixed(1)}, the alert line is 10^${evidence.log10_line.toFixed(1)}`;
 
 /**
- * @param {{ model: any, of: any, alert: any, report: any, serving: any, refit: any }} props
- *   model: as `GET /v1/models` has it; of: its version; alert: the open or pending one; serving: the refit whose map serves;
+ * @param {{ model: any, of: any, alert: any, areKnown: boolean, report: any, serving: any, refit: any }} props
+ *   model: as `GET /v1/models` has it; of: its version; alert: the open or pending one; areKnown: whether alerts are; serving: the refit whose map serves;
  *   refit: the newest that compared anything, while none serves
  */
-export function Lead({ model, of, alert, report, serving, refit }) {
-  const state = stateOf(model, of, alert);
+export function Lead({ model, of, alert, areKnown, report, serving, refit }) {
+  const state = stateOf(model, of, alert, areKnown);
   const local = localError(refit?.comparison?.maps?.none);
   // Evidence that has no explanation, or speaks of another alert of the version, says less than the alert.
   const told =
@@ -58,7 +58,7 @@ export function Lead({ model, of, alert, report, serving, refit }) {
       ? sentence(alert.summary)
       : alert && !of?.evidence.label
         ? `${sentence(alert.summary)} ${of?.evidence.sentence ?? ""}`
-        : known(model, of, report, serving, local);
+        : known(state, model, of, report, serving, local);
   const { held_back_by: hold, evaluated_at: evaluated } = model;
   const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
   return html`<div class=${`lead ${toneOf(state)}`}>

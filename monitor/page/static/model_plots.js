@@ -14,7 +14,7 @@ export const DETECTORS = {
   calibration: "predictions are wrong",
   calibration_even: "predictions are wrong (even periods)",
   calibration_odd: "predictions are wrong (odd periods)",
-  prevalence: "wrong by more than a shift of the prior",
+  prevalence: "too high and low in parts",
   change: "outcomes have changed",
   serving_map: "the map does harm",
 };
@@ -56,11 +56,12 @@ export function EvidencePlot({ evidence, shared }) {
     };
   }, [evidence]);
   const shades = useMemo(() => [...fires, ...(shared.shades ?? [])], [fires, shared.shades]);
-  // A fault swings outcomes together, too: advice to raise the tolerance would silence the alert on it.
-  const isFiring = evidence.detectors.some((/** @type {any} */ of) => of.alarm);
+  // A fault swings outcomes together, too, for as long as it is looked back at: advice to raise the tolerance would silence the alert on it.
+  const isFiring = fires.length > 0 || evidence.detectors.some((/** @type {any} */ of) => of.alarm);
+  const shock = isFiring || evidence.shock?.covered ? "" : (evidence.shock?.sentence ?? "");
   return html`<section class="card most"><h2 class="unseen">Evidence</h2>
     <${TimePlot} title="Evidence of each detector, and the line at which an alert fires" times=${times} lines=${lines} shared=${{ ...shared, shades }} least=${FLOOR} most=${2} whole written=${power} ticks=${powerTick} height=${LOW} />
-    <p class="soft full"><small>${shades.length > 0 && 'At "change": when it may have come; since "alert": an alert fires until the data speak against it, its evidence the most there was. '}${evidence.resting ?? ""} ${isFiring ? "" : (evidence.shock?.sentence ?? "")}</small></p>
+    <p class="soft full"><small>${shades.length > 0 && 'Shaded at "change": when it may have come; since "alert": the alert is firing, and evidence stays at the most there was. '}${evidence.resting ?? ""} ${shock}</small></p>
   </section>`;
 }
 
@@ -91,7 +92,7 @@ export function PriorAndShape({ points, shared }) {
   }, [points]);
   return html`<section class="card"><${TimePlot} title="What was predicted, and what came true" times=${times} lines=${rates} shared=${shared} written=${percent} height=${LOW} />
       <p class="soft"><small>Drag to look closer; click for the window that ended there.</small></p></section>
-    <section class="card"><${TimePlot} title="Prior: the offset of the logits (0 is right)" times=${times} lines=${offset} shared=${shared} least=${-0.1} most=${0.1} height=${LOW} /></section>
+    <section class="card"><${TimePlot} title="Prior: the offset of the logits (0 is right, above 0 is too low)" times=${times} lines=${offset} shared=${shared} least=${-0.1} most=${0.1} height=${LOW} /></section>
     <section class="card"><${TimePlot} title="Shape: the slope (1 is right, below 1 is too sure)" times=${times} lines=${slope} shared=${shared} least=${0.9} most=${1.1} height=${LOW} /></section>`;
 }
 

@@ -40,7 +40,7 @@ function Blamed({ segments }) {
     one[name] === undefined || one[name] === null
       ? "–"
       : `${number(one[name])} (${one[`${name}_interval`]?.map((/** @type {number} */ end) => number(end)).join(" to ") ?? "–"})`;
-  return html`<section><h3>To blame, by the evidence of the alert (few of them wrongly)</h3>
+  return html`<section><h3>Whom the alert is about</h3>
     <div class="scroll"><table><thead><tr><th scope="col" class="text">Segment</th><th scope="col">Evidence</th><th scope="col">Labelled</th><th scope="col">Predicted</th><th scope="col">Came true</th><th scope="col">Offset</th><th scope="col">Slope</th></tr></thead>
     <tbody>${segments.map((one) => html`<tr><th scope="row" class="text"><bdi>${one.segment}</bdi></th><td>10<sup>${number(one.log10_evidence, 2)}</sup></td><td>${count(one.labelled)}</td><td>${percent(one.mean_prediction)}</td><td>${percent(one.prevalence)}</td><td>${fitted(one, "offset")}</td><td>${fitted(one, "slope")}</td></tr>`)}</tbody></table></div></section>`;
 }
@@ -61,8 +61,8 @@ export function Segments({ version, window, count: total, range, marks, blamed, 
   const shown = all ? rows : rows.slice(0, FIRST);
   return html`<section class="card wide"><h2>For whom</h2>
     ${blamed.length > 0 && html`<${Blamed} segments=${blamed} />`}
-    <p class="soft full"><small>Blocks that hang from the top: too high; on the ground: too low; the stronger, the further beyond chance; a thin line: as chance explains. Of the segments with q below 5%, 1 in 20 is named wrongly.</small></p>
-    <div class="scroll"><table class="segments"><thead><tr><th scope="col" class="text">Segment</th><th scope="col">n</th><th scope="col">Predicted less came true</th><th scope="col">${data.measure}</th><th scope="col">q</th>
+    <p class="soft full"><small>Blocks that hang from the top: predictions were too high; blocks on the ground: too low. The stronger, the further beyond chance; a thin line is within chance. Segments with q below 5% are wrong, but for 1 in 20 of them.</small></p>
+    <div class="scroll"><table class="segments"><thead><tr><th scope="col" class="text">Segment</th><th scope="col">n</th><th scope="col">Predicted less came true</th><th scope="col">${data.measure}</th><th scope="col" title="Of all segments with a q of at most this, that share is named wrongly">q</th>
       <th scope="col" class="text over">${html`<${Time} at=${iso(range[0])} />`}<span class="right"><${Time} at=${iso(range[1])} /></span></th></tr></thead>
     <tbody>${shown.map(
       (

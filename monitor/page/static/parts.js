@@ -2,7 +2,7 @@
 
 import { Exports } from "page/export.js";
 import { html, useState } from "page/vendor/preact.js";
-import { ago, eventsNow, timeText, utcTime } from "page/words.js";
+import { ago, eventsNow, number, timeText, utcTime } from "page/words.js";
 
 /** A state -> its tone, its sign (colour alone says nothing), its word. @type {Record<string, [string, string, string]>} */
 const STATES = {
@@ -47,6 +47,17 @@ export function Time({ at, relative = false }) {
 
 /** Evidence as a power of ten. @param {{ log10: number }} props */
 export const Power = ({ log10 }) => html`<span>10<sup>${log10.toFixed(1)}</sup></span>`;
+
+/**
+ * Where evidence stands beside the line at which an alert fires, as sentences of the service say it; as powers of ten on hover.
+ * @param {{ log10: number, line: number }} props
+ */
+export function PastLine({ log10, line }) {
+  const beyond = log10 - line;
+  const times = beyond < 6 ? `${number(10 ** beyond, 2)} x` : "more than 1,000,000 x";
+  const part = beyond > -1 ? `${number(100 * 10 ** beyond, 2)}% of` : beyond < -4 ? "far below" : `1/${number(10 ** -beyond, 2)} of`;
+  return html`<span title=${`evidence 10^${log10.toFixed(1)}, the alert line is 10^${line.toFixed(1)}`}>${beyond < 0 ? part : times} the alert line</span>`;
+}
 
 /** Numbers behind a plot; the rows are made when somebody looks. @param {{ title: string, named?: boolean, plot?: boolean, heads: string[], rows: () => import("page/export.js").Cell[][] }} props named: there are others beside them; plot: there is one to be saved */
 export function Numbers({ title, named = false, plot = !named, heads, rows }) {

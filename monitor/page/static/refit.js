@@ -2,6 +2,7 @@
 
 import { modelPath, ROOT, sendJson } from "page/api.js";
 import { Ask } from "page/dialog.js";
+import { TableExport } from "page/export.js";
 import { Figure } from "page/figures.js";
 import "page/figures/lines.js";
 import "page/figures/plane.js";
@@ -34,7 +35,7 @@ function Evidence({ told }) {
       ]) => html`<tr><td class="text">${name}</td><td>${Math.abs(one.log10_e) < 4 ? number(one.e_value) : html`<${Power} log10=${one.log10_e} />`}</td>
       <td>${certain(one.brier_difference, one.lower, one.upper, true)} <small>${interval(one.lower, one.upper)}</small></td></tr>`,
     )}</tbody></table></div>
-    <p class="soft">On events that the fit never saw. A map that is no better reaches an evidence of 20 in one case of twenty at most; a negative difference is an improvement.</p></section>`;
+    <p class="soft">On events that the fit never saw. The Brier score is the mean squared distance between predictions and outcomes (0 or 1): a negative difference is an improvement. A map that is no better reaches an evidence of 20 in one case of twenty at most.</p></section>`;
 }
 
 /** @param {{ measure: any }} props */
@@ -42,8 +43,8 @@ function Measured({ measure }) {
   if (!measure) return html`<td>–</td>`;
   const known = measure.null_q95 !== null && measure.null_q95 !== undefined;
   const off = known && measure.value > measure.null_q95;
-  return html`<td>${known && html`<span class=${`pill ${off ? "bad" : "good"}`}>${off ? "▲ above its level" : "✓"}</span> `}${certain(measure.value, measure.lower, measure.upper)}${measure.unit === "percent" ? " %" : ""}
-    <br /><small>${interval(measure.lower, measure.upper)}${known ? ` level ${number(measure.null_q95)}` : ""}</small></td>`;
+  return html`<td>${off && html`<strong title="more than chance explains">▲</strong> `}${certain(measure.value, measure.lower, measure.upper)}${measure.unit === "percent" ? " %" : ""}
+    <br /><small>${interval(measure.lower, measure.upper)}${known ? `; by chance to ${number(measure.null_q95)}` : ""}</small></td>`;
 }
 
 /** @param {{ maps: any, measures: any[] }} props */
@@ -54,13 +55,14 @@ function Measures({ maps, measures }) {
     ["mlce", "Worst local error (MLCE)"],
     ["mean_lce", "Mean local error"],
   ].filter(([key]) => shown.some(([name]) => maps[name].local?.[key]));
-  return html`<section class="card"><h2>Measures, before and after</h2><div class="scroll"><table>
+  return html`<details class="fold wide"><summary>Measures, before and after</summary><section class="card"><${TableExport} title="measures, before and after" /><h2 class="unseen">Measures</h2><div class="scroll"><table>
     <thead><tr><th scope="col" class="text">Measure</th>${shown.map(([name, title]) => html`<th scope="col">${title} (${maps[name].method})</th>`)}</tr></thead>
     <tbody>${names.map((name) => {
       const known = measures.find((each) => each.name === name);
       return html`<tr><td class="text" title=${known?.help}>${known?.title ?? name}</td>${shown.map(([of]) => html`<${Measured} measure=${maps[of].measures[name]} />`)}</tr>`;
     })}${local.map(([key, title]) => html`<tr><td class="text">${title}</td>${shown.map(([of]) => html`<${Measured} measure=${maps[of].local?.[key]} />`)}</tr>`)}</tbody></table></div>
-    ${shown.map(([name, title]) => html`<p class="soft">${title}: ${sentence(maps[name].describe)}${maps[name].verdict ? ` ${maps[name].verdict.sentence}` : ""}</p>`)}</section>`;
+    <p class="soft"><small>▲ more than chance explains; the 95% interval stands below each value.</small></p>
+    ${shown.map(([name, title]) => html`<p class="soft">${title}: ${sentence(maps[name].describe)}${maps[name].verdict ? ` ${maps[name].verdict.sentence}` : ""}</p>`)}</section></details>`;
 }
 
 /** @param {{ segments: any[], leftOut: Record<string, number> }} props */
@@ -116,7 +118,7 @@ function Refit({ roles }) {
   return html`<${Problem} failure=${failure} stale />
     <div class="bar"><h1>${job.method} for <${ModelLink} model=${model} version=${version} /> <small>version <bdi>${version}</bdi></small></h1> <${State} state=${job.state} />
       <span class="right"></span>
-      ${job.links.promotion && allowed && html`<${Ask} main label="Let it serve" title="Let this map serve" what=${html`<p>From now on the service and its clients apply it to predictions of <bdi>${model}</bdi> <bdi>${version}</bdi>${job.baseline ? " in place of the map that serves" : ", to which no map is applied now"}; replicas and clients have it within seconds. The detectors start anew, and open alerts of this version are resolved. A rollback takes it back.</p>${guard && html`<p>The guard: ${guard.reasons.join("; ")}.</p>`}`} note="Note for the audit trail" act=${promote} />`}
+      ${job.links.promotion && allowed && html`<${Ask} main label="Let it serve" title="Let this map serve" what=${html`<p>From now on the service and its clients apply it to predictions of <bdi>${model}</bdi> <bdi>${version}</bdi>${job.baseline ? " in place of the map that serves" : ", to which no map is applied now"}; replicas and clients have it within seconds. The detectors start anew, and open alerts of this version are resolved. A rollback takes it back.</p>${guard && html`<p>The guard passed it. ${sentence(guard.reasons.join("; "))}</p>`}`} note="Note for the audit trail" act=${promote} />`}
       ${job.state === "champion" && allowed && html`<${Ask} label="Roll back" title="Take this map back" what=${html`<p>${job.baseline ? html`The map that served before (<a href="${ROOT}recalibrations/${encodeURIComponent(job.baseline)}">${job.baseline}</a>) serves` : "Predictions are served without a map"} again, for <bdi>${model}</bdi> <bdi>${version}</bdi>. This map is never promoted again, and automatic promotion waits for somebody's word.</p>`} note="Note for the audit trail" act=${rollBack} />`}
       ${(job.links.promotion || job.state === "champion") && !allowed && html`<small>Changing what serves takes the role promote for ${model}.</small>`}
     </div>

@@ -7,7 +7,7 @@ const STALE = "It may not serve: what it was compared with serves no more, or th
 
 /** @type {Record<string, string>} */
 const MEANS = {
-  candidate: "It passed the guard and waits for a promotion.",
+  candidate: "It is better on later events, which its fit never saw, and waits for a promotion.",
   champion: "Its map serves.",
   retired: "Its map served until another replaced it.",
   rolled_back: "Its map was taken back.",
@@ -31,7 +31,7 @@ export function took(job) {
 }
 
 /** In hundredths of a probability. @param {number} value */
-const points = (value) => number(100 * value, 2);
+const points = (value) => (value < 0.001 ? "less than 0.1" : number(100 * value, 2));
 
 /**
  * By how many points predictions are off at worst among events that are alike; null where chance explains it, or nobody looked.
@@ -52,7 +52,7 @@ export function repairs({ none, challenger }) {
     .filter(([, before, after]) => before && after)
     .map(([name, before, after]) => {
       const chance = before.null_q95 !== null && before.value <= before.null_q95 ? " (within chance before)" : "";
-      return `${name} ${points(before.value)} → ${points(after.value)} points${chance}`;
+      return `${name} ${points(before.value)} → ${points(after.value)} percentage points${chance}`;
     })
     .join("; ");
 }

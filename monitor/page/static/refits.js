@@ -1,12 +1,31 @@
 /* The refits, the newest first. */
 
 import { ROOT, send, withQuery } from "page/api.js";
-import { State, Time } from "page/parts.js";
+import { Exports } from "page/export.js";
+import { State, Time, wordOf } from "page/parts.js";
 import { Progress, took, whatOf } from "page/refit_parts.js";
 import { ModelLink, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 
 const PATH = "v1/recalibrations";
+
+const HEADS = ["State", "Model", "Version", "Refit", "Method", "What came of it", "Asked for", "By", "Because of", "Started", "Finished"];
+
+/** A refit as a row of a file: times in UTC. @param {any} job */
+const rowOf = (job) =>
+  [
+    wordOf(job.state),
+    job.model,
+    job.version,
+    job.id,
+    job.method,
+    whatOf(job),
+    job.requested_at,
+    job.actor,
+    job.trigger,
+    job.started_at,
+    job.finished_at,
+  ].map((value) => value ?? "");
 
 /** @param {{ roles: string[] }} props */
 function Refits({ roles }) {
@@ -38,7 +57,7 @@ function Refits({ roles }) {
         <td class="text" data-title="By"><bdi>${job.actor}</bdi>${job.trigger !== "request" && html` <small>${job.trigger}</small>`}</td>
         <td class="text" data-title="Took">${took(job)}</td>
       </tr>`,
-      )}</tbody></table></div>`
+      )}</tbody></table></div><${Exports} title="refits" heads=${HEADS} rows=${() => jobs.map(rowOf)} plot=${false} />`
     }
     ${cursor && html`<p><button type="button" onClick=${more}>Older ones</button></p>`}`;
 }

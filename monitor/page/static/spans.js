@@ -3,10 +3,13 @@
 import { TableExport } from "page/export.js";
 import { Time } from "page/parts.js";
 import { Reading, Reliability } from "page/plots/reliability.js";
+import { logit } from "page/plots/svg.js";
 import { html } from "page/vendor/preact.js";
 import { certain, count, interval, percent } from "page/words.js";
 
 const Z = 1.96;
+const RARE = 0.1; // where most predictions are below, or above the rest, log odds show them better
+const EDGE = 0.5; // of an axis of log odds, beyond what it shows
 
 /**
  * A span of time. @typedef {{ name: string, from: string, to: string, n: number, prevalence: number | null, predicted: number | null,
@@ -35,7 +38,6 @@ export function measured(name, of) {
 
 /** A span as an alert has it, which stays when its predictions are not kept any more. @param {string} name @param {any} of @returns {Span} */
 export function reported(name, of) {
-  const column = (/** @type {(bin: any) => number} */ value) => of.bins.map(value);
   return {
     name,
     from: of.from,
@@ -45,20 +47,23 @@ export function reported(name, of) {
     predicted: of.mean_prediction,
     offset: [of.offset, ...(of.offset_interval ?? [null, null])],
     slope: [of.slope, ...(of.slope_interval ?? [null, null])],
-    diagrams: of.bins && {
-      axis: "probability",
-      probability: {
-        from: 0,
-        to: 1,
-        bins: {
-          n: column((bin) => bin.labelled),
-          positives: column((bin) => bin.positives),
-          prediction: column((bin) => bin.prediction_sum / bin.labelled),
-          rate: column((bin) => bin.positives / bin.labelled),
-        },
-      },
-    },
+    diagrams: of.bins && diagramsOf(of),
   };
+}
+
+/** Bins of an alert as `GET /v1/models/{model}/diagrams` has them. @param {any} of */
+function diagramsOf({ bins: of, mean_prediction: mean }) {
+  const column = (/** @type {(bin: any) => number} */ value) => of.map(value);
+  const bins = {
+    n: column((bin) => bin.labelled),
+    positives: column((bin) => bin.positives),
+    prediction: column((bin) => bin.prediction_sum / bin.labelled),
+    rate: column((bin) => bin.positives / bin.labelled),
+  };
+  const probability = { from: 0, to: 1, bins };
+  if (mean >= RARE && mean <= 1 - RARE) return { axis: "probability", probability };
+  const places = [...bins.prediction, ...bins.rate].filter((p) => p > 0 && p < 1).map(logit);
+  return { axis: "logit", probability, logit: { from: Math.min(...places) - EDGE, to: Math.max(...places) + EDGE, bins } };
 }
 
 /** Diagrams and numbers of spans of time, side by side; children: what is said below the numbers. @param {{ spans: Span[], children?: any }} props */
@@ -83,5 +88,5 @@ export function SideBySide({ spans, children }) {
     ${row("prior: offset (0 is right)", fitted("offset", true))}
     ${row("shape: slope (1 is right)", fitted("slope"))}
   </tbody></table></div><${TableExport} title="before and since" within="div" />${children}
-    ${drawn && html`<p class="soft"><small><${Reading} data=${drawn.diagrams} /></small></p>`}</div></div>`;
+    ${drawn && html`<p class="soft"><small><${Reading} data=${drawn.diagrams} /> An offset above 0: predictions are too low; a slope below 1: too sure of themselves.</small></p>`}</div></div>`;
 }

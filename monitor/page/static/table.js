@@ -1,5 +1,6 @@
 /* Tables whose rows a reader can sort. */
 
+import { Exports } from "page/export.js";
 import { html, useState } from "page/vendor/preact.js";
 
 /** Nothing to compare by, last of all. */
@@ -31,8 +32,11 @@ export function Table({ columns, rows, caption, title }) {
     ${caption && html`<caption>${caption}</caption>`}
     <thead><tr>${columns.map(({ heading }, at) => html`<th scope="col" class=${side(at)} aria-sort=${state(at)}><button type="button" onClick=${() => sort(at)}>${heading}${arrow(at)}</button></th>`)}</tr></thead>
     <tbody>${sorted.map((row) => html`<tr>${row.map((cell, at) => html`<td class=${`${side(at)} ${cell.tone ?? ""}`}>${cell.shown ?? html`<bdi>${cell.text}</bdi>`}${cell.note && html`<small>${cell.note}</small>`}${cell.below && html`<br /><small>${cell.below}</small>`}</td>`)}</tr>`)}</tbody>
-  </table></div>`;
+  </table></div><div class="numbers"><${Exports} title=${title} heads=${columns.map(({ heading }) => heading)} rows=${() => sorted.map((row) => row.map(inFile))} plot=${false} /></div>`;
 }
+
+/** A cell as a file has it: with what stands below and beside it. @param {Cell} cell */
+const inFile = ({ text, note, below }) => [text, note, below].filter(Boolean).join(" ");
 
 /** @param {number} column @param {boolean} down @returns {(one: Cell[], other: Cell[]) => number} */
 function byColumn(column, down) {

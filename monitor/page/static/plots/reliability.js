@@ -67,10 +67,10 @@ function Verdicts({ test, x, top, show }) {
 
 /**
  * A reliability diagram.
- * @param {{ title: string, data: any, small?: boolean }} props
- *   data: `diagrams` of `GET /v1/models/{model}/diagrams`; without `curve`, `columns` and `test` there are bins alone
+ * @param {{ title: string, data: any, small?: boolean, level?: number | null }} props
+ *   level: percentage of its predictions that the exact test refutes of 5 in 100 calibrated models; data: `diagrams` of `GET /v1/models/{model}/diagrams`; without `curve`, `columns` and `test` there are bins alone
  */
-export function Reliability({ title, data, small = false }) {
+export function Reliability({ title, data, small = false, level = null }) {
   const [chosen, setAxis] = useState(/** @type {string | null} */ (null));
   const [shown, show] = useState(/** @type {string | null} */ (null));
   const axis = data[chosen ?? data.axis] ? (chosen ?? data.axis) : "probability";
@@ -128,7 +128,7 @@ export function Reliability({ title, data, small = false }) {
       ${test && !small && html`<${Verdicts} test=${test} x=${x} top=${strips + (columns ? STRIP + GAP : 0)} show=${show} />`}
     </svg>
     <figcaption aria-live="polite">${shown ?? (small ? "" : html`<${Reading} data=${data} />`)}</figcaption>
-    ${test && !small && html`<p class="soft"><small>${tested(test)}</small></p>`}
+    ${test && !small && html`<p class="soft"><small>${tested(test, level)}</small></p>`}
     <${Numbers} title=${title} heads=${["predicted", "came true", "95% interval", "n", "positives", "if calibrated"]}
       rows=${() => rows.map((bin) => [chance(bin.prediction), chance(bin.rate), bin.lower === undefined ? "–" : `${chance(bin.lower)} to ${chance(bin.upper)}`, count(bin.n), count(bin.positives), bin.chance_lower === undefined ? "–" : `${chance(bin.chance_lower)} to ${chance(bin.chance_upper)}`])} />
     ${
@@ -146,10 +146,10 @@ export function Reading({ data }) {
   return html`Points: the share that came true among similar predictions${hasIntervals ? ", with its 95% interval; diamonds differ by more than chance explains." : "."}${data.curve ? " Line: how often it came true. Inside the grey band the difference may be chance." : ""}`;
 }
 
-/** What the exact test of the bins finds. @param {any} test */
-function tested(test) {
+/** What the exact test of the bins finds. @param {any} test @param {number | null} level what may be chance, in percent */
+function tested(test, level) {
   const sum = (/** @type {number[]} */ values) => values.reduce((one, other) => one + other, 0);
   const [n, low, high] = [sum(test.n), sum(test.too_low), sum(test.too_high)];
   if (low + high === 0) return `The exact test refutes none of ${count(n)} predictions.`;
-  return `The exact test refutes ${percent((low + high) / n)} of the predictions: ${percent(low / n)} are too low, ${percent(high / n)} too high.`;
+  return `The exact test refutes ${percent((low + high) / n)} of the predictions: ${percent(low / n)} are too low, ${percent(high / n)} too high.${level === null ? "" : ` Up to ${number(level)}% may be chance.`}`;
 }

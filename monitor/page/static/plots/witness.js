@@ -11,7 +11,7 @@ const GAP = 26;
 /** The ranges in which predictions are too low or too high. @param {{ places: any[] }} props */
 export function Places({ places }) {
   if (places.length === 0)
-    return html`<p class="soft">No range of predictions differs from its outcomes by more than two standard deviations.</p>`;
+    return html`<p class="soft">In no range of predictions is the difference more than chance explains.</p>`;
   return html`<ul>${places.map((place) => html`<li>From ${percent(place.from)} to ${percent(place.to)}: <strong>${place.rate > place.prediction ? "too low" : "too high"}</strong>, ${percent(place.prediction)} predicted and ${percent(place.rate)} came true${place.share !== null && html` <small>(${percent(place.share)} of the error)</small>`}.</li>`)}</ul>`;
 }
 
@@ -45,7 +45,7 @@ export function Witness({ data }) {
   return html`<figure>
     <svg viewBox="0 0 ${WIDTH} ${bottom + 20}" width="100%" class="diagram" role="img" aria-label="More outcomes than predicted (above the line) or fewer, and the witness of smCE; the numbers are below">
       ${ticksOf(data, axis).map((tick) => html`<line class="rule" x1=${x(tick)} x2=${x(tick)} y1=${TOP} y2=${bottom} /><text x=${x(tick)} y=${bottom + 14} text-anchor="middle">${tick}</text>`)}
-      <text x=${LEFT} y=${TOP - 6}>Came true beyond what was predicted (to ±${number(most, 2)})</text>
+      <text x=${LEFT} y=${TOP - 6}>More came true than predicted, or fewer (to ±${number(most, 2)})</text>
       <path class="band" d="${pathOf([...edge(1), ...edge(-1).reverse()])}Z" />
       ${columns.surplus.map((/** @type {number | null} */ value, /** @type {number} */ at) => {
         const { y, height } = barOf((2 * (value ?? 0)) / most, middle);
