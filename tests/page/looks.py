@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Page
 
+from tests.page.aged import Aged
 from tests.page.states import LONGEST, NOW_MS, States
 
 STORED: Final = Path(__file__).parent / "pictures"
@@ -41,6 +42,10 @@ MAX_TALLER: Final = 0.06
 SCHEMES: Final = {"light": (1280, 900), "dark": (1280, 900), "phone": (390, 844), "dark phone": (390, 844)}
 """Name -> width and height of the window."""
 STORED_SCHEMES: Final = ("light", "dark", "phone")
+AGED_SCHEMES: Final = ("light", "dark phone")
+"""Those in which pictures of a large fleet and an old model are stored: what is between was seen with little data."""
+AGED_HEIGHT: Final = 2400
+"""How many pixels of their top are stored: what follows in a fleet are the same rows."""
 
 _COUNT_REQUESTS: Final = """(() => {
   const ask = window.fetch;
@@ -72,9 +77,9 @@ _QUIET_FRAMES: Final = """(frames) => new Promise((done) => {
 })"""
 
 
-def prepare(page: Page, scheme: str) -> None:
+def prepare(page: Page, scheme: str, now_ms: int = NOW_MS) -> None:
     """Give a tab the time, place and screen in which pictures are made."""
-    page.clock.set_fixed_time(datetime.fromtimestamp(NOW_MS / 1000, UTC))
+    page.clock.set_fixed_time(datetime.fromtimestamp(now_ms / 1000, UTC))
     page.add_init_script(_COUNT_REQUESTS)
     session = page.context.new_cdp_session(page)
     session.send("Emulation.setTimezoneOverride", {"timezoneId": "UTC"})
@@ -116,6 +121,12 @@ def places(states: States) -> Iterator[tuple[str, str]]:
     yield "report", f"{states.url}/reports/churn?window=24h"
 
 
+def aged_places(aged: Aged) -> Iterator[tuple[str, str]]:
+    """The pages of a large fleet and of an old model of which pictures are stored, by name."""
+    yield "fleet of 200", f"{aged.url}/"
+    yield "model after a year", aged.model
+
+
 def hard_cases(states: States) -> dict[str, str]:
     """The states that are hard to show, by name; each of them is a page."""
     models = {
@@ -137,9 +148,10 @@ def hard_cases(states: States) -> dict[str, str]:
     } | {state: states.model(name) for state, name in models.items()}
 
 
-def picture(page: Page) -> Image.Image:
-    """The whole page as it is seen, in three colours."""
-    return Image.open(BytesIO(page.screenshot(full_page=True, animations="disabled"))).convert("RGB")
+def picture(page: Page, height: int | None = None) -> Image.Image:
+    """The whole page as it is seen, or its top of some height, in three colours."""
+    whole = Image.open(BytesIO(page.screenshot(full_page=True, animations="disabled"))).convert("RGB")
+    return whole.crop((0, 0, whole.width, min(height or whole.height, whole.height)))
 
 
 def reduced(image: Image.Image) -> Image.Image:
@@ -163,9 +175,14 @@ class Difference(NamedTuple):
         return abs(self.taller) <= MAX_TALLER and self.patches <= MAX_PATCHES and self.colours <= MAX_COLOURS
 
 
+def path_of(name: str, scheme: str) -> Path:
+    """Where the reduced picture of a page is kept."""
+    return STORED / f"{name}-{scheme}.png".replace(" ", "-")
+
+
 def stored_picture(name: str, scheme: str) -> Image.Image:
     """The reduced picture of a page that is kept."""
-    return Image.open(STORED / f"{name}-{scheme}.png").convert("RGB")
+    return Image.open(path_of(name, scheme)).convert("RGB")
 
 
 def difference(stored: Image.Image, shown: Image.Image) -> Difference:

@@ -3,6 +3,7 @@
 Writes the reduced pictures that ``test_looks.py`` compares with, and those of the documentation.
 """
 
+import tempfile
 from io import BytesIO
 from pathlib import Path
 from typing import Final
@@ -11,10 +12,14 @@ from PIL import Image
 from playwright.sync_api import Page
 
 from docs.generators.recalibration_example import example
+from tests.page.aged import aged_site
 from tests.page.looks import (
-    STORED,
+    AGED_HEIGHT,
+    AGED_SCHEMES,
     STORED_SCHEMES,
+    aged_places,
     difference,
+    path_of,
     picture,
     places,
     prepare,
@@ -24,6 +29,7 @@ from tests.page.looks import (
 )
 from tests.page.states import States, states
 from tests.real.chromium import start_browser
+from tests.snapshots import NOW_MS as AGED_NOW_MS
 
 DOCS: Final = Path(__file__).parents[2] / "docs" / "pictures"
 SHOWN: Final = {"fleet": 640, "model": 1000, "alert": 640}
@@ -43,6 +49,14 @@ def main() -> None:
             _store(page, made, scheme)
             page.context.close()
         _store_refit(browser.new_page(viewport={"width": 1500, "height": 900}))
+        with tempfile.TemporaryDirectory(prefix="aged-") as folder, aged_site(Path(folder)) as aged:
+            for scheme in AGED_SCHEMES:
+                page = browser.new_context().new_page()
+                prepare(page, scheme, AGED_NOW_MS)
+                for name, url in aged_places(aged):
+                    visit(page, url)
+                    _store_reduced(picture(page, AGED_HEIGHT), name, scheme)
+                page.context.close()
         browser.close()
         playwright.stop()
 
@@ -51,13 +65,17 @@ def _store(page: Page, made: States, scheme: str) -> None:
     for name, url in places(made):
         visit(page, url)
         image = picture(page)
-        target = STORED / f"{name}-{scheme}.png"
-        if not target.exists() or not difference(stored_picture(name, scheme), image).is_small:
-            # In steps of 16 of 255, which compresses; a palette would change the hue of what is small.
-            _save(reduced(image).point([min(value // 16 * 16 + 8, 255) for value in range(256)] * 3), target)
+        _store_reduced(image, name, scheme)
         if scheme == "light" and name in SHOWN:
             top = image.crop((0, 0, image.width, min(SHOWN[name], image.height)))
             _save(top.quantize(128, dither=Image.Dither.NONE), DOCS / f"{name}.png")
+
+
+def _store_reduced(image: Image.Image, name: str, scheme: str) -> None:
+    target = path_of(name, scheme)
+    if not target.exists() or not difference(stored_picture(name, scheme), image).is_small:
+        # In steps of 16 of 255, which compresses; a palette would change the hue of what is small.
+        _save(reduced(image).point([min(value // 16 * 16 + 8, 255) for value in range(256)] * 3), target)
 
 
 def _store_refit(page: Page) -> None:

@@ -9,10 +9,14 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from monitor.page.assets import assets
+from tests.page.aged import aged_site
 from tests.page.looks import (
+    AGED_HEIGHT,
+    AGED_SCHEMES,
     SCHEMES,
     STORED_SCHEMES,
     Difference,
+    aged_places,
     difference,
     hard_cases,
     picture,
@@ -25,6 +29,7 @@ from tests.page.looks import (
     visit,
 )
 from tests.page.states import LONGEST, MARKUP, RIGHT_TO_LEFT, States, states
+from tests.snapshots import NOW_MS as AGED_NOW_MS
 
 AXE: Final = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -63,6 +68,21 @@ def test_pages_look_as_they_did(page: Page, shown: States, scheme: str) -> None:
         found = difference(stored_picture(name, scheme), picture(page))
         if not found.is_small:
             changed[name] = found
+    assert changed == {}
+
+
+@pytest.mark.long
+def test_a_large_fleet_and_an_old_model_look_as_they_did(page: Page, tmp_path: Path) -> None:
+    changed: dict[str, Difference] = {}
+    with aged_site(tmp_path) as aged:
+        prepare(page, "light", AGED_NOW_MS)
+        for name, url in aged_places(aged):
+            for scheme in AGED_SCHEMES:
+                show(page, scheme)
+                visit(page, url)
+                found = difference(stored_picture(name, scheme), picture(page, AGED_HEIGHT))
+                if not found.is_small:
+                    changed[f"{name}, {scheme}"] = found
     assert changed == {}
 
 
