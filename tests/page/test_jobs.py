@@ -1,5 +1,6 @@
 """What people come to do, as a person does it: acknowledge, refit, promote, roll back; with a key, over a restart."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def test_an_alert_is_found_read_and_acknowledged_with_a_note(page: Page, own: Si
     page.get_by_role("navigation").get_by_role("link", name="Alerts").click()
     row = page.locator("tbody tr")
     expect(row).to_contain_text("firing")
+    evidence = row.get_by_text(re.compile("x the alert line$"))
+    expect(evidence).to_have_attribute("title", re.compile(r"^evidence 10\^\d+\.\d, the alert line is 10\^5\.0$"))
     row.get_by_role("link", name="Predictions are wrong").click()
     expect(page.locator(".lead")).to_contain_text("too sure of themselves since")
     expect(page.locator(".facts")).to_contain_text("Changed")

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
+import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, Route, expect
 
@@ -354,15 +355,48 @@ def test_after_a_promotion_the_page_shows_what_is_served_and_with_a_switch_what_
         visit(page, f"{served.page}?window=1h")
         window = page.locator("section", has=page.get_by_role("heading", name="This window"))
         expect(window).to_contain_text("of predictions as the map that serves makes them")
+        # A verdict on what the map did not serve yet would be advice to repair what is repaired.
+        expect(window).to_contain_text("This window has predictions from before the map served, too")
         expect(window).not_to_contain_text("too sure of themselves")
+        smce = window.get_by_role("row").filter(has_text="smCE").get_by_role("cell").first
+        as_served = float(smce.inner_text())
         page.get_by_role("combobox", name="Predictions").select_option("as the model makes them")
         expect(window).to_contain_text("of the predictions as the model makes them, before the map that serves")
         expect(window).to_contain_text("too sure of themselves")
+        assert float(smce.inner_text()) > 2 * as_served
         assert query(page) == {"window": "1h", "predictions": "model"}
         page.reload()
         expect(window).to_contain_text("too sure of themselves")
         page.get_by_role("combobox", name="Predictions").select_option("as served")
         expect(window).not_to_contain_text("too sure of themselves")
+
+
+@pytest.mark.parametrize(
+    ("fired", "covered", "is_shown"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_the_advice_on_a_common_shock_is_shown_where_nothing_explains_it(
+    page: Page, churn: Churn, fired: bool, covered: bool, is_shown: bool
+) -> None:
+    """A fault swings outcomes together, too: for as long as it is looked back at, also once it is repaired."""
+
+    def answer(route: Route) -> None:
+        got = route.fetch()
+        body = got.json()
+        for version in body["versions"]:
+            version["shock"] = {"covered": covered, "sentence": "Outcomes swing together."}
+            for detector in version["detectors"]:
+                detector["alarm"] = None
+            for past in version["history"]["detectors"].values():
+                past["firing"] = [fired and one for one in past["firing"]]
+        route.fulfill(response=got, json=body)
+
+    page.route("**/v1/models/churn/evidence?*", answer)
+    visit(page, churn.page)
+    caption = (
+        page.locator("section", has=page.get_by_role("heading", name="Evidence", exact=True)).locator("small").last
+    )
+    expect(caption).to_contain_text("firing")
+    assert ("swing together" in caption.inner_text()) is is_shown
 
 
 def test_without_a_map_that_serves_nothing_is_to_be_chosen(page: Page, churn: Churn) -> None:
