@@ -15,6 +15,7 @@ from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bi
 from monitor.reports.formatting import minute_text, pair, plain, rounded
 from monitor.scores import GridTable, ScoreTable
 from monitor.scores.steps import Steps
+from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.change_point import find_change
 from monitor.sequential.detector import Detector
 from monitor.windows.panes import ClosedPanes
@@ -96,7 +97,8 @@ class Attribution:
         steps = self._serve(series, self._panes.settled_steps(series, width_ms, 0, until_ms))
         if steps.end_ms.size == 0:
             return ChangeSet(since_ms, since_ms, since_ms, is_open=True)
-        bets = detector.bet(steps)
+        # What it learnt until now is what the steps before now are asked about.
+        bets = detector.bet(steps, held=True) if isinstance(detector, CalibrationBets) else detector.bet(steps)
         if bets.end_ms.size == 0:
             return ChangeSet.at(since_ms)
         start_ms = int(steps.end_ms[0]) - width_ms

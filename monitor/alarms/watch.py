@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import numpy as np
 import xxhash
@@ -140,8 +140,13 @@ def group_of(segment: str) -> str:
     return CLASSES if segment.startswith(f"{CLASS}=") else SEGMENTS
 
 
+def _learns(detector: Detector) -> TypeGuard[CalibrationBets | ChangeBets]:
+    """Whether it learns from outcomes what it bets, which it does not while its alarm fires."""
+    return isinstance(detector, CalibrationBets | ChangeBets)
+
+
 def _bet(detector: Detector, steps: Steps, *, held: bool) -> Bets:
-    return detector.bet(steps, held=held) if isinstance(detector, ChangeBets) else detector.bet(steps)
+    return detector.bet(steps, held=held) if _learns(detector) else detector.bet(steps)
 
 
 @dataclass(slots=True)
@@ -211,7 +216,7 @@ class VersionWatch:
         while steps:
             detectors = {segment: self._detector(name, segment) for segment in steps}
             # What these bet depends on whether the alarm fires: once that changes, they go back to then.
-            earlier = {segment: copy(one) for segment, one in detectors.items() if isinstance(one, ChangeBets)}
+            earlier = {segment: copy(one) for segment, one in detectors.items() if _learns(one)}
             fired = watch.firing
             bets: dict[str, dict[str, Bets]] = {}
             for segment, detector in detectors.items():

@@ -16,7 +16,7 @@ from monitor.errors import DamagedStore, IncompatibleStore
 from monitor.store.database import Database
 from monitor.store.schema import EVIDENCE
 
-_FORMAT: Final = 3
+_FORMAT: Final = 4
 _ARRAY: Final = 1
 """Extension of MessagePack: the kind of an array, its shape, and its bytes."""
 _LEVEL: Final = 1

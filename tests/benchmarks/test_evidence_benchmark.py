@@ -9,7 +9,8 @@ import pytest
 
 from monitor.scores import grid
 from monitor.sequential.alternatives import Profile, centred_shifts, common_shifts
-from monitor.sequential.calibration import TOLERANCE, CalibrationBets, lines, log_bets
+from monitor.sequential.calibration import TOLERANCE, CalibrationBets, log_bets
+from monitor.sequential.calibration_lines import lines
 from monitor.sequential.evidence import Evidence
 from tests.benchmarks.budgets import note
 from tests.reference.naive_sequential import best_stake, bet

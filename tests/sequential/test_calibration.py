@@ -17,7 +17,8 @@ from monitor.sequential.alternatives import (
     common_shifts,
     names,
 )
-from monitor.sequential.calibration import CalibrationBets, lines, log_bets, stakes
+from monitor.sequential.calibration import CalibrationBets, log_bets
+from monitor.sequential.calibration_lines import lines, stakes
 from tests.reference.naive_sequential import best_stake, bet
 from tests.sequential.stored import stored
 
