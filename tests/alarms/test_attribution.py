@@ -40,6 +40,17 @@ def moved(offset: float = 0.0, slope: float = 1.0, *, segment: str = "", after: 
     return truth
 
 
+def zigzag(after: int) -> Truth:
+    """True logits that change by turns in one direction and in the other: a shape that has to be learnt."""
+
+    def truth(at: int, of: str, logit: Floats) -> Floats:
+        del of
+        shift = 0.7 * np.where(np.floor(1.5 * logit) % 2 == 0, 1.0, -1.0)
+        return logit + shift if at >= after else logit
+
+    return truth
+
+
 def calibration(of: Stream) -> Finding:
     return of.explain()[0]["calibration"]
 
@@ -236,6 +247,7 @@ def test_the_set_of_an_alarm_stays_though_its_panes_are_gone() -> None:
             (moved(offset=0.5, after=40), "calibration", 22),
             (moved(slope=1.6, after=40), "calibration", 22),
             (moved(slope=0.5, after=40), "prevalence", 20),
+            (zigzag(40), "calibration", 22),
         ],
         1,
     ),

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import expit
 
 from monitor.alarms.watch import VersionWatch, lines_of
 from monitor.scores.steps import Steps
+from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.watch import AlarmEvent
 from monitor.store.evidence import decode, encode
 from tests.long import examples
@@ -141,6 +143,26 @@ def test_batches_and_states_change_nothing(lives: dict[str, Steps], cuts: set[in
     }
     assert sorted(life) == sorted(whole)
     assert encode(watch.state()) == expected
+
+
+def test_what_calibration_learnt_is_held_while_its_alarm_fires(life: Life) -> None:
+    """A shape that only learnt alternatives have, and an alarm in the middle of the steps that are added at once."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0.0, 1.5, 40 * 250)
+    truth = z + 0.8 * np.where(np.floor(2.0 * z) % 2 == 0, 1.0, -1.0)
+    steps = steps_of(expit(z), rng.random(z.size) < expit(truth), 250, PANE_MS)
+    watch = VersionWatch("churn", "1", 0.05, 0)
+    watch.update({"all": steps}, {"calibration": 100.0})
+    (_, kind, at), *again = life
+    assert kind == "raised"
+    assert at < 30
+    assert {kind for _, kind, _ in again} <= {"raised again"}
+    [[_, _, state]] = watch.state()["series"]
+    detector = CalibrationBets(0.05)
+    detector.bet(steps.part(0, at))
+    np.testing.assert_array_equal(state["learnt"], detector.state()["learnt"])
+    detector.bet(steps.part(at, 40), held=True)
+    assert encode(state) == encode(detector.state())
 
 
 def test_dependent_outcomes_leave_the_budget_of_calibration_to_two_detectors() -> None:

@@ -77,7 +77,7 @@ def simulate(change: Change, rng: np.random.Generator, threshold: float = 1.0, a
         p, y = logistic(rng, events, *truth)
         if first is not None:
             p[: PANE // 2], y[: PANE // 2] = logistic(rng, PANE // 2, *first)
-        new = detector.bet(steps_of(p, y, PANE, PANE_MS, at))
+        new = detector.bet(steps_of(p, y, PANE, PANE_MS, at), held=bool(alarms))
         at = int(new.end_ms[-1])
         return new
 

@@ -35,7 +35,7 @@ def test_alarms_do_not_come_and_go(slope: float, times: int) -> None:
     at, raised = 0, 0
     for _ in range(1_000_000 // 1000):
         p, y = logistic(rng, 1000, slope)
-        bets = detector.bet(steps_of(p, y, PANE, PANE_MS, at))
+        bets = detector.bet(steps_of(p, y, PANE, PANE_MS, at), held=watch.firing)
         at = int(bets.end_ms[-1])
         raised += sum(event.kind == "raised" for event in watch.update({"whole": {"": bets}}, 1.0))
     assert min(times, 1) <= raised <= times
