@@ -114,6 +114,7 @@ soak-short: $(DEV_STAMP) ## the same in ten minutes, with 15 million events
 simulate: $(DEV_STAMP) ## coverage of intervals and size of tests, of models, differences and classes; the course of alarms; hours of processor time
 	$(BIN)/python -m tests.simulations.long_form
 	$(BIN)/python -m tests.simulations.alarms
+	$(BIN)/python -m tests.simulations.learnt_bets
 	$(BIN)/python -m tests.simulations.service_alarms
 	$(BIN)/python -m tests.simulations.demo_alarms
 

@@ -26,7 +26,7 @@ from monitor.sequential.calibration_lines import lines
 from monitor.sequential.learnt_loops import bet_and_learn
 
 HALF_LIVES: Final = (75.0, 300.0, 1200.0, 4800.0)
-"""Of the alternatives. An event of a balanced model whose logits have a standard deviation of 1.5 has .16 of it."""
+"""Half-lives of the alternatives, in information: .18 for an event of a balanced model with logits of deviation 1.5."""
 
 REGIONS: Final = 48
 """Regions of predictions, a third of a logit wide; all beyond 8 logits are in the outermost ones."""

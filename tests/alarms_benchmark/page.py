@@ -328,9 +328,9 @@ come: where they alarm before ours, they are in the last column. Of a few stream
 Settings are tuned on stationary streams: what is first here may alarm far more often where predictions move, as windows
 of the Brier score do at 5% and 1%.
 
-CUSUM on log odds bets on four alternatives, and the changes simulated here are among them or near them. D1 has 36 here, of
-which each gets an equal share of the evidence; that is what bumps and small changes are seen by. It also waits for the
-end of a pane, half of which are 70 events. Both cost it some delay where CUSUM is first."""
+CUSUM on log odds bets on four alternatives, and the changes simulated here are among them or near them. D1 has 36 here,
+of which each gets an equal share of the evidence; that is what bumps and small changes are seen by. It also waits for
+the end of a pane, half of which are 70 events. Both cost it some delay where CUSUM is first."""
 
 _ORACLE: Final = """\
 How many times the median delay of an oracle each takes. The oracle is Shiryaev-Roberts with the likelihood ratio of the

@@ -7,6 +7,7 @@ from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.watch import Watch
 from tests.long import short_of, short_rows
 from tests.sequential.streams import logistic, steps_of
+from tests.simulations import learnt_bets
 from tests.simulations.alarms import CHANGES, PANE, PANE_MS, courses, main
 
 pytestmark = pytest.mark.simulation
@@ -45,3 +46,12 @@ def test_the_table_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--repeats", "1", "--per-year", "1000"])
     printed = capsys.readouterr().out
     assert all(f"| {name} | 1 |" in printed for name in CHANGES)
+
+
+def test_the_table_of_what_learning_gains_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    learnt_bets.main(["--repeats", "1"])
+    _, _, *rows = capsys.readouterr().out.splitlines()
+    numbers = dict(row.strip("| ").split(" | ", 1) for row in rows)
+    assert list(numbers) == list(learnt_bets.FAULTS)
+    fixed, learnt = (float(cell.replace(",", "")) for cell in numbers["zigzag of .3, each 1 wide"].split(" | ")[:2])
+    assert learnt < fixed
