@@ -16,7 +16,7 @@ from monitor.scores.steps import Steps
 from monitor.sequential.calibration import CalibrationBets
 from monitor.sequential.calibration_lines import lines
 from monitor.sequential.detector import Bets
-from monitor.sequential.evidence import Evidence
+from monitor.sequential.evidence import YEAR_MS, Evidence
 from monitor.sequential.learnt import HALF_LIVES, LARGEST, bet_on_learnt, nothing_learnt, regions, shifts
 from tests.reference.naive_learnt import Event, learnt_bets, region
 from tests.sequential.stored import stored
@@ -189,6 +189,20 @@ def test_what_was_learnt_is_held_while_an_alarm_fires() -> None:
     np.testing.assert_array_equal(copy.copy(detector).bet(backwards, held=True).log_bets[::-1, FIXED:], forwards)
     assert (copy.copy(detector).bet(steps).log_bets[1:, FIXED:] != forwards[1:]).any()
     assert forwards.sum(axis=0).max() > 10.0
+
+
+@pytest.mark.parametrize(("tolerance", "error"), [(0.0, 0.0), (0.05, 0.05), (0.2, -0.2), (0.05, 0.0)])
+def test_learnt_alternatives_alone_keep_the_budget(tolerance: float, error: float) -> None:
+    """One false alarm is allowed in every 40 panes; where the truth zigzags from edge to edge of the band, too."""
+    rng, pane, panes = np.random.default_rng(0), 50, 8_000
+    z = 1.5 * rng.normal(size=pane * panes)
+    sign = np.where(np.floor(3.0 * z) % 2 == 0, 1.0, -1.0)
+    y = (rng.random(z.size) < expit(z + error * sign)).astype(np.float64)
+    bets = CalibrationBets(tolerance).bet(steps_of(expit(z), y, pane, 1_000_000))
+    learnt = Bets(bets.end_ms, bets.log_bets[:, FIXED:])
+    alarms = Evidence(0).update({"": {"": learnt}}, 40 * 1_000_000 / YEAR_MS)
+    print(f"\n{len(alarms)} false alarms, the bound is {panes / 40:.0f}")
+    assert 20 <= len(alarms) <= panes / 40
 
 
 @pytest.mark.parametrize(
