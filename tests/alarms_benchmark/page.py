@@ -282,7 +282,7 @@ seed, which is the same for all methods; `monitor/simulation/generator.py` draws
   log loss hardly with any. KSWIN takes 30 microseconds an event: it is tuned on 300,000.
   D3 at 5% and 1% was tuned before its blocks became smaller ([decision 42](decisions/0042-changes-of-odds.md)): it has
   13 there where the others have 10, for which its delays are some 3% too short.
-  D1 was run before four of its alternatives were learnt ([decision 45](decisions/0045-bets-that-learn.md)): on the
+  D1 was run before four of its alternatives were learnt ([decision 46](decisions/0046-bets-that-learn.md)): on the
   changes below, delays of offsets and slopes are 0% to 3% longer since, and those of bumps up to 8% shorter.
 - **always**, **never**: an alarm every minute, or none.
 
