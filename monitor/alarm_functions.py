@@ -4,14 +4,12 @@ from __future__ import annotations  # so that signatures are shown as they are w
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monitor.durations import parse_duration, to_ms
-from monitor.errors import InputError
-from monitor.functions import Names, Shown, shown_progress
+from monitor.data import Names, shown_progress
 from monitor.options import TOLERANCE, in_python
 from monitor.reports.view import View
 from monitor.results import Result
@@ -58,51 +56,55 @@ class AlarmSimulation(Result, Simulation):
         return simulation_figure(self)
 
 
+@dataclass(frozen=True)
+class NormalLogits:
+    """Predictions whose logits are normal.
+
+    Attributes
+    ----------
+    prevalence
+        Mean of the predictions, above 0 and below 1.
+    spread
+        Standard deviation of their logits, above 0 and at most 5.
+    """
+
+    prevalence: float = PREVALENCE
+    spread: float = SPREAD
+
+
 def simulate_alarms(
-    predictions: ArrayLike | None = None,
+    predictions: ArrayLike | NormalLogits = NormalLogits(),
     *,
-    prevalence: float = PREVALENCE,
-    spread: float = SPREAD,
     per_hour: float = PER_HOUR,
     scenario: Names | None = None,
     tolerance: float | Sequence[float] = TOLERANCES,
     budget: float | Sequence[float] = BUDGETS,
-    models: int = 1,
-    horizon: Any = "24h",
-    allowed_lateness: Any = "1h",
-    implied_negative: bool = False,
+    fleet: Fleet = Fleet(),  # noqa: B008
     days: float = DAYS,
     runs: int = RUNS,
     seed: int = 0,
-    progress: Shown = True,
 ) -> AlarmSimulation:
     """Simulate the alarms of a service, as ``monitor simulate-alarms`` does, to choose a tolerance and a budget.
 
     Parameters
     ----------
     predictions
-        Predictions P(y = 1) of the model, shape (n,), from which those of the simulation are drawn. If left out, their
-        logits are normal.
-    prevalence, spread
-        Mean of such predictions, and the standard deviation of their logits.
+        Predictions P(y = 1) of the model, shape (n,), from which those of the simulation are drawn; or ones with normal
+        logits, such as ``NormalLogits(prevalence=0.02)``.
     per_hour
         Predictions of a model an hour.
     scenario
         What happens, such as ``"slope=1.3"``, or a list of such; all scenarios if left out.
     tolerance, budget
         What is tried, in logits and in false alarms a year of the fleet; each may be a list.
-    models
-        Models that share the budget.
-    horizon, allowed_lateness, implied_negative
-        As in the settings of the model.
+    fleet
+        Number of models that share the budget, and their horizon and lateness: ``Fleet.of(models=20, horizon="3d")``.
     days
         Length of a run from the change on.
     runs
         Runs of each scenario.
     seed
         The same seed gives the same numbers.
-    progress
-        As of :func:`evaluate`.
 
     Returns
     -------
@@ -116,15 +118,15 @@ def simulate_alarms(
 
     Examples
     --------
-    >>> found = simulate_alarms(scenario="slope=1.5", tolerance=0.05, budget=1, runs=5, progress=False)
+    >>> found = simulate_alarms(scenario="slope=1.5", tolerance=0.05, budget=1, runs=5)
     >>> (result,) = [one for one in found.results if one.detector == "any"]
     >>> result.detection.share
     1.0
     """
-    with in_python(), shown_progress(progress) as report_progress:
+    with in_python(), shown_progress() as progress:
         drawn = (
-            DrawnPredictions.normal(prevalence, spread, per_hour)
-            if predictions is None
+            DrawnPredictions.normal(predictions.prevalence, predictions.spread, per_hour)
+            if isinstance(predictions, NormalLogits)
             else DrawnPredictions.of(predictions, per_hour)
         )
         tolerances, budgets = (
@@ -136,14 +138,4 @@ def simulate_alarms(
         usual = Setting(TOLERANCE, 1.0)
         plan = Plan(scenarios, tolerances, budgets, days, runs, seed)
         plan = replace(plan, chosen=usual if usual in plan.settings else None)
-        fleet = Fleet(
-            models, _span_ms("horizon", horizon), _span_ms("allowed_lateness", allowed_lateness), implied_negative
-        )
-        return AlarmSimulation.of(simulate(drawn, plan, fleet, progress=report_progress))
-
-
-def _span_ms(name: str, span: Any) -> int:
-    try:
-        return to_ms(parse_duration(span))
-    except ValueError as error:
-        raise InputError(f"{name} {error}, got {span!r}") from error
+        return AlarmSimulation.of(simulate(drawn, plan, fleet, progress=progress))

@@ -20,7 +20,7 @@ class Option(Enum):
     """An option: the member's name is that of the command line, its value the argument in Python.
 
     In a message, ``f"name it with {Option.SEGMENT}"``, it is spelled as the caller does: ``--segment`` on the command
-    line, ``segments`` within :func:`in_python`.
+    line, ``segments`` within :func:`in_python`; and ``read(..., Columns(outcome=...))`` where it is said there.
     """
 
     BUDGET = "budget"
@@ -40,7 +40,7 @@ class Option(Enum):
     MEMORY = "memory"
     METHOD = "methods"
     MODELS = "models"
-    OPTION = "options"
+    OPTION = "options of methods"
     OUTCOME = "outcome"
     PER_HOUR = "per_hour"
     POSITIVE = "positive"
@@ -59,15 +59,28 @@ class Option(Enum):
     WHERE = "where"
 
     def __str__(self) -> str:
-        return self.value if _in_python.get() else f"--{self.name.lower().replace('_', '-')}"
+        return self._python("...") if _in_python.get() else f"--{self.name.lower().replace('_', '-')}"
 
     def given(self, values: Sequence[str]) -> str:
         """The option with some values, as the caller writes it."""
-        return (
-            f"{self}={list(values)}"
-            if _in_python.get()
-            else " ".join(f"{self} {shlex.quote(value)}" for value in values)
-        )
+        if _in_python.get():
+            return self._python(f"{list(values)}")
+        return " ".join(f"{self} {shlex.quote(value)}" for value in values)
+
+    def _python(self, value: str) -> str:
+        if self in _OF_COLUMNS:
+            return f"read(..., Columns({self.value}={value}))"
+        if self in _OF_READ:
+            return f"read(..., {self.value}={value})"
+        return self.value if value == "..." else f"{self.value}={value}"
+
+
+_OF_COLUMNS: Final = (
+    *(Option.PREDICTION, Option.OUTCOME, Option.TIME, Option.ID),
+    *(Option.POSITIVE, Option.LOGITS, Option.SKIP_BAD_ROWS),
+)
+_OF_READ: Final = (Option.WHERE, Option.QUERY, Option.MEMORY)
+"""Options that are arguments of Columns and of :func:`monitor.read` in Python, not of the function that is called."""
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from monitor.data import show_progress
 from monitor.functions import evaluate
 from monitor.options import in_python
 from monitor.reports.fail_if import FailCondition
@@ -52,7 +53,8 @@ def assert_calibrated(
     __tracebackhide__ = True  # pytest shows the line of the test
     with in_python():
         conditions = [FailCondition.parse(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
-        report = evaluate(p, y, **{"seed": 0, "progress": False, **options})
+        with show_progress(False):
+            report = evaluate(p, y, **{"seed": 0, **options})
         document = report.to_dict()
         failures = [failure for condition in conditions if (failure := condition.failure(document))]
     if failures:

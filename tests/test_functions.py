@@ -1,13 +1,14 @@
 """The functions of the package: one report whatever holds the data, and the same as the command line's."""
 
 import doctest
+import importlib
 import inspect
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import pandas as pd
@@ -45,7 +46,13 @@ def scores(n: int = 3000, *, seed: int = 2) -> dict[str, Any]:
     }
 
 
-NAMED: dict[str, Any] = {"prediction": "score", "outcome": "label", "segments": ["region"], "features": ["age"]}
+NAMED: Final = monitor.Columns("score", "label", segments=["region"], features=["age"])
+
+
+def named(table: Any, prediction: str = "score", **options: Any) -> monitor.Table:
+    return monitor.read(table, monitor.Columns(prediction, "label"), **options)
+
+
 KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "pandas": pd.DataFrame,
     "polars": pl.DataFrame,
@@ -56,36 +63,39 @@ KINDS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 @pytest.fixture(scope="module")
 def report() -> DataReport:
-    found = monitor.evaluate(scores(), **NAMED, draws=19)
+    found = monitor.evaluate(monitor.read(scores(), NAMED), draws=19)
     assert isinstance(found, DataReport)
     return found
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
 def test_every_kind_of_table_gives_the_same_report(report: DataReport, kind: str) -> None:
-    assert monitor.evaluate(KINDS[kind](scores()), **NAMED, draws=19) == report
+    assert monitor.evaluate(monitor.read(KINDS[kind](scores()), NAMED), draws=19) == report
 
 
 def test_up_to_the_tolerance_nothing_is_a_fault() -> None:
     table = scores()
     wanted: dict[str, Any] = {"measures": "smce", "draws": 19, "tolerance": 1.5}
-    found = monitor.evaluate(table, prediction="score", outcome="label", **wanted)
+    found = monitor.evaluate(named(table), **wanted)
     assert isinstance(found, DataReport)
     assert found.diagnosis is not None
     assert (found.diagnosis.verdict.value, found.diagnosis.tolerance) == ("calibrated", 1.5)
-    two = monitor.compare(table, table, prediction="score", compare_prediction="calm", outcome="label", **wanted)
+    two = monitor.compare(
+        named(table),
+        named(table, "calm"),
+        **wanted,
+    )
     assert [each.diagnosis.tolerance for each in (two.first, two.second) if each.diagnosis] == [1.5, 1.5]
 
 
 def test_arrays_give_the_report_of_a_table_of_them(report: DataReport) -> None:
     data = scores()
     of_arrays = monitor.evaluate(
-        data["score"],
+        pd.Series(data["score"], name="score"),
         data["label"],
         segments={"region": data["region"]},
         features={"age": data["age"]},
         draws=19,
-        model="score",
     )
     assert of_arrays == report
     assert [each.report.segment for each in report.segments] in (
@@ -98,9 +108,9 @@ def test_arrays_give_the_report_of_a_table_of_them(report: DataReport) -> None:
 
 def test_the_report_of_arrays_is_the_one_it_always_was() -> None:
     data = scores(500)
-    found = monitor.evaluate(data["score"], data["label"], draws=19, model="churn", segment="eu")
+    found = monitor.evaluate(pl.Series("churn", data["score"]), data["label"], draws=19)
     assert isinstance(found, Report)
-    plain = evaluate_arrays(data["score"], data["label"], draws=19, model="churn", segment="eu")
+    plain = evaluate_arrays(data["score"], data["label"], draws=19, model="churn")
     assert found.to_dict() == {**plain.to_dict(), "measured_on": "rows", "notes": []}
 
 
@@ -110,7 +120,7 @@ def test_a_table_and_the_command_line_give_the_same_json(tmp_path: Path, capsys:
     options = ["--prediction", "score", "--outcome", "label", "--segment", "region", "--feature", "age"]
     assert run(["report", str(tmp_path / "scores.parquet"), *options, "--draws", "19", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    found = monitor.evaluate(frame, **NAMED, draws=19, seed=0, model="scores")
+    found = monitor.evaluate(monitor.read(frame, NAMED, model="scores"), draws=19, seed=0)
     assert json.loads(json.dumps(found.to_dict())) == printed
 
 
@@ -123,9 +133,26 @@ def test_what_a_report_prints_is_short_and_says_what_matters(report: DataReport)
     assert len(repr(report)) < 1200
 
 
-@pytest.mark.parametrize("name", ["evaluate", "compare", "recalibrate", "apply"])
-def test_signatures_can_be_read(name: str) -> None:
-    assert len(str(inspect.signature(getattr(monitor, name)))) < 900
+PUBLIC: Final = ("monitor", "monitor.sklearn", "monitor.testing", "monitor.spark", "monitor.client", "monitor.logging")
+CALLS: Final = {
+    f"{room}.{name}": value
+    for room in PUBLIC
+    for name in getattr(importlib.import_module(room), "__all__", ())
+    for value in [getattr(importlib.import_module(room), name)]
+    if callable(value)
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_signature_has_at_most_ten_arguments(name: str) -> None:
+    signature = inspect.signature(CALLS[name])
+    assert len(signature.parameters) <= 10
+    assert len(str(signature)) < 900
+
+
+def test_the_main_functions_are_among_those() -> None:
+    names = ("evaluate", "evaluate_by", "compare", "recalibrate", "apply", "read", "simulate_alarms", "Columns")
+    assert {f"monitor.{name}" for name in names} <= {*CALLS}
 
 
 def test_the_functions_are_offered_before_they_are_loaded() -> None:
@@ -160,7 +187,10 @@ def test_the_page_is_the_one_that_the_command_line_writes(tmp_path: Path) -> Non
     options = ["--prediction", "score", "--outcome", "label", "--segment", "region", "--draws", "19"]
     assert run(["report", str(tmp_path / "scores.parquet"), *options, "--html", str(tmp_path / "cli.html")]) == 0
     found = monitor.evaluate(
-        frame, prediction="score", outcome="label", segments=["region"], draws=19, seed=0, model="scores"
+        named(frame, model="scores"),
+        segments=["region"],
+        draws=19,
+        seed=0,
     )
     found.to_html(tmp_path / "python.html")
     page = (tmp_path / "cli.html").read_text()
@@ -175,7 +205,8 @@ def test_classes_are_reported_with_their_names() -> None:
     frame = pd.DataFrame(vectors, columns=["p_cat", "p_dog", "p_bird"]).assign(
         y=np.array(["cat", "dog", "bird"])[outcome]
     )
-    found = monitor.evaluate(frame, prediction=["p_cat", "p_dog", "p_bird"], outcome="y", draws=19)
+    table = monitor.read(frame, monitor.Columns(["p_cat", "p_dog", "p_bird"], "y"))
+    found = monitor.evaluate(table, draws=19)
     assert isinstance(found, DataClassReport)
     assert found.class_names == ("cat", "dog", "bird")
     assert [each.segment for each in found.each_class] == ["class=cat", "class=dog", "class=bird"]
@@ -185,12 +216,16 @@ def test_classes_are_reported_with_their_names() -> None:
     assert repr(found).startswith("3 classes")
     assert isinstance(found.plot(), Figure)
     with pytest.raises(InputError, match="segments is for predictions"):
-        monitor.evaluate(frame, prediction=["p_cat", "p_dog", "p_bird"], outcome="y", segments=["y"])
+        monitor.evaluate(table, segments=["y"])
 
 
 def test_two_columns_of_a_table_are_compared_under_their_names() -> None:
     frame = pd.DataFrame(scores())
-    found = monitor.compare(frame, frame, prediction="score", compare_prediction="calm", outcome="label", draws=19)
+    found = monitor.compare(
+        named(frame),
+        named(frame, "calm"),
+        draws=19,
+    )
     assert (found.first.model, found.second.model, found.pairing) == ("score", "calm", "rows")
     assert repr(found).startswith("calm is better calibrated than score: smCE is lower by ")
     assert isinstance(found.plot(), Figure)
@@ -203,7 +238,7 @@ def test_two_columns_of_a_table_are_compared_under_their_names() -> None:
 
 @pytest.fixture(scope="module")
 def recalibration() -> Any:
-    return monitor.recalibrate(scores(12_000), prediction="score", outcome="label", draws=0)
+    return monitor.recalibrate(named(scores(12000)), draws=0)
 
 
 def test_a_recalibration_says_what_to_do_and_saves_its_map(recalibration: Any, tmp_path: Path) -> None:
@@ -215,7 +250,9 @@ def test_a_recalibration_says_what_to_do_and_saves_its_map(recalibration: Any, t
     after = monitor.apply(recalibration, data["score"])
     for other in (
         monitor.apply(tmp_path / "map.arrow", pd.DataFrame(data)),
-        monitor.apply(str(tmp_path / "map.arrow"), pl.DataFrame(data), prediction="score"),
+        monitor.apply(
+            str(tmp_path / "map.arrow"), monitor.read(pl.DataFrame(data), monitor.Columns(prediction="score"))
+        ),
         monitor.apply(recalibration.map, data["score"]),
     ):
         np.testing.assert_array_equal(other, after)
@@ -240,7 +277,7 @@ def test_recalibration_of_a_table_and_of_its_file_are_the_same(
 
 
 def test_without_a_better_map_there_is_none_to_save(tmp_path: Path) -> None:
-    found = monitor.recalibrate(scores(400), prediction="calm", outcome="label", draws=0, methods="beta")
+    found = monitor.recalibrate(named(scores(400), "calm"), draws=0, methods="beta")
     assert found.map is None
     with pytest.raises(NotEnoughData, match="there is no map to be saved or applied"):
         found.save(tmp_path / "map.arrow")
@@ -254,7 +291,10 @@ def test_maps_with_groups_and_features_find_them_in_tables_and_arrays() -> None:
     logit = np.log(data["calm"] / (1.0 - data["calm"])) + shift
     data["label"] = (np.random.default_rng(3).random(6000) < 1.0 / (1.0 + np.exp(-logit))).astype(int)
     found = monitor.recalibrate(
-        data, prediction="calm", outcome="label", segments=["region"], methods=["group_wise_beta"], draws=0
+        named(data, "calm"),
+        segments=["region"],
+        methods=["group_wise_beta"],
+        draws=0,
     )
     of_table = monitor.apply(found, data)
     np.testing.assert_array_equal(monitor.apply(found, data["calm"], segments={"region": data["region"]}), of_table)
@@ -262,6 +302,19 @@ def test_maps_with_groups_and_features_find_them_in_tables_and_arrays() -> None:
     np.testing.assert_array_equal(monitor.apply(found.map, data["calm"], segments=data["region"]), of_table)
     with pytest.raises(InputError, match=r"the map needs groups; pass segments=\{'region': values\}"):
         monitor.apply(found, data["calm"])
+
+
+def test_methods_may_have_options() -> None:
+    data = named(scores(12_000))
+    found = monitor.recalibrate(data, methods={"beta": {"parameters": "am"}, "platt": {}}, draws=0)
+    assert [each.method.name for each in found.candidates] == ["beta", "platt"]
+    assert found.candidates[0].map != monitor.recalibrate(data, methods="beta", draws=0).candidates[0].map
+
+
+def test_a_table_shows_its_columns_and_roles() -> None:
+    table = monitor.read({"s": [0.5], "y": [1]}, monitor.Columns("s", logits=True))
+    assert repr(table) == "<the table: columns s, y; prediction=('s',), logits=True>"
+    assert table.names() == ["s", "y"]
 
 
 def test_a_map_is_applied_to_numbers() -> None:
@@ -273,13 +326,32 @@ def test_a_map_is_applied_to_numbers() -> None:
     [
         (lambda: monitor.evaluate([0.5]), "y must hold the outcomes, or p be a table with a column of them"),
         (lambda: monitor.evaluate(scores(), [1]), "y must be left out where p is a table"),
-        (lambda: monitor.evaluate([0.5], [1], prediction="p"), "prediction names a column, and p is no table"),
+        (
+            lambda: monitor.read([0.5], monitor.Columns("p")),
+            "a table must be a DataFrame, an Arrow table, or arrays by",
+        ),
+        (
+            lambda: monitor.read({"p": [0.5]}, cast("Any", {"outcome": "y"})),
+            "columns must be Columns.prediction=..., out",
+        ),
+        (
+            lambda: monitor.read({"p": [0.5]}, monitor.Columns(outcome=cast("Any", ["y"]))),
+            "outcome must be a text, got",
+        ),
+        (
+            lambda: monitor.read({"p": [0.5]}, monitor.Columns(cast("Any", 3))),
+            "prediction must name columns of the table",
+        ),
+        (lambda: monitor.evaluate([0.5], [1], weight="w"), "weight names a column, and p is no table"),
         (lambda: monitor.evaluate([0.5, 0.4], [1, 0], segments=["region"]), "segments must hold values where p is no"),
         (lambda: monitor.evaluate([0.5], [1], segments={"region": ["eu", "us"]}), "segment 'region' must be as long"),
         (lambda: monitor.evaluate([0.5], [1], features=["age"]), "features names columns, and p is no table"),
         (lambda: monitor.evaluate([0.5], [1], features={"age": ["old"]}), "feature 'age' must be numbers"),
         (lambda: monitor.evaluate([0.5], [1], features=[[1.0], [2.0]]), "features must be as long as p, got 2 and 1"),
-        (lambda: monitor.evaluate({"a": [0.5], "y": [1]}), "name it with prediction; columns are 'a', 'y'"),
+        (
+            lambda: monitor.evaluate({"a": [0.5], "y": [1]}),
+            "name it with read\\(..., Columns\\(prediction=...\\)\\); columns are 'a', 'y'",
+        ),
         (lambda: monitor.evaluate(scores(), weight=[1.0]), "weight must name a column of the table, got list"),
         (lambda: monitor.compare([0.5], [0.5]), r"must be a table, the path of one, or a pair \(p, y\)"),
         (
@@ -301,12 +373,24 @@ def test_a_map_is_applied_to_numbers() -> None:
             "y must be numbers: 0 or 1, or that of a class",
         ),
         (lambda: monitor.evaluate([0.5], [1], draws=5), "^draws must be 0 or at least 19, got 5"),
-        (lambda: monitor.evaluate({"p_a": [0.5], "p_b": [0.5], "y": [1]}), r"prediction=\['p_a', 'p_b'\]"),
-        (lambda: monitor.compare(scores(), scores(), where="region = 'eu'"), "where is for files and databases"),
-        (lambda: monitor.recalibrate([0.5], [1], positive="bad"), "positive is for tables, and p is an array"),
-        (lambda: monitor.apply(Temperature(2.0, 2), [0.5], logits=True), "logits is for tables, and p is an array"),
+        (
+            lambda: monitor.evaluate({"p_a": [0.5], "p_b": [0.5], "y": [1]}),
+            r"read\(..., Columns\(prediction=\['p_a', 'p_b'\]\)\)",
+        ),
+        (lambda: monitor.read(scores(), query="SELECT 1"), r"read\(..., query=...\) is for databases"),
+        (
+            lambda: monitor.apply(Temperature(2.0, 2), monitor.read({"p": [0.5]}, monitor.Columns(skip_bad_rows=True))),
+            "leaves rows without a result: read the table without it",
+        ),
+        (
+            lambda: monitor.recalibrate(named(scores()), methods={"beta": {"bins": 3}}),
+            "options of methods: none of beta has an option 'bins'",
+        ),
         (lambda: monitor.recalibrate([0.5], [1], held_out=2.0), "held_out must be above 0 and below 1, got 2"),
-        (lambda: monitor.recalibrate(scores(), prediction="score", outcome="label", methods=["lore"]), "with features"),
+        (
+            lambda: monitor.recalibrate(named(scores()), methods=["lore"]),
+            "with features",
+        ),
         (
             lambda: monitor.apply(cast("Any", 3), [0.5]),
             "a map must be what recalibrate returned, a map or a file, got int",
@@ -330,7 +414,8 @@ def test_an_error_of_an_option_carries_it_and_a_recalibration_names_arguments(re
 
 def test_progress_may_be_told_to_a_function() -> None:
     shares: list[float] = []
-    monitor.evaluate(scores(500), **NAMED, draws=19, progress=shares.append)
+    with monitor.show_progress(shares.append):
+        monitor.evaluate(monitor.read(scores(500), NAMED), draws=19)
     assert shares
     assert all(0.0 <= share <= 1.0 for share in shares)
 
@@ -363,13 +448,8 @@ def test_tables_are_searched_for_segments_and_read_as_they_are() -> None:
     table = pd.DataFrame({"score": z, "label": label, "device": device, "region": region})
     table.loc[11, "score"] = np.nan
     report = monitor.evaluate(
-        table,
-        prediction="score",
-        outcome="label",
-        positive="bad",
-        logits=True,
+        monitor.read(table, monitor.Columns("score", "label", positive="bad", logits=True, skip_bad_rows=True)),
         find_segments=True,
-        skip_bad_rows=True,
         draws=0,
     )
     assert isinstance(report, DataReport)
@@ -380,11 +460,6 @@ def test_tables_are_searched_for_segments_and_read_as_they_are() -> None:
     assert any("score" in note or "row" in note for note in (*report.notes, *report.cautions))
     with pytest.raises(InputError, match="find_segments is for tables, and p is an array"):
         monitor.evaluate([0.1, 0.9], [0, 1], find_segments=True)
-
-
-def test_the_name_of_the_data_is_not_taken_for_columns() -> None:
-    with pytest.raises(InputError, match="segment is what the report calls its data, got"):
-        monitor.evaluate({"p": [0.1, 0.9], "y": [0, 1], "region": ["a", "b"]}, segment=cast("Any", ["region"]))
 
 
 def test_without_draws_segments_are_not_said_to_be_small() -> None:
@@ -401,13 +476,14 @@ def test_two_columns_of_predict_proba_are_a_binary_model_everywhere() -> None:
     both = np.column_stack([1.0 - p, p])
     vectors = pa.table({"probability": list(both), "y": y})
     columns = {"p_stays": both[:, 0], "p_churned": both[:, 1], "y": np.where(y == 1, "churned", "stays")}
-    named: dict[str, Any] = {"prediction": ["p_stays", "p_churned"], "outcome": "y"}
+    of_both = monitor.Columns(["p_stays", "p_churned"], "y")
     plain = monitor.evaluate(p, y, draws=19)
     assert monitor.evaluate(both, y, draws=19) == plain
     assert monitor.evaluate(both.tolist(), y.tolist(), draws=19) == plain
-    assert monitor.evaluate(vectors, prediction="probability", draws=19, model="unnamed") == plain
-    assert monitor.evaluate(columns, **named, draws=19) == plain
-    assert monitor.evaluate(columns, **named, positive="churned", draws=19) == plain
+    of_vectors = monitor.read(vectors, monitor.Columns("probability"), model="unnamed")
+    assert monitor.evaluate(of_vectors, draws=19) == plain
+    assert monitor.evaluate(monitor.read(columns, of_both), draws=19) == plain
+    assert monitor.evaluate(monitor.read(columns, of_both._replace(positive="churned")), draws=19) == plain
     assert evaluate_arrays(both, y, draws=19) == evaluate_arrays(p, y, draws=19)
     weight = np.arange(1.0, y.size + 1.0)
     assert monitor.evaluate(both, y, weight=weight, draws=0) == monitor.evaluate(p, y, weight=weight, draws=0)
@@ -415,13 +491,11 @@ def test_two_columns_of_predict_proba_are_a_binary_model_everywhere() -> None:
         p, y, data["age"][:, None], draws=19
     )
     rows = {**columns, "region": data["region"]}
-    groups = monitor.evaluate_by(rows, "region", **named, draws=0).to_arrow()
-    assert (
-        groups
-        == monitor.evaluate_by(
-            rows, "region", prediction="p_churned", outcome="y", positive="churned", draws=0
-        ).to_arrow()
-    )
+    groups = [
+        monitor.evaluate_by(monitor.read(rows, named), "region", draws=0).to_arrow()
+        for named in (of_both, monitor.Columns("p_churned", "y", positive="churned"))
+    ]
+    assert groups[0] == groups[1]
 
     comparison = monitor.compare((both, y), (data["calm"], y), measures=["smce"], draws=19)
     assert comparison.differences == monitor.compare((p, y), (data["calm"], y), measures=["smce"], draws=19).differences
@@ -429,7 +503,7 @@ def test_two_columns_of_predict_proba_are_a_binary_model_everywhere() -> None:
     assert recalibration.map == monitor.recalibrate(p, y, methods=["beta"], draws=0).map
     after = monitor.apply(recalibration, both)
     np.testing.assert_array_equal(after[:, 1], monitor.apply(recalibration, p))
-    np.testing.assert_array_equal(monitor.apply(recalibration, vectors, prediction="probability"), after)
+    np.testing.assert_array_equal(monitor.apply(recalibration, of_vectors), after)
     fitted = fit_map(METHODS["beta"], LabelledEvents.of(both, y))
     np.testing.assert_array_equal(apply_map(fitted, p), apply_map(fit_map(METHODS["beta"], LabelledEvents.of(p, y)), p))
 
@@ -452,9 +526,12 @@ def test_two_columns_are_two_classes_where_a_measure_of_classes_is_named() -> No
     data = scores(300)
     both = np.column_stack([1.0 - data["score"], data["score"]])
     table = pd.DataFrame(both, columns=["p_a", "p_b"]).assign(y=data["label"])
-    arguments: list[tuple[Any, Any, Any]] = [(both, data["label"], None), (table, None, ["p_a", "p_b"])]
-    for p, y, columns in arguments:
-        found = monitor.evaluate(p, y, prediction=columns, measures=["skce", "smce"], draws=19)
+    arguments: list[tuple[Any, Any]] = [
+        (both, data["label"]),
+        (monitor.read(table, monitor.Columns(["p_a", "p_b"])), None),
+    ]
+    for p, y in arguments:
+        found = monitor.evaluate(p, y, measures=["skce", "smce"], draws=19)
         assert isinstance(found, DataClassReport)
         assert found.classes == 2
         assert found.top_label.mean_prediction == both.max(axis=1).mean()
@@ -486,31 +563,36 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_every_function_reads_what_evaluate_reads(stored: str) -> None:
     table = scores(12_000)
-    read: dict[str, Any] = {"outcome": "label", "positive": "bad"}
     eu = {name: values[table["region"] == "eu"] for name, values in table.items()}
-    where: dict[str, Any] = {"where": "region = 'eu'"}
+    of_eu: dict[str, Any] = {"where": "region = 'eu'"}
+    score, calm = (monitor.Columns(name, "label", positive="bad") for name in ("score", "calm"))
     options: dict[str, Any] = {"measures": ["smce"], "draws": 19, "seed": 0}
-    compared = monitor.compare(
-        stored, [stored], prediction="score", compare_prediction="calm", **read, **where, **options
-    )
-    of_memory = monitor.compare(eu, eu, prediction="score", compare_prediction="calm", outcome="label", **options)
-    assert compared.differences == of_memory.differences
-    found = monitor.recalibrate(Path(stored), prediction="score", **read, **where, methods=["beta"], draws=0)
-    assert found.map == monitor.recalibrate(eu, prediction="score", outcome="label", methods=["beta"], draws=0).map
+    compared = monitor.compare(monitor.read(stored, score, **of_eu), monitor.read([stored], calm, **of_eu), **options)
+    assert compared.differences == monitor.compare(named(eu), named(eu, "calm"), **options).differences
+    found = monitor.recalibrate(monitor.read(Path(stored), score, **of_eu), methods=["beta"], draws=0)
+    assert found.map == monitor.recalibrate(named(eu), methods=["beta"], draws=0).map
     assert found.model == Path(stored).name
     with pytest.raises(InputError, match="outcome must be 0 or 1"):
-        monitor.recalibrate(stored, prediction="score", outcome="label")
-    np.testing.assert_array_equal(monitor.apply(found, stored, **where), monitor.apply(found, eu["score"]))
+        monitor.recalibrate(named(stored))
+    np.testing.assert_array_equal(
+        monitor.apply(found, monitor.read(stored, **of_eu)), monitor.apply(found, eu["score"])
+    )
     np.testing.assert_array_equal(monitor.apply(found, stored), monitor.apply(found, table))
 
 
 def test_a_map_of_log_odds_knows_its_columns() -> None:
     data = scores(12_000)
     odds = {"margin": np.log(data["score"] / (1.0 - data["score"])), "label": data["label"]}
-    found = monitor.recalibrate(odds, prediction="margin", outcome="label", logits=True, methods=["beta"], draws=0)
+    found = monitor.recalibrate(
+        monitor.read(odds, monitor.Columns(prediction="margin", outcome="label", logits=True)),
+        methods=["beta"],
+        draws=0,
+    )
     np.testing.assert_allclose(monitor.apply(found, odds), monitor.apply(found, data["score"]), rtol=1e-12)
     np.testing.assert_allclose(
-        monitor.apply(found, {"z": odds["margin"]}, prediction="z", logits=True), monitor.apply(found, odds), rtol=1e-12
+        monitor.apply(found, monitor.read({"z": odds["margin"]}, monitor.Columns(prediction="z", logits=True))),
+        monitor.apply(found, odds),
+        rtol=1e-12,
     )
 
 
@@ -525,7 +607,7 @@ def test_segments_may_be_one_column() -> None:
 
 
 def test_reports_by_group_make_a_page_without_a_file(tmp_path: Path) -> None:
-    groups = monitor.evaluate_by(scores(), "region", prediction="score", outcome="label", draws=0)
+    groups = monitor.evaluate_by(named(scores()), "region", draws=0)
     page = groups.to_html()
     groups.to_html(tmp_path / "page.html")
     assert page == (tmp_path / "page.html").read_text("utf-8")

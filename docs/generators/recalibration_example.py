@@ -28,13 +28,18 @@ def example() -> Recalibration:
     outcome = rng.random(_EVENTS) < expit(log_odds + shift)
     region = np.array(_REGIONS)[(x[:, 0] > 0.0).astype(int) + 2 * (x[:, 1] > 0.0)]
     plan = np.where(rng.random(_EVENTS) < 0.3, "yearly", "monthly")
+    table = {
+        "prediction": expit(1.33 * log_odds),
+        "outcome": outcome,
+        "feature 0": x[:, 0],
+        "feature 1": x[:, 1],
+        "region": region,
+        "plan": plan,
+    }
     return monitor.recalibrate(
-        expit(1.33 * log_odds),
-        outcome,
-        features=x,
-        segments={"region": region, "plan": plan},
+        monitor.read(table, model="churn"),
+        features=["feature 0", "feature 1"],
+        segments=["region", "plan"],
         methods="lore",
         held_out=1.0 / 3.0,
-        progress=False,
-        model="churn",
     )

@@ -485,11 +485,11 @@ def _open_columns(
     options: ReportOptions, file: Path | TableFile, columns: Columns
 ) -> Iterator[tuple[TableReading, Callable[[int], None]]]:
     """Open the columns of a file; also a function that shows the number of rows read."""
-    columns = columns._replace(features=(), values=columns.features)
     with rows_progress(f"reading {Path(file.name).name}") as count:
         reading = open_reading(
             file,
-            columns,
+            columns._replace(features=()),
+            values=columns.features,
             # Named segments are the columns to search.
             other_values=options.find_segments and not columns.segments,
             of_classes=options.is_of_classes,

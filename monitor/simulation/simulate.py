@@ -11,7 +11,8 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from monitor.alarms.watch import WEIGHTS
-from monitor.errors import OptionError
+from monitor.durations import parse_duration, to_ms
+from monitor.errors import InputError, OptionError
 from monitor.options import Option
 from monitor.progress import StageProgress, no_progress
 from monitor.sequential.budget import share_budget
@@ -62,10 +63,32 @@ class Fleet:
     lateness_ms: int = HOUR_MS
     implied_negative: bool = False
 
+    @classmethod
+    def of(
+        cls, models: int = 1, horizon: Any = "24h", allowed_lateness: Any = "1h", *, implied_negative: bool = False
+    ) -> "Fleet":
+        """A fleet with times as settings have them: texts such as ``"3d"``, or timedeltas.
+
+        Raises
+        ------
+        InputError
+            A time cannot be read.
+        """
+        return cls(
+            models, _span_ms("horizon", horizon), _span_ms("allowed_lateness", allowed_lateness), implied_negative
+        )
+
     @property
     def settled_hours(self) -> float:
         """Hours from a prediction until it counts."""
         return (self.horizon_ms + self.lateness_ms) / HOUR_MS
+
+
+def _span_ms(name: str, span: Any) -> int:
+    try:
+        return to_ms(parse_duration(span))
+    except ValueError as error:
+        raise InputError(f"{name} {error}, got {span!r}") from error
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from numpy.typing import ArrayLike
 
-from monitor.functions import evaluate
+from monitor.data import show_progress
+from monitor.functions import evaluate_data
+from monitor.reports.evaluation.inputs import Resampling
+from monitor.reports.findings import ReportOptions, chosen_measures
 from monitor.results import DataClassReport, DataReport
 from monitor.sklearn.labels import read_outcomes
 
@@ -83,7 +86,11 @@ class CalibrationDisplay:
     ) -> Self:
         """Draw predictions and outcomes, which are given as to a score such as ``smce_score``."""
         p, y = read_outcomes(y_true, y_prob, pos_label, labels)
-        return cls(evaluate(p, y, measures=_MEASURES, draws=199, model=name, progress=False)).plot(ax=ax)
+        options = ReportOptions(
+            measures=chosen_measures(_MEASURES), resampling=Resampling(199), models=() if name is None else (name,)
+        )
+        with show_progress(False):
+            return cls(evaluate_data(p, y, options)).plot(ax=ax)
 
     def plot(self, *, ax: "Axes | None" = None) -> Self:
         """Draw the diagram, into axes or as a figure of its own with its title and how to read it."""

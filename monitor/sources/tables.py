@@ -203,8 +203,6 @@ class Columns(NamedTuple):
         Whether the predictions are logits: log odds, or of many classes what softmax is applied to.
     skip_bad_rows
         Whether rows with a bad value are left out, with a caution for each kind of them.
-    values
-        Columns of any kind.
     """
 
     prediction: Sequence[str] = ()
@@ -217,12 +215,11 @@ class Columns(NamedTuple):
     positive: str | None = None
     logits: bool = False
     skip_bad_rows: bool = False
-    values: Sequence[str] = ()
 
     def names(self) -> list[str]:
         """Every column once."""
         single = [name for name in (self.outcome, self.time, self.weight, self.id) if name is not None]
-        return list(dict.fromkeys((*self.prediction, *single, *self.segments, *self.features, *self.values)))
+        return list(dict.fromkeys((*self.prediction, *single, *self.segments, *self.features)))
 
 
 _GUESSED: Final = Columns()
@@ -258,6 +255,7 @@ def open_reading(
     source: str | Path | TableFile,
     columns: Columns = _GUESSED,
     *,
+    values: Sequence[str] = (),
     other_values: bool = False,
     labelled: bool = True,
     of_classes: bool = False,
@@ -270,6 +268,8 @@ def open_reading(
         The file, or a table that is open.
     columns
         The columns; those of predictions, outcomes and times are guessed where they are left out.
+    values
+        Columns of any kind, read into the table's ``values``.
     other_values
         Whether every column without a role is also read into the table's ``values``.
     labelled
@@ -288,8 +288,8 @@ def open_reading(
         table = file if isinstance(file, TableFile) else open_table(file, skip_bad_rows=columns.skip_bad_rows)
         names = table.names()
         segments = tuple(dict.fromkeys(part for name in columns.segments for part in crossed_columns(name, names)))
-        header = _ColumnNames(title, names, {*columns._replace(segments=segments).names()})
-        for role, columns_of_role in (("segment", segments), ("feature", (*columns.features, *columns.values))):
+        header = _ColumnNames(title, names, {*columns._replace(segments=segments).names(), *values})
+        for role, columns_of_role in (("segment", segments), ("feature", (*columns.features, *values))):
             for name in columns_of_role:
                 header.require(role, name)
         prediction = header.choose_predictions(columns.prediction)
@@ -307,14 +307,14 @@ def open_reading(
         )
         if other_values:
             with_role = {*chosen.prediction, chosen.outcome, chosen.time, chosen.weight, chosen.id}
-            others = (name for name in names if name not in with_role)
-            chosen = chosen._replace(values=tuple(dict.fromkeys((*chosen.values, *others))))
+            values = (*values, *(name for name in names if name not in with_role))
         alternative = f", or add {Option.SKIP_BAD_ROWS}" if labelled else ""
         return TableReading(
             table,
             chosen,
             header.notes,
             lambda column: ColumnPlace(f"{title}: column {column!r}", table.place, columns.skip_bad_rows, alternative),
+            values=tuple(dict.fromkeys(values)),
             time_guessed=columns.time is None,
             of_classes=of_classes,
         )
@@ -413,6 +413,7 @@ class TableReading:
         notes: list[str],
         place: Callable[[str | None], ColumnPlace],
         *,
+        values: Sequence[str],
         time_guessed: bool,
         of_classes: bool,
     ) -> None:
@@ -426,7 +427,7 @@ class TableReading:
         """Rows of the tables so far, and those of them with a bad value."""
         self.is_large = False
         """Whether there are more rows than one table may have."""
-        names = columns.names()
+        names = list(dict.fromkeys((*columns.names(), *values)))
         pieces = (dict(zip(names, arrays, strict=True)) for arrays in source.pieces(names))
         first = next(pieces, None)
         self._pieces = chain([] if first is None else [first], pieces)
@@ -454,7 +455,7 @@ class TableReading:
         self._ids = self._add(columns.id, Ids(place(columns.id)))
         self._segments = {name: self._add(name, Segments()) for name in columns.segments}
         self._features = [self._add(name, Numbers(place(name), FEATURE)) for name in columns.features]
-        self._values = {name: self._add(name, AnyValues()) for name in columns.values}
+        self._values = {name: self._add(name, AnyValues()) for name in values}
 
     def _add(self, name: str | None, builder: _B) -> _B:
         """Let the builder read the column of this name, if there is one."""
@@ -516,7 +517,7 @@ class TableReading:
 
     def max_rows(self, memory: float) -> int:
         """Number of rows whose report takes so many bytes."""
-        others = len(self._columns.names()) - 2
+        others = len(self._columns.names()) + len(self._values) - 2
         return max(0, int((memory - _PROCESS_BYTES) / (_ROW_BYTES + _COLUMN_BYTES * max(others, 0))))
 
     def lines(self) -> tuple[list[str], list[str]]:
@@ -648,7 +649,7 @@ class TableReading:
             "predictions in several columns or lists": not isinstance(self._scores, Numbers),
             str(Option.WEIGHT): columns.weight is not None,
             str(Option.ID): columns.id is not None,
-            f"{Option.FEATURE}, and the search for segments,": bool(columns.features or columns.values),
+            f"{Option.FEATURE}, and the search for segments,": bool(columns.features or self._values),
         }
         for role in (role for role, used in roles.items() if used):
             raise InputError(

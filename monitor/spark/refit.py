@@ -1,25 +1,27 @@
 """Refits on DataFrames: maps fitted on earlier rows, and compared on a sample of later ones as the service does."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 
-from monitor.errors import NotEnoughData
+from monitor.data import Names, listed, shown_progress
+from monitor.errors import InputError, NotEnoughData
 from monitor.events.model import ModelPolicy
-from monitor.functions import Names, Shown, shown_progress
+from monitor.functions import methods_for
 from monitor.maps.base import Method
 from monitor.options import in_python
 from monitor.recalibration.compare import DRAWS
 from monitor.recalibration.data import HELD_OUT, RefitData
-from monitor.recalibration.refit_file import LabelledRows, choose_methods, refit_rows
+from monitor.recalibration.refit_file import LabelledRows, refit_rows
 from monitor.recalibration.runner import MAX_EVENTS
 from monitor.reports.evaluation.evaluate import UNNAMED
 from monitor.results import Recalibration
 from monitor.scores.labelled import LabelledEvents
 from monitor.sources.columns import UNLABELLED
+from monitor.sources.tables import Columns
 from monitor.spark.panes import TIME, with_times
 from monitor.spark.reports import Counted
 from monitor.spark.samples import FEATURES, ID, SEGMENTS, SamplePlan, draw_samples, features_of, segments_of
@@ -30,16 +32,9 @@ from monitor.stream.sampling import SampleSettings
 
 def refit(
     df: DataFrame,
+    columns: Columns = Columns(),  # noqa: B008 - a value that nothing changes
     *,
-    id: str | Column = "id",  # noqa: A002 - the name of the events' field
-    time: str = "time",
-    prediction: str | Column = "prediction",
-    outcome: str | Column = "outcome",
-    positive: str | None = None,
-    features: Sequence[str | Column] = (),
-    segments: Sequence[str] = (),
-    methods: Names = (),
-    options: Mapping[str, Any] | None = None,
+    methods: Names | Mapping[str, Mapping[str, Any]] = (),
     model: str = UNNAMED,
     sample: int | SampleSettings = MAX_EVENTS,
     policy: ModelPolicy | None = None,
@@ -47,7 +42,6 @@ def refit(
     since_change: bool = False,
     draws: int = DRAWS,
     seed: int = 0,
-    progress: Shown = True,
 ) -> Recalibration:
     """Fit recalibration maps on the earlier rows, and compare them with no map on the later ones.
 
@@ -60,17 +54,12 @@ def refit(
     ----------
     df
         A row for each prediction of one model and version; cached, if it takes long to compute: it is read four times.
-    id
-        Ids of the predictions, as in the service's events. The sample depends on them and not on the order of rows.
-    time
-        Column of timestamps, with a zone or without one, which is UTC then; or of milliseconds since the epoch.
-    prediction, outcome, positive
-        As of :func:`~monitor.spark.score_tables`.
-    features
-        Columns of numbers, which become floats of 32 bits, as in the service.
-    segments
-        Columns of text.
-    methods, options, held_out, since_change, draws, seed, progress
+    columns
+        Names of its columns, by default those of their roles. ``prediction``, ``outcome`` and ``positive`` are as of
+        :func:`~monitor.spark.score_tables`; ``id`` holds the ids of the events, on which the sample depends, and not on
+        the order of rows; ``time`` timestamps, with a zone or without one, which is UTC then, or milliseconds since the
+        epoch; ``features`` numbers, which become floats of 32 bits, as in the service; ``segments`` text.
+    methods, held_out, since_change, draws, seed
         As of :func:`monitor.recalibrate`.
     model
         Name of the model, as in the service's events: ids are hashed with it.
@@ -94,15 +83,29 @@ def refit(
         There are too few rows, or too few of an outcome.
     """
     policy = policy or ModelPolicy(horizon_ms=0, lateness_ms=0)
-    with in_python(), shown_progress(progress) as report_progress:
+    unread = {"weight": columns.weight, "logits": columns.logits, "skip_bad_rows": columns.skip_bad_rows}
+    for name in (name for name, value in unread.items() if value):
+        raise InputError(f"Columns({name}=...) is not for DataFrames of Spark, got {unread[name]!r}")
+    names = listed(columns.prediction) or ("prediction",)
+    if len(names) > 1:
+        raise InputError(f"prediction must name one column of P(y = 1), got {len(names)}")
+    (prediction,), outcome = names, columns.outcome or "outcome"
+    features, segments = listed(columns.features), listed(columns.segments)
+    with in_python(), shown_progress() as report_progress:
         report_progress("reading", 0.0)
         others = [
             F.col(TIME),
-            column_of(df, id, "id").cast("string").alias(ID),
+            column_of(df, columns.id or "id", "id").cast("string").alias(ID),
             features_of([column_of(df, name, "features") for name in features]).alias(FEATURES),
             segments_of({name: column_of(df, name, "segments") for name in segments}).alias(SEGMENTS),
         ]
-        values = with_values(with_times(df, time), others, prediction=prediction, outcome=outcome, positive=positive)
+        values = with_values(
+            with_times(df, columns.time or "time"),
+            others,
+            prediction=prediction,
+            outcome=outcome,
+            positive=columns.positive,
+        )
         if policy.implied_negative:
             values = values.withColumn(OUTCOME, F.when(F.col(OUTCOME) == UNLABELLED, 0).otherwise(F.col(OUTCOME)))
         reason = F.coalesce(
@@ -118,7 +121,7 @@ def refit(
         sampled = merge(draw_samples(rows, plan, model=model), limit=limit)
         events = sampled.events
         notes = (f"compared on a sample of {len(events):,} of {sampled.population:,} rows with an outcome",)
-        chosen = choose_methods([methods] if isinstance(methods, str) else methods, options or {}, events)
+        chosen = methods_for(methods, events)
         tables: list[LabelledEvents] = []
 
         def fit_on(method: Method, data: RefitData) -> LabelledEvents:
@@ -138,8 +141,8 @@ def refit(
             seed=seed,
             progress=report_progress,
         )
-    columns = {"prediction": _names([prediction]), "features": _names(features)}
-    return Recalibration.of(trial, model=model, columns=columns)
+    needed = {"prediction": [prediction], "features": list(features)}
+    return Recalibration.of(trial, model=model, columns=needed)
 
 
 def _summary(values: DataFrame) -> tuple[dict[str, int], int, int]:
@@ -168,9 +171,3 @@ def _counted(rows: DataFrame, data: RefitData) -> LabelledEvents:
     if data.change is not None:
         earlier &= F.col(TIME) >= data.change.time_ms
     return LabelledEvents.counted(Counted.of(count_cells(rows.where(earlier), []).toArrow()).scores)
-
-
-def _names(columns: Sequence[str | Column]) -> list[str]:
-    """Names of columns for the map's file; none if one is an expression."""
-    names = [column for column in columns if isinstance(column, str)]
-    return names if len(names) == len(columns) else []

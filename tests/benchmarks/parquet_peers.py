@@ -25,12 +25,12 @@ def report(folder: Path) -> Callable[[], object]:
     """What `monitor report` does."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - a process loads what it uses
 
-    from monitor import evaluate  # noqa: PLC0415
+    from monitor import Columns, evaluate, read  # noqa: PLC0415
 
     rows = sum(pq.read_metadata(file).num_rows for file in folder.glob("*.parquet"))
 
     def evaluated() -> None:
-        assert evaluate(folder, prediction="p", outcome="y", progress=False).n == rows
+        assert evaluate(read(folder, Columns("p", "y"))).n == rows
 
     return evaluated
 

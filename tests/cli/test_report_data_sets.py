@@ -75,16 +75,21 @@ def test_python_takes_what_the_command_takes(folder: Path) -> None:
     for memory, options in ((0.0, ["--memory", "0"]), (1.5, [])):
         where = "region = 'us' AND score > 0.2"
         done = inside("report", "scores", "--json", "--draws", "19", "--where", where, *options, cwd=folder)
-        report = monitor.evaluate(folder / "scores", where=where, memory=memory, draws=19, seed=0, progress=False)
+        report = monitor.evaluate(monitor.read(folder / "scores", where=where, memory=memory), draws=19, seed=0)
         expected = json.loads(done.stdout)
-        notes = [note.replace("--memory", "memory") for note in expected["notes"]]
+        notes = [note.replace("--memory", "read(..., memory=...)") for note in expected["notes"]]
         assert json.loads(json.dumps(report.to_dict())) == {**expected, "notes": notes}
         assert report.n < 4000
         assert "<html" in report.to_html()
     several = monitor.evaluate([folder / "scores.parquet", str(folder / "scores")], draws=0)
     assert several.n == 2 * ROWS
-    with pytest.raises(InputError, match=r"^where is for files and databases, and the data are in memory"):
-        monitor.evaluate([0.5, 0.5], [0, 1], where="p > 0.2")
+    # The table is opened once, and read by each function again.
+    table = monitor.read(folder / "scores", where="region = 'us'")
+    assert monitor.evaluate(table, draws=0) == monitor.evaluate(table, draws=0)
+    of_memory = monitor.read(pq.read_table(folder / "scores"), where="region = 'us'", model="scores")
+    assert monitor.evaluate(of_memory, draws=0) == monitor.evaluate(table, draws=0)
+    with pytest.raises(InputError, match=r"^read\(..., query=...\) is for databases, and the data are in memory"):
+        monitor.read({"p": [0.5], "y": [0]}, query="SELECT 1")
 
 
 @pytest.mark.parametrize(
@@ -238,16 +243,20 @@ def test_python_reports_by_columns_as_the_command_does(folder: Path) -> None:
         command = ("report", "scores", "--by", "region", "--by", "month", "--draws", "19", "--memory", memory)
         expected = json.loads(inside(*command, "--json", cwd=folder).stdout)
         by = ["region", "month"]
-        found = monitor.evaluate_by(folder / "scores", by, draws=19, seed=0, memory=float(memory), progress=False)
-        notes = [note.replace("--memory", "memory") for note in expected["notes"]]
+        found = monitor.evaluate_by(monitor.read(folder / "scores", memory=float(memory)), by, draws=19, seed=0)
+        notes = [note.replace("--memory", "read(..., memory=...)") for note in expected["notes"]]
         assert json.loads(json.dumps(found.to_dict())) == {**expected, "notes": notes}
     found.to_html(folder / "python.html")
     assert sorted(titles(folder / "python.html")) == ["region=eu", "region=us"]
     assert "region=eu, month=2026-02" in found._repr_html_()
-    in_memory = monitor.evaluate_by(pq.read_table(folder / "scores"), by, draws=19, seed=0, model="scores")
+    in_memory = monitor.evaluate_by(
+        monitor.read(pq.read_table(folder / "scores"), model="scores"), by, draws=19, seed=0
+    )
     assert in_memory.to_arrow().equals(found.to_arrow())
     assert [group.values for group, _ in in_memory.reports] == [report["by"] for report in expected["reports"]]
-    with pytest.raises(InputError, match=r"^by week needs times: name their column with time"):
+    with pytest.raises(
+        InputError, match=r"^by week needs times: name their column with read\(..., Columns\(time=...\)\)"
+    ):
         monitor.evaluate_by({"p": [0.5], "y": [1]}, "week")
 
 

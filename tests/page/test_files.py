@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pytest
@@ -31,18 +31,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = {"p": expit(1.8 * z), "q": expit(z), "y": y, "age": rng.normal(40.0, 9.0, 4000), "income": z + y}
     data["ts"] = times.astype("datetime64[ms]")
     data[HOSTILE] = np.array(["eu", "us", HOSTILE])[rng.integers(0, 3, 4000)]
-    of: Any = {"prediction": "p", "outcome": "y", "progress": False}
+    columns = monitor.Columns("p", "y", time="ts", segments=[HOSTILE], features=["age", "income"])
+    table = monitor.read(data, columns, model=HOSTILE)
     made: dict[str, Result] = {
-        "report": monitor.evaluate(
-            data, time="ts", segments=[HOSTILE], features=["age", "income"], draws=19, model=HOSTILE, **of
-        ),
+        "report": monitor.evaluate(table, draws=19),
         "comparison": monitor.compare(
-            data, data, compare_prediction="q", measures=["smce", "tce"], draws=19, models=(HOSTILE, "q"), **of
+            monitor.read(data, monitor.Columns("p", "y"), model=HOSTILE),
+            monitor.read(data, monitor.Columns("q", "y")),
+            measures=["smce", "tce"],
+            draws=19,
         ),
-        "refit": monitor.recalibrate(
-            data, segments=[HOSTILE], features=["age", "income"], methods=["beta"], draws=19, model=HOSTILE, **of
-        ),
-        "simulation": monitor.simulate_alarms(scenario=["slope=1.5", "none"], runs=2, days=5, progress=False),
+        "refit": monitor.recalibrate(table, methods=["beta"], draws=19),
+        "simulation": monitor.simulate_alarms(scenario=["slope=1.5", "none"], runs=2, days=5),
     }
     for name, result in made.items():
         result.to_html(folder / f"{name}.html")

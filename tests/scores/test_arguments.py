@@ -32,7 +32,10 @@ def series(values: Any, index: Any = LABELS) -> Any:
 MISPAIRED: dict[str, tuple[str, Callable[..., object]]] = {
     "evaluate": ("p and y", lambda a, b: monitor.evaluate(a(P), b(Y), draws=0)),
     "evaluate, weight": ("p and weight", lambda a, b: monitor.evaluate(a(P), Y, weight=b(P), draws=0)),
-    "evaluate, times": ("p and time", lambda a, b: monitor.evaluate(a(P), Y, time_ms=b(np.arange(N)), draws=0)),
+    "evaluate, times": (
+        "p and time_ms",
+        lambda a, b: evaluate_binary(a(P), Y, time_ms=b(np.arange(N)), draws=0),
+    ),
     "evaluate, segments": (
         r"p and segments\['eu'\]",
         lambda a, b: monitor.evaluate(a(P), Y, segments={"eu": b(np.full(N, "x"))}, draws=0),
@@ -40,7 +43,7 @@ MISPAIRED: dict[str, tuple[str, Callable[..., object]]] = {
     "evaluate, features": ("p and features", lambda a, b: monitor.evaluate(a(P), Y, features=b(X), draws=0)),
     "a table": (
         r"table\['p'\] and table\['y'\]",
-        lambda a, b: monitor.evaluate({"p": a(P), "y": b(Y)}, prediction="p", outcome="y", draws=0),
+        lambda a, b: monitor.evaluate({"p": a(P), "y": b(Y)}, draws=0),
     ),
     "evaluate of events": ("p and y", lambda a, b: evaluate_binary(a(P), b(Y), draws=0)),
     "evaluate of classes": ("p and y", lambda a, b: evaluate_classes(a(BOTH), b(Y), draws=0)),

@@ -1,6 +1,7 @@
 """A display draws the diagram of the report on what it was given."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from sklearn.datasets import make_classification
@@ -18,9 +19,8 @@ def test_an_estimator_is_drawn_with_its_report() -> None:
     model = GaussianNB().fit(x[:1000], words[:1000])
     display = CalibrationDisplay.from_estimator(model, x[1000:], words[1000:])
     assert isinstance(display.report, DataReport)
-    assert display.report == monitor.evaluate(
-        model.predict_proba(x[1000:]), y[1000:], measures=["smce", "ece"], draws=199, model="GaussianNB"
-    )
+    p = pd.Series(model.predict_proba(x[1000:])[:, 1], name="GaussianNB")
+    assert display.report == monitor.evaluate(p, y[1000:], measures=["smce", "ece"], draws=199)
     assert display.report.measures["smce"].significant
     assert display.ax_ in display.figure_.axes
     assert "shape" in display._repr_html_()

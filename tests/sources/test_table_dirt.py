@@ -98,7 +98,7 @@ DIRTY = (
 
 def test_bad_rows_are_left_out_counted_and_listed_by_reason(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", DIRTY)
-    table = read_table(path, Columns(weight="w", segments=["s"], values=["a\nb"], skip_bad_rows=True))
+    table = read_table(path, Columns(weight="w", segments=["s"], skip_bad_rows=True), values=["a\nb"])
     assert table.prediction.tolist() == [0.5, 0.25, 0.1]
     assert table.outcome.tolist() == [1, 0, -1]
     assert table.weight is not None

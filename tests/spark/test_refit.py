@@ -24,6 +24,7 @@ from monitor.recalibration.runner import MAX_EVENTS
 from monitor.results import Recalibration
 from monitor.scores import GridTable
 from monitor.scores.labelled import LabelledEvents
+from monitor.sources.tables import Columns
 from monitor.spark import apply_map, refit, samples
 from monitor.store.closed_samples import SCHEMA, ClosedSample
 from monitor.store.recalibrations import Sample
@@ -115,16 +116,12 @@ def test_the_sample_and_the_maps_are_those_of_the_service(
     results = [
         refit(
             rows,
-            prediction="p",
-            outcome="y",
-            features=["a", "b"],
-            segments=["region"],
+            Columns(prediction="p", outcome="y", features=["a", "b"], segments=["region"]),
             methods=["beta", "isotonic", "histogram", "group_wise_beta", "lore"],
             model="churn",
             sample=SAMPLES,
             policy=POLICY,
             draws=0,
-            progress=False,
         )
         for rows in (df, shuffled)
     ]
@@ -152,14 +149,14 @@ def test_the_sample_and_the_maps_are_those_of_the_service(
 
 def test_a_sample_of_a_size_serves_a_notebook(frame: Callable[..., DataFrame], events: Log) -> None:
     df = frame(**events.columns)
-    found = refit(df, prediction="p", outcome="y", methods="beta", sample=3_000, draws=0, progress=False)
+    found = refit(df, Columns(prediction="p", outcome="y"), methods="beta", sample=3000, draws=0)
     n = len(found.data.fit) + len(found.data.held_out)
     assert 2_500 < n <= 3_000
     rows = df.where("y is not null").select("id", "p", apply_map(found, "p").alias("q")).orderBy("id").toArrow()
     assert found.map is not None
     assert np.array_equal(rows["q"].to_numpy(), apply_to_arrays(found.map, rows["p"].to_numpy()))
     # A sample as large as the log is the log.
-    whole = refit(df, prediction="p", outcome="y", methods="platt", sample=10 * ROWS, draws=0, progress=False).data
+    whole = refit(df, Columns(prediction="p", outcome="y"), methods="platt", sample=10 * ROWS, draws=0).data
     answered = np.flatnonzero(events.y >= 0)
     assert sorted(np.r_[whole.fit.prediction, whole.held_out.prediction]) == sorted(events.p[answered])
     assert whole.fit.is_whole
@@ -176,9 +173,7 @@ def test_rows_that_cannot_be_counted_are_reported(frame: Callable[..., DataFrame
     y[:6], y[y < 0] = 1.0, np.nan
     y[5] = 2.0
     df = frame(**{**columns, "p": p, "id": ids, "time": time, "a": x, "y": y})
-    found = refit(
-        df, prediction="p", outcome="y", features=["a"], methods=["lore"], sample=10 * ROWS, draws=0, progress=False
-    )
+    found = refit(df, Columns(prediction="p", outcome="y", features=["a"]), methods=["lore"], sample=10 * ROWS, draws=0)
     left_out = {
         "1 row left out: missing time",
         "2 rows left out: invalid prediction",
@@ -194,15 +189,13 @@ def test_rows_that_cannot_be_counted_are_reported(frame: Callable[..., DataFrame
             df.withColumn(
                 "id", F.when(F.col("id") == "p9", "p8").when(F.col("id") == "p7", "p8").otherwise(F.col("id"))
             ),
-            prediction="p",
-            outcome="y",
+            Columns(prediction="p", outcome="y"),
             sample=10 * ROWS,
-            progress=False,
         )
     with pytest.raises(InputError, match="there is no column 'key' for the id"):
-        refit(df, id="key")
+        refit(df, Columns(id="key"))
     with pytest.raises(NotEnoughData, match="no rows that can be counted; 20,000: missing prediction"):
-        refit(df.withColumn("p", F.lit(None).cast("double")), prediction="p", outcome="y", progress=False)
+        refit(df.withColumn("p", F.lit(None).cast("double")), Columns(prediction="p", outcome="y"))
 
 
 def test_predictions_without_an_outcome_are_negatives_where_the_policy_says_so(
@@ -211,13 +204,11 @@ def test_predictions_without_an_outcome_are_negatives_where_the_policy_says_so(
     policy = ModelPolicy(horizon_ms=0, lateness_ms=0, implied_negative=True)
     found = refit(
         frame(**events.columns),
-        prediction="p",
-        outcome="y",
+        Columns(prediction="p", outcome="y"),
         methods=["isotonic"],
         sample=10 * ROWS,
         policy=policy,
         draws=0,
-        progress=False,
     )
     rows = events.time_ms < found.data.held_out.time_ms[0]
     table = GridTable.from_events(events.p[rows], np.maximum(events.y[rows], 0)).to_scores()

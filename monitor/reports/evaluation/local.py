@@ -1,5 +1,7 @@
 """Local calibration: how right a model is among events whose features are alike."""
 
+from __future__ import annotations  # so that signatures are shown as they are written
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -48,7 +50,7 @@ class LocalMeasure:
     excess: float | None = None
 
     @classmethod
-    def of(cls, value: float, level: NullLevel | None) -> "LocalMeasure":
+    def of(cls, value: float, level: NullLevel | None) -> LocalMeasure:
         """Combine a value with its level, if there is one."""
         if level is None:
             return cls(value)
@@ -79,7 +81,7 @@ class WorstPlace:
     prediction: float
     outcome: float
     n_eff: float
-    place: "FeatureRegion | None" = None
+    place: FeatureRegion | None = None
 
 
 @dataclass(frozen=True, slots=True)
