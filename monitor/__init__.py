@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from monitor.version import VERSION
 
 if TYPE_CHECKING:
+    from monitor import measures
     from monitor.alarm_functions import NormalLogits, simulate_alarms
     from monitor.data import Table, read, show_progress
     from monitor.functions import apply, compare, evaluate, evaluate_by, recalibrate
@@ -28,6 +29,7 @@ __all__ = [
     "evaluate",
     "evaluate_by",
     "evaluate_local",
+    "measures",
     "read",
     "recalibrate",
     "show_progress",
@@ -54,10 +56,12 @@ _MODULES: Final = {
 
 def __getattr__(name: str) -> Any:
     # Imported on first use, so that a program that needs only a score table starts quickly.
+    if name == "measures":  # a module, so that `monitor.measures.smce(p, y)` needs no further import
+        return importlib.import_module("monitor.measures")
     if name in _MODULES:
         return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *__all__})

@@ -9,7 +9,7 @@ import numpy as np
 from monitor.arrays import Floats
 from monitor.classes.base import ClassMeasure, Prepared, require_rows
 from monitor.measures import kce
-from monitor.measures.kce import MMCE_WIDTH
+from monitor.measures.kernel_error import MMCE_WIDTH
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_forms
 from monitor.scores import ClassTable
 

@@ -13,7 +13,7 @@ from monitor.inference.cox import Cox, fit_cox, logits
 from monitor.inference.rare_outcomes import contradictions, with_contradictions
 from monitor.inference.resampling import RANKS, generator, outcomes, require_draws, resampled, resampled_p_value
 from monitor.measures.intce_loops import shifted_bins_mean, shifted_bins_means
-from monitor.measures.kce import Scale, kernel_location
+from monitor.measures.kernel_error import Scale, kernel_location
 from monitor.measures.laplace_loops import laplace_cubic_form, laplace_potential, laplace_quadratic_form
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_choice, require_positive
@@ -201,7 +201,7 @@ def kce_null_moments(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale 
     bandwidth
         Bandwidth of the kernel, finite and above 0.
     scale
-        ``probability`` or ``logit``, as of ``monitor.measures.kce``.
+        ``probability`` or ``logit``, as of ``monitor.measures.kernel_error``.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from monitor.inference.newton import Curved, fit_logistic, log_sigmoid, minimise
 from monitor.maps.base import Method, MethodOption, PredictionMap
 from monitor.maps.parts import number, whole
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, probabilities, softmax
-from monitor.measures.kce import MMCE_WIDTH
+from monitor.measures.kernel_error import MMCE_WIDTH
 from monitor.measures.laplace_loops import laplace_quadratic_form
 from monitor.scores.labelled import LabelledEvents
 

@@ -1,4 +1,4 @@
-"""Calibration measures of score tables: one file adds one, or one family.
+"""Calibration measures: each a function of predictions and outcomes, ``smce(p, y)``, or of a score table.
 
 A file in this folder that declares ``MEASURE``, or several in ``MEASURES``, adds them with no other edit: report row,
 series and law tests follow from the declaration. :data:`MEASURES` holds them all, in the order of a report.
@@ -13,14 +13,14 @@ from typing import Final
 from monitor.errors import InputError
 from monitor.measures.base import Limit, MeanLoss, Measure, SemiNorm
 from monitor.measures.binned_errors import binned_ece_width, ece, ece_quantile, mce, rmsce
-from monitor.measures.dce_lower import DistanceBracket, dce_lower, distance_bracket
-from monitor.measures.ecce import ecce
-from monitor.measures.intce import intce, intce_partition, rintce, surrogate_intce
-from monitor.measures.kce import kce, kce_logit
+from monitor.measures.cumulative_error import ecce
+from monitor.measures.error_by_tests import TceBins, tce, tce_bins, tce_t
+from monitor.measures.interval_error import intce, intce_partition, rintce, surrogate_intce
+from monitor.measures.kernel_error import kce, kce_logit
+from monitor.measures.lower_distance import DistanceBracket, dce_lower, distance_bracket
 from monitor.measures.proper_scores import Decomposition, brier, corp_curve, corp_decomposition, log_loss
-from monitor.measures.smce import smce, smce_witness
-from monitor.measures.spiegelhalter import spiegelhalter, spiegelhalter_z
-from monitor.measures.tce import TceBins, tce, tce_bins, tce_t
+from monitor.measures.smooth_error import smce, smce_witness
+from monitor.measures.z_statistic import spiegelhalter, spiegelhalter_z
 from monitor.scanning import scan_declared
 
 __all__ = ["MAIN_MEASURES", "MEASURES", "REPORT_MEASURES", "WINDOW_MEASURES", "choose_measures", "scan_measures"]
@@ -40,7 +40,7 @@ def scan_measures(*folders: Path) -> Mapping[str, Measure]:
 MEASURES: Final = scan_measures()
 """Every measure by its name, in the order of a report."""
 
-# The function of a measure is imported by the measure's name, though its file has the same name.
+# The function of a measure is imported by the measure's name. Its file has another one, and hides nothing.
 globals().update({name: measure.value for name, measure in MEASURES.items() if name not in __all__})
 
 WINDOW_MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(

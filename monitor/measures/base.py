@@ -11,13 +11,18 @@ What is known of a measure decides how its 95% interval is found (:func:`monitor
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from monitor.arrays import Floats
-from monitor.scores import ScoreTable
+from monitor.errors import InputError
+from monitor.scores import ClassTable, ScoreTable
+from monitor.scores.arguments import numbers, require_same_index
+from monitor.scores.class_table import positive_class
 
 Unit = Literal["percent", "ratio", "nats", "sigma"]
 
@@ -25,6 +30,54 @@ LARGEST: Final[Mapping[Unit, float]] = MappingProxyType(
     {"percent": 100.0, "ratio": 1.0, "nats": math.inf, "sigma": math.inf}
 )
 """The largest value of a measure by its unit, without a semi-norm's offset."""
+
+_Options = ParamSpec("_Options")
+_Value_co = TypeVar("_Value_co", covariant=True)
+
+
+class OfEvents(Protocol[_Options, _Value_co]):
+    """A function of a score table, or of predictions and outcomes."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, table: ScoreTable, /, *options: _Options.args, **named: _Options.kwargs) -> _Value_co: ...
+
+    @overload
+    def __call__(
+        self, p: ArrayLike, y: ArrayLike, /, *options: _Options.args, **named: _Options.kwargs
+    ) -> _Value_co: ...
+
+
+def of_events(function: Callable[Concatenate[ScoreTable, _Options], _Value_co]) -> OfEvents[_Options, _Value_co]:
+    """Let a function of a score table take predictions and outcomes, too: ``smce(table)`` or ``smce(p, y)``.
+
+    Predictions are P(y = 1), shape (n,), or those of 0 and of 1, shape (n, 2), as ``predict_proba`` returns them;
+    outcomes are 0 or 1, shape (n,).
+    """
+    name = function.__name__
+
+    @wraps(function)
+    def measure(table: Any, *options: Any, **named: Any) -> _Value_co:
+        if isinstance(table, ScoreTable):
+            return function(table, *options, **named)
+        if not options:
+            given = type(table).__name__
+            raise InputError(
+                f"{name} needs predictions and outcomes, {name}(p, y), or a score table, got {given} alone"
+            )
+        return function(_table_of(table, options[0]), *options[1:], **named)
+
+    return cast("OfEvents[_Options, _Value_co]", measure)
+
+
+def _table_of(p: ArrayLike, y: ArrayLike) -> ScoreTable:
+    if np.ndim(p) == 2 and np.shape(p)[1] == 2:
+        require_same_index(p=p, y=y)
+        vectors = ClassTable.from_events(numbers("p", p), np.zeros(len(np.asarray(p))), names=("p", "y"))
+        p, y = positive_class(vectors.prediction), np.asarray(y)
+    return ScoreTable.from_events(p, y)
+
 
 AppearsIn = Literal["windows", "reports", "request"]
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import special
 
 from monitor.arrays import Floats, Ints
-from monitor.measures.base import SemiNorm
+from monitor.measures.base import SemiNorm, of_events
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_choice, require_whole
@@ -23,6 +23,7 @@ _SELECTING: Final = 0.001
 """Probability of missing a bin that attains the law's gap."""
 
 
+@of_events
 def ece(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAULT_N_BINS, norm: BinNorm = 1) -> float:
     r"""Expected calibration error.
 
@@ -34,7 +35,7 @@ def ece(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     bins
         ``equal_width``: edges i / n_bins, closed on the left and open on the right, except the last: p = 1 falls in
         the last bin. ``quantile``: as equally filled as rows allow; equal predictions share a bin, that of the middle
@@ -75,6 +76,7 @@ def ece(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
     return binned_error(table, bins, n_bins, norm)
 
 
+@of_events
 def ece_quantile(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     r"""Expected calibration error over equally filled bins.
 
@@ -85,7 +87,7 @@ def ece_quantile(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     n_bins
         Number of bins, at least 1. They are as equally filled as rows allow: equal predictions share a bin, that of
         the middle of their events.
@@ -116,6 +118,7 @@ def ece_quantile(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     return binned_error(table, "quantile", n_bins, 1)
 
 
+@of_events
 def rmsce(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     r"""Root mean square calibration error over equally filled bins.
 
@@ -124,7 +127,7 @@ def rmsce(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     n_bins
         Number of bins, at least 1, filled as those of :func:`ece_quantile`.
 
@@ -155,6 +158,7 @@ def rmsce(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     return binned_error(table, "quantile", n_bins, 2)
 
 
+@of_events
 def binned_ece_width(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> float:
     r"""Binned ECE plus the mean width of the bins.
 
@@ -165,7 +169,7 @@ def binned_ece_width(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> floa
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     n_bins
         Number of bins, at least 1; the mean width is 1 / n_bins.
 
@@ -195,6 +199,7 @@ def binned_ece_width(table: ScoreTable, *, n_bins: int = DEFAULT_N_BINS) -> floa
     return binned_error(table, "equal_width", n_bins, 1) + 1.0 / require_whole("n_bins", n_bins, 1)
 
 
+@of_events
 def mce(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAULT_N_BINS) -> float:
     r"""Maximum calibration error.
 
@@ -203,7 +208,7 @@ def mce(table: ScoreTable, *, bins: BinKind = "equal_width", n_bins: int = DEFAU
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     bins, n_bins
         As in :func:`ece`.
 

@@ -8,7 +8,7 @@ import numpy as np
 import scipy
 
 from monitor.arrays import Floats
-from monitor.measures.base import MeanLoss
+from monitor.measures.base import MeanLoss, of_events
 from monitor.measures.displacement import ROUNDING, rounding
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_choice
@@ -117,6 +117,7 @@ def _brier_slope(p: Floats) -> Floats:
 BRIER: Final = ProperScore("the Brier score", _brier_loss, _brier_slope)
 
 
+@of_events
 def brier(table: ScoreTable) -> float:
     r"""Brier score.
 
@@ -125,7 +126,7 @@ def brier(table: ScoreTable) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------
@@ -168,6 +169,7 @@ def _log_slope(p: Floats) -> Floats:
 LOG_LOSS: Final = ProperScore("the log loss", _log_loss, _log_slope)
 
 
+@of_events
 def log_loss(table: ScoreTable) -> float:
     r"""Log loss, or cross-entropy.
 
@@ -176,7 +178,7 @@ def log_loss(table: ScoreTable) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------
@@ -229,13 +231,14 @@ class Decomposition:
     uncertainty: float
 
 
+@of_events
 def corp_curve(table: ScoreTable) -> Floats:
     """The recalibrated predictions: isotonic regression of the outcomes on the predictions.
 
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------
@@ -257,6 +260,7 @@ def corp_curve(table: ScoreTable) -> Floats:
     return np.asarray(np.clip(curve, 0.0, 1.0))  # rounding can move a mean of frequencies out of [0, 1]
 
 
+@of_events
 def corp_decomposition(table: ScoreTable, score: Score = "brier") -> Decomposition:
     r"""Decompose a proper score S by isotonic recalibration.
 
@@ -269,7 +273,8 @@ def corp_decomposition(table: ScoreTable, score: Score = "brier") -> Decompositi
     Parameters
     ----------
     table
-        m rows. In a table of the grid the events of a cell share their recalibrated prediction.
+        m rows; or ``p, y`` in its place. In a table of the grid the events of a cell share their recalibrated
+        prediction.
     score
         ``brier`` or ``log_loss``, in nats. The miscalibration of the latter is infinite where the log loss is.
 

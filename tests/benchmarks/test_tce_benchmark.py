@@ -8,7 +8,7 @@ import pytest
 from scipy.special import expit
 from scipy.stats import binomtest
 
-from monitor.measures.tce import tce, tce_bins, tce_error_bound
+from monitor.measures.error_by_tests import tce, tce_bins, tce_error_bound
 from monitor.scores import GridTable, ScoreTable
 
 pytestmark = pytest.mark.benchmark

@@ -89,7 +89,7 @@ def test_larger_norms_are_larger(data: tuple[Floats, Floats]) -> None:
 @given(data=events(most=14))
 def test_ecce_is_the_largest_mean_residual_of_an_interval(kind: str, data: tuple[Floats, Floats]) -> None:
     p, y = data
-    value = ecce(ScoreTable.from_events(p, y), kind=kind)  # type: ignore[arg-type]  # parametrized by its values
+    value = ecce(ScoreTable.from_events(p, y), kind=kind)  # type: ignore[call-overload]  # parametrized by its values
     assert value == pytest.approx(naive.ecce_by_loops(p, y, kind), abs=1e-14)
 
 
@@ -219,9 +219,9 @@ def test_the_number_of_bins_is_whole_and_at_least_1(measure: Callable[..., float
 
 def test_wrong_options_are_named() -> None:
     with pytest.raises(InputError, match="kind must be one of 'mad', 'range', got 'max'"):
-        ecce(VECTOR, kind="max")  # type: ignore[arg-type]
+        ecce(VECTOR, kind="max")  # type: ignore[call-overload]
     with pytest.raises(InputError, match="bins must be one of 'equal_width', 'quantile', got 'even'"):
-        mce(VECTOR, bins="even")  # type: ignore[arg-type]
+        mce(VECTOR, bins="even")  # type: ignore[call-overload]
     with pytest.raises(InputError, match="bandwidth must be a finite number above 0"):
         kce_logit(VECTOR, bandwidth=0.0)
 

@@ -14,7 +14,7 @@ from monitor.scores import GridTable, ScoreTable
 from tests.long import examples
 from tests.reference import naive_measures as naive
 
-MODULE = importlib.import_module("monitor.measures.dce_lower")  # whose name in the package is the function's
+MODULE = importlib.import_module("monitor.measures.lower_distance")  # whose name in the package is the function's
 
 Floats = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from monitor.measures import (
     smce_witness,
     surrogate_intce,
 )
-from monitor.measures.intce import intce_gradient, surrogate_intce_gradient
+from monitor.measures.interval_error import intce_gradient, surrogate_intce_gradient
 from monitor.scores import ScoreTable
 from tests.reference import naive_measures as naive
 
@@ -222,7 +222,7 @@ def test_the_partition_attains_intce(data: tuple[Floats, Floats]) -> None:
 @given(events(), st.sampled_from([1, 2, 10, 15]), st.sampled_from([1, 2, "max"]))
 def test_ece_is_the_loop_over_bins(data: tuple[Floats, Floats], n_bins: int, norm: int | str) -> None:
     p, y = data
-    value = ece(ScoreTable.from_events(p, y), n_bins=n_bins, norm=norm)  # type: ignore[arg-type]
+    value = ece(ScoreTable.from_events(p, y), n_bins=n_bins, norm=norm)  # type: ignore[call-overload]
     assert value == pytest.approx(naive.ece_by_loops(p, y, n_bins, norm), rel=1e-9, abs=1e-12)
 
 
@@ -281,17 +281,17 @@ def test_wrong_options_are_named() -> None:
     with pytest.raises(InputError, match="bandwidth must be a finite number above 0, got inf"):
         kce(VECTOR, bandwidth=math.inf)
     with pytest.raises(InputError, match="scale must be one of 'probability', 'logit', got 'log'"):
-        kce(VECTOR, scale="log")  # type: ignore[arg-type]
+        kce(VECTOR, scale="log")  # type: ignore[call-overload]
     with pytest.raises(InputError, match="width must be a finite number above 0, got -1"):
         rintce(VECTOR, -1)
     with pytest.raises(InputError, match="bins must be one of 'equal_width', 'quantile', got 'even'"):
-        ece(VECTOR, bins="even")  # type: ignore[arg-type]
+        ece(VECTOR, bins="even")  # type: ignore[call-overload]
     with pytest.raises(InputError, match="norm must be one of 1, 2, 'max', got 3"):
-        ece(VECTOR, norm=3)  # type: ignore[arg-type]
+        ece(VECTOR, norm=3)  # type: ignore[call-overload]
     with pytest.raises(InputError, match="n_bins must be a whole number of at least 1, got 0"):
         ece(VECTOR, n_bins=0)
     with pytest.raises(InputError, match=r"n_bins must be a whole number of at least 1, got 2\.5"):
-        ece(VECTOR, n_bins=2.5)  # type: ignore[arg-type]
+        ece(VECTOR, n_bins=2.5)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(

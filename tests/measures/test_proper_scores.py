@@ -140,7 +140,7 @@ def test_the_parts_are_those_of_model_diagnostics(score: Score) -> None:
 
 def test_refusals() -> None:
     with pytest.raises(InputError, match="score must be one of 'brier', 'log_loss', got 'crps'"):
-        corp_decomposition(ScoreTable.from_events([0.5], [1]), "crps")  # type: ignore[arg-type]
+        corp_decomposition(ScoreTable.from_events([0.5], [1]), "crps")  # type: ignore[call-overload]
     empty = ScoreTable.from_events([], [])
     for of in (brier, log_loss, spiegelhalter, corp_curve, corp_decomposition):
         with pytest.raises(NotEnoughData, match="needs at least 1 event, got 0"):

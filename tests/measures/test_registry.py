@@ -1,9 +1,13 @@
 """The registry, the choice by names, and how calls with wrong arguments are refused."""
 
+import dataclasses
 import inspect
+import pkgutil
 import re
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from monitor import measures
@@ -37,20 +41,63 @@ def test_a_measure_that_is_not_there_is_named(names: str | list[str], message: s
 
 P = np.array([0.2, 0.4, 0.8])
 TABLE = ScoreTable.from_events(P, [0, 1, 1])
+RNG = np.random.default_rng(5)
 
-_OF_TABLES = [
-    each
+_NAMES = [
+    name
     for name in measures.__all__
     if inspect.isfunction(each := getattr(measures, name)) and "table" in inspect.signature(each).parameters
 ]
 
 
-@pytest.mark.parametrize("function", _OF_TABLES, ids=lambda function: function.__name__)
-def test_whoever_passes_predictions_learns_how_to_make_a_table(function: object) -> None:
-    assert callable(function)
-    needed = {"draws": 2, "seed": 1} if "draws" in inspect.signature(function).parameters else {}
-    with pytest.raises(InputError, match=r"needs a score table, got ndarray; make one with ScoreTable.from_events\(p"):
-        function(P, **needed)
+def test_every_measure_is_among_the_functions() -> None:
+    assert {*MEASURES} <= {*_NAMES}
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_predictions_and_outcomes_are_taken_as_well_as_their_table(name: str) -> None:
+    function: Any = getattr(measures, name)
+    p, y = RNG.random(300), RNG.random(300) < 0.5
+    expected = function(ScoreTable.from_events(p, y))
+    for predictions in (p, p.tolist(), pd.Series(p), np.column_stack([1.0 - p, p])):
+        assert same(function(predictions, y), expected)
+
+
+def same(value: Any, other: Any) -> bool:
+    if dataclasses.is_dataclass(value):
+        return all(same(getattr(value, each.name), getattr(other, each.name)) for each in dataclasses.fields(value))
+    return bool(np.array_equal(value, other))
+
+
+def test_options_follow() -> None:
+    p, y = RNG.random(300), RNG.random(300) < 0.5
+    table = ScoreTable.from_events(p, y)
+    assert measures.ece(p, y, n_bins=30) == measures.ece(table, n_bins=30) != measures.ece(table)
+    assert measures.rintce(p, y, 0.5) == measures.rintce(table, 0.5)
+
+
+@pytest.mark.parametrize("name", _NAMES)
+def test_without_outcomes_both_ways_are_said(name: str) -> None:
+    with pytest.raises(InputError, match=rf"^{name} needs predictions and outcomes, {name}\(p, y\), or a score"):
+        getattr(measures, name)(P)
+
+
+def test_wrong_predictions_and_outcomes_are_refused() -> None:
+    for p, y, message in (
+        ([0.5, 1.5], [0, 1], r"prediction must be in \[0, 1\], got 1.5 at index 1"),
+        ([0.5, 0.5], [0, 2], "outcome must be 0 or 1, got 2 at index 1"),
+        ([0.5], [0, 1], "prediction and outcome must be equally long, got 1 and 2"),
+        ([[0.4, 0.7]], [1], "p must add up to 1 over the classes"),
+        ([[0.4, 0.2, 0.4]], [1], "prediction must have one dimension"),
+        (pd.Series([0.4, 0.6], index=[0, 1]), pd.Series([0, 1], index=[1, 0]), "prediction and outcome"),
+    ):
+        with pytest.raises(InputError, match=message):
+            measures.smce(p, y)
+
+
+def test_no_function_hides_a_file() -> None:
+    for file in pkgutil.iter_modules(measures.__path__):
+        assert inspect.ismodule(getattr(measures, file.name)), file.name
 
 
 def test_resampling_says_so_too() -> None:

@@ -16,7 +16,16 @@ from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
 from monitor.measures.binomial_loops import log_factorials
-from monitor.measures.tce import Bins, TceKeywords, TceOptions, tce, tce_bins, tce_draws, tce_error_bound, tce_t
+from monitor.measures.error_by_tests import (
+    Bins,
+    TceKeywords,
+    TceOptions,
+    tce,
+    tce_bins,
+    tce_draws,
+    tce_error_bound,
+    tce_t,
+)
 from monitor.measures.tce_loops import refuted_events
 from monitor.measures.tce_tests import Test
 from monitor.scores import GridTable, ScoreTable
@@ -306,11 +315,11 @@ def test_rows_without_events_change_nothing() -> None:
         ({"bins": "pava", "max_size": 2}, "max_size limits the bins of pava_bc alone, got max_size=2 with bins='pava'"),
     ],
 )
-def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
+def test_a_wrong_option_is_named(options: dict[str, Any], message: str) -> None:
     table = ScoreTable.from_events(np.arange(10) / 10, [0, 1] * 5)
     for function in (tce, tce_bins, tce_error_bound):
         with pytest.raises(InputError, match=message):
-            function(table, **options)  # type: ignore[arg-type]
+            function(table, **options)
 
 
 def test_the_smallest_tables_have_a_value() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from monitor.measures.tce import Bins, TceBins, tce, tce_bins
+from monitor.measures.error_by_tests import Bins, TceBins, tce, tce_bins
 from monitor.measures.tce_tests import TESTS, Test
 from monitor.scores import ScoreTable
 from tests.reference import naive_tce

@@ -14,7 +14,7 @@ from monitor.events.model import ALL, ModelPolicy, SeriesKey
 from monitor.events.times import format_time
 from monitor.measures import MEASURES, WINDOW_MEASURES
 from monitor.measures.base import Measure
-from monitor.measures.kce import KCE as KCE_MEASURE
+from monitor.measures.kernel_error import KCE as KCE_MEASURE
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.report import MeasureResult, ReportKey
 from monitor.scores import GridTable, ScoreTable

@@ -11,7 +11,7 @@ from monitor.clock import ManualClock
 from monitor.events.model import ModelPolicy
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
-from monitor.measures.kce import KCE as KCE_MEASURE
+from monitor.measures.kernel_error import KCE as KCE_MEASURE
 from monitor.reports.evaluation.diagnosis import decompose, diagnose
 from monitor.reports.evaluation.report import Report, ReportKey, Verdict, performance
 from monitor.scores import GridTable, ScoreTable

@@ -8,7 +8,7 @@ import numpy as np
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.errors import InputError, NotEnoughData
-from monitor.measures.base import Measure
+from monitor.measures.base import Measure, of_events
 from monitor.measures.binned_errors import DEFAULT_N_BINS
 from monitor.measures.binomial_loops import log_factorials
 from monitor.measures.tce_loops import pool_adjacent_violators, refuted_events
@@ -38,6 +38,7 @@ class TceKeywords(TypedDict, total=False):
     test: Test
 
 
+@of_events
 def tce(
     table: ScoreTable,
     *,
@@ -58,7 +59,7 @@ def tce(
     Parameters
     ----------
     table
-        m rows of whole counts.
+        m rows of whole counts; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     alpha
         Level of the test, in (0, 1).
     bins
@@ -117,6 +118,7 @@ def tce(
     return 100.0 * refuted / int(data.counts.sum())
 
 
+@of_events
 def tce_t(table: ScoreTable) -> float:
     """TCE with the t-test in place of the exact one: :func:`tce` with ``test="t"``.
 
@@ -179,6 +181,7 @@ class TceBins:
         return float(100.0 * self.rejected.sum() / self.sizes.sum())
 
 
+@of_events
 def tce_bins(table: ScoreTable, **options: Unpack[TceKeywords]) -> TceBins:
     """The bins of :func:`tce` and the test's verdict in each. Parameters and errors are the same."""
     checked = TceOptions(**options)
@@ -207,7 +210,7 @@ def tce_draws(table: ScoreTable, positives: Floats, **options: Unpack[TceKeyword
     Parameters
     ----------
     table
-        m rows of whole counts.
+        m rows of whole counts; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     positives
         float64, shape (draws, m), whole numbers: positives a row, among as many events as in the table.
     options

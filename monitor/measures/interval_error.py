@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from monitor.arrays import Floats, Ints
-from monitor.measures.base import Limit, SemiNorm
+from monitor.measures.base import Limit, SemiNorm, of_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.intce_loops import (
     cheapest_partition,
@@ -19,6 +19,7 @@ from monitor.scores.arguments import require_positive
 from monitor.scores.table import require_events
 
 
+@of_events
 def intce(table: ScoreTable) -> float:
     r"""Interval calibration error.
 
@@ -31,7 +32,7 @@ def intce(table: ScoreTable) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------
@@ -60,13 +61,14 @@ def intce(table: ScoreTable) -> float:
     return float(value)
 
 
+@of_events
 def intce_partition(table: ScoreTable) -> Ints:
     """The partition at which intCE is attained.
 
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------
@@ -127,6 +129,7 @@ DEFAULT_WIDTH: Final = 1.0 / 16.0
 """Narrow enough to locate errors, and wide enough to average out noise."""
 
 
+@of_events
 def rintce(table: ScoreTable, width: float = DEFAULT_WIDTH) -> float:
     r"""Random interval calibration error.
 
@@ -138,7 +141,7 @@ def rintce(table: ScoreTable, width: float = DEFAULT_WIDTH) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     width
         e, finite and above 0.
 
@@ -195,6 +198,7 @@ _RELATIVE_GAIN: Final = 1e-15
 """Relative gain below which halving the width further does not change the value."""
 
 
+@of_events
 def surrogate_intce(table: ScoreTable) -> float:
     r"""Surrogate interval calibration error.
 
@@ -203,7 +207,7 @@ def surrogate_intce(table: ScoreTable) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------

@@ -3,13 +3,14 @@
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.measures.base import SemiNorm
+from monitor.measures.base import SemiNorm, of_events
 from monitor.measures.displacement import mean_residual_displacement, rounding
 from monitor.measures.lipschitz_loops import lipschitz_maximiser, lipschitz_suprema, lipschitz_supremum
 from monitor.scores import ScoreTable
 from monitor.scores.table import require_events
 
 
+@of_events
 def smce(table: ScoreTable) -> float:
     r"""Smooth calibration error.
 
@@ -20,7 +21,7 @@ def smce(table: ScoreTable) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------
@@ -51,13 +52,14 @@ def smce(table: ScoreTable) -> float:
     return float(lipschitz_supremum(table.score, table.residual)) / table.total
 
 
+@of_events
 def smce_witness(table: ScoreTable) -> Floats:
     """The function that attains smCE: shows where the model is miscalibrated, and in which direction.
 
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------

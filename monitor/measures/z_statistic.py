@@ -5,12 +5,13 @@ import math
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.measures.base import SemiNorm
+from monitor.measures.base import SemiNorm, of_events
 from monitor.measures.displacement import residual_displacement, rounding
 from monitor.scores import ScoreTable
 from monitor.scores.table import require_events
 
 
+@of_events
 def spiegelhalter_z(table: ScoreTable) -> float:
     r"""Spiegelhalter's z, with its sign.
 
@@ -19,7 +20,7 @@ def spiegelhalter_z(table: ScoreTable) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------
@@ -49,6 +50,7 @@ def spiegelhalter_z(table: ScoreTable) -> float:
     return math.copysign(float(_standardised(table, np.array([excess]))[0]), excess)
 
 
+@of_events
 def spiegelhalter(table: ScoreTable) -> float:
     """Spiegelhalter's z without its sign: how many standard deviations the Brier score is off. Raises NotEnoughData.
 

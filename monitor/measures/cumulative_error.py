@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from monitor.arrays import Floats
-from monitor.measures.base import SemiNorm
+from monitor.measures.base import SemiNorm, of_events
 from monitor.measures.displacement import rounding
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_choice
@@ -14,6 +14,7 @@ from monitor.scores.table import require_events
 Kind = Literal["mad", "range"]
 
 
+@of_events
 def ecce(table: ScoreTable, *, kind: Kind = "mad") -> float:
     r"""Estimated cumulative calibration error.
 
@@ -26,7 +27,7 @@ def ecce(table: ScoreTable, *, kind: Kind = "mad") -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     kind
         ``mad``: the maximum absolute deviation. ``range``: the range.
 

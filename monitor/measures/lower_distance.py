@@ -7,12 +7,12 @@ import numpy as np
 import scipy
 
 from monitor.arrays import Floats
-from monitor.measures.base import Measure
+from monitor.measures.base import Measure, of_events
 from monitor.measures.displacement import mean_distance
-from monitor.measures.intce import intce_partition
+from monitor.measures.interval_error import intce_partition
 from monitor.measures.proper_scores import corp_curve
-from monitor.measures.smce import error_bound as smce_error_bound
-from monitor.measures.smce import smce
+from monitor.measures.smooth_error import error_bound as smce_error_bound
+from monitor.measures.smooth_error import smce
 from monitor.scores import ScoreTable
 from monitor.scores.table import require_events
 
@@ -29,6 +29,7 @@ _EXCESS: Final = 0.5 / LATTICE**2 + 1e-7
 Minus that, r0 and r1 are feasible everywhere. The solver's tolerance is added."""
 
 
+@of_events
 def dce_lower(table: ScoreTable) -> float:
     r"""Lower distance to calibration.
 
@@ -41,7 +42,7 @@ def dce_lower(table: ScoreTable) -> float:
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
 
     Returns
     -------
@@ -101,6 +102,7 @@ class DistanceBracket:
     upper: float
 
 
+@of_events
 def distance_bracket(table: ScoreTable) -> DistanceBracket:
     r"""A certified bracket of the distance from the predictions to the nearest calibrated predictor.
 
@@ -116,7 +118,8 @@ def distance_bracket(table: ScoreTable) -> DistanceBracket:
     Parameters
     ----------
     table
-        m rows. For a table of cells the bracket is widened by how far predictions can lie from their row.
+        m rows; or ``p, y`` in its place. For a table of cells the bracket is widened by how far predictions can lie
+        from their row.
 
     Raises
     ------

@@ -8,7 +8,7 @@ from scipy.special import logit
 
 from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
-from monitor.measures.base import SemiNorm
+from monitor.measures.base import SemiNorm, of_events
 from monitor.measures.displacement import logit_displacement, residual_displacement, rounding
 from monitor.measures.laplace_loops import laplace_potential, laplace_quadratic_form, laplace_quadratic_forms
 from monitor.scores import ScoreTable
@@ -21,6 +21,7 @@ MMCE_WIDTH: Final = 0.4
 """Bandwidth for the top label of many classes, as in the code of MMCE's authors."""
 
 
+@of_events
 def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probability", unbiased: bool = False) -> float:
     r"""Kernel calibration error under the Laplace kernel.
 
@@ -31,7 +32,7 @@ def kce(table: ScoreTable, *, bandwidth: float = 1.0, scale: Scale = "probabilit
     Parameters
     ----------
     table
-        m rows.
+        m rows; or in its place ``p, y``: predictions P(y = 1) and outcomes, shape (n,) each.
     bandwidth
         h, finite and above 0, in the units of ``scale``.
     scale
@@ -143,6 +144,7 @@ def squared_residuals(table: ScoreTable) -> Floats:
     return table.positive_squares * of_positive**2 + table.negative_squares * of_negative**2
 
 
+@of_events
 def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
     r"""Kernel calibration error under the Laplace kernel of the logits.
 
@@ -154,7 +156,7 @@ def kce_logit(table: ScoreTable, *, bandwidth: float = 1.0) -> float:
     Parameters
     ----------
     table
-        m rows. p = 0 and p = 1 lie at infinity, and are only compared with equal predictions.
+        m rows; or ``p, y`` in its place. p = 0 and p = 1 lie at infinity, and are only compared with equal predictions.
     bandwidth
         h, finite and above 0, in logits.
 
