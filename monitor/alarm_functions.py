@@ -4,13 +4,15 @@ from __future__ import annotations  # so that signatures are shown as they are w
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from monitor.data import Names, shown_progress
 from monitor.options import TOLERANCE, in_python
+from monitor.reports.evaluation.groups import table_of
 from monitor.reports.view import View
 from monitor.results import Result
 from monitor.simulation.alarms import Setting
@@ -48,6 +50,16 @@ class AlarmSimulation(Result, Simulation):
 
     def _page(self) -> bytes:
         return simulation_page(self)
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with a row for each scenario, tolerance, budget and detector."""
+        parts = ("false_alarms", "detection")
+        rows: list[dict[str, Any]] = [
+            {name: value for name, value in row.items() if name not in parts}
+            | {f"{part}_{name}": value for part in parts for name, value in (row[part] or {}).items()}
+            for row in (result.to_dict() for result in self.results)
+        ]
+        return table_of(rows)
 
     def plot(self) -> Figure:
         """Draw the delays, or the false alarms where predictions stay right in all scenarios."""

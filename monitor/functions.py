@@ -2,9 +2,9 @@
 
 from __future__ import annotations  # so that signatures are shown as they are written
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, overload
 
 from numpy.typing import ArrayLike
 
@@ -49,6 +49,38 @@ from monitor.results import DataClassReport, DataComparison, DataGroups, DataRep
 from monitor.scores.labelled import LabelledEvents
 from monitor.sources.feature_columns import read_with_words
 from monitor.sources.tables import EventTable
+
+
+@overload
+def evaluate(
+    p: Sequence[float],
+    y: ArrayLike,
+    *,
+    weight: ArrayLike | None = ...,
+    segments: Any = ...,
+    features: Any = ...,
+    find_segments: bool = ...,
+    measures: Measures | None = ...,
+    draws: int | None = ...,
+    seed: int | None = ...,
+    tolerance: float = ...,
+) -> DataReport: ...
+
+
+@overload
+def evaluate(
+    p: Any,
+    y: ArrayLike | None = ...,
+    *,
+    weight: str | ArrayLike | None = ...,
+    segments: Any = ...,
+    features: Any = ...,
+    find_segments: bool = ...,
+    measures: Measures | None = ...,
+    draws: int | None = ...,
+    seed: int | None = ...,
+    tolerance: float = ...,
+) -> DataReport | DataClassReport: ...
 
 
 def evaluate(

@@ -3,7 +3,7 @@
 import abc
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -16,12 +16,12 @@ from monitor.maps import RecalibrationMap
 from monitor.maps.artifact import Artifact, from_bytes
 from monitor.options import in_python
 from monitor.recalibration.refit_file import Trial, artifact
-from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_view
+from monitor.recalibration.refit_view import advice, print_advice, reasons_of, trial_rows, trial_view
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import ReportComparison
 from monitor.reports.evaluation.counting import CountedRows
 from monitor.reports.evaluation.files import SearchReport
-from monitor.reports.evaluation.groups import Group
+from monitor.reports.evaluation.groups import Group, report_row, table_of
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import SegmentReport
@@ -45,11 +45,43 @@ _WIDTH = 120
 _NOTEBOOK_DPI = 90
 
 
-class Page(abc.ABC):
-    """A result that can be kept as a page."""
+class Result(abc.ABC):
+    """A result: a notebook shows it, and it can be drawn, kept as a page, and read as JSON or as a table."""
+
+    @classmethod
+    def of(cls, base: Any, **more: Any) -> Self:
+        """Extend a report, a comparison or a trial."""
+        return cls(**{field.name: getattr(base, field.name) for field in fields(base)}, **more)
+
+    @abc.abstractmethod
+    def _view(self) -> View: ...
 
     @abc.abstractmethod
     def _page(self) -> bytes: ...
+
+    @abc.abstractmethod
+    def plot(self) -> "Figure":
+        """Draw the result as a figure.
+
+        Raises
+        ------
+        NotEnoughData
+            There is nothing to draw.
+        """
+
+    @abc.abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """Return the numbers as a table."""
+
+    def to_pandas(self) -> Any:
+        """Return :meth:`to_arrow` as a DataFrame of pandas.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        return self.to_arrow().to_pandas()
 
     @overload
     def to_html(self) -> str: ...
@@ -70,22 +102,6 @@ class Page(abc.ABC):
             return page.decode()
         Path(path).write_bytes(page)
         return None
-
-
-class Result(Page):
-    """A result that a notebook shows, and that can be drawn and kept as a page."""
-
-    @classmethod
-    def of(cls, base: Any, **more: Any) -> Self:
-        """Extend a report, a comparison or a trial."""
-        return cls(**{field.name: getattr(base, field.name) for field in fields(base)}, **more)
-
-    @abc.abstractmethod
-    def _view(self) -> View: ...
-
-    @abc.abstractmethod
-    def plot(self) -> "Figure":
-        """Draw the result as a figure."""
 
     def _repr_html_(self) -> str:
         # matplotlib takes a while to load, and most results are never drawn.
@@ -196,6 +212,12 @@ class DataReport(_ReportResult, Report):
     search: SearchReport | None = None
     measured: Measured = field(kw_only=True, compare=False)
 
+    def to_arrow(self) -> pa.Table:
+        """Return a table with a row for the whole, then for each segment: columns of :meth:`DataGroups.to_arrow`."""
+        found = () if self.search is None else self.search.segments
+        rows = (SegmentReport(self), *self.segments, *found)
+        return table_of([{"segment": row.report.segment, "model": row.report.model, **report_row(row)} for row in rows])
+
     def __repr__(self) -> str:
         segments = [segments_sentence(self.segments)] if self.segments else []
         search = [] if self.search is None else search_sentences(self.search)
@@ -217,12 +239,25 @@ class DataClassReport(_ReportResult, ClassReport):
     class_names: tuple[str, ...] = ()
     measured: Measured = field(kw_only=True, compare=False)
 
+    def to_arrow(self) -> pa.Table:
+        """Return a table with the columns of :meth:`DataGroups.to_arrow`.
+
+        The first row, of the segment ``all``, has the measures of whole vectors; ``top label`` and each class follow.
+        """
+        vectors = replace(self.top_label, measures=self.measures, diagnosis=None, prevalence=None, mean_prediction=None)
+        named = {"all": vectors, "top label": self.top_label, **{each.segment: each for each in self.each_class}}
+        rows = [
+            {"segment": name, "model": report.model, **report_row(SegmentReport(report))}
+            for name, report in named.items()
+        ]
+        return table_of(rows)
+
     def __repr__(self) -> str:
         return self._repr(ClassReport.__repr__(self))
 
 
 @dataclass(frozen=True, repr=False)
-class DataGroups(Page):
+class DataGroups(Result):
     """Reports on data at hand by columns and spans of time.
 
     Attributes
@@ -243,8 +278,22 @@ class DataGroups(Page):
         return self.findings.to_dict()
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with a row for each report, as ``--output`` writes it: ``to_pandas()`` makes a DataFrame."""
+        """Return a table with a row for each report, as ``--output`` writes it.
+
+        Columns are the values of the group, ``model``, ``from`` and ``to``, counts, the verdict with its numbers,
+        ``p_value`` and ``q_value``, and each measure: ``smce``, ``smce_lower``, ``smce_upper``, ``smce_null_mean``,
+        ``smce_null_q95``, ``smce_p_value``, ``smce_error_bound``.
+        """
         return self.findings.result.to_arrow()
+
+    def plot(self) -> "Figure":
+        """Draw smCE of each group, or the first measure that was named, beside what chance shows."""
+        from monitor.reports.pictures import groups_of  # noqa: PLC0415 - most results are never drawn
+
+        return groups_of(self.findings)
+
+    def _view(self) -> View:
+        return groups_view(self.findings)
 
     def _page(self) -> bytes:
         from monitor.reports.page import groups_page  # noqa: PLC0415 - most results are never drawn
@@ -252,12 +301,7 @@ class DataGroups(Page):
         return groups_page(self.findings)
 
     def __repr__(self) -> str:
-        return groups_view(self.findings).lead.sentence
-
-    def _repr_html_(self) -> str:
-        from monitor.reports.page import render_notebook  # noqa: PLC0415
-
-        return render_notebook(groups_view(self.findings))
+        return self._view().lead.sentence
 
 
 @dataclass(frozen=True, repr=False)
@@ -268,6 +312,10 @@ class DataComparison(_MeasuredResult, ReportComparison):
 
     def __repr__(self) -> str:
         return "\n".join([comparison_sentence(self), f"({self.note})", repr(self.first), repr(self.second)])
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with a row for each measure: its value for both, and the difference with its interval."""
+        return table_of([{"measure": name, **row.to_dict()} for name, row in self.differences.items()])
 
     def plot(self) -> "Figure":
         """Draw the measures of both, with the interval of their difference."""
@@ -328,6 +376,10 @@ class Recalibration(Result, Trial):
     def to_dict(self) -> dict[str, Any]:
         """Return the recalibration as ``monitor recalibrate --json`` prints it."""
         return {"advice": advice(self), "reasons": reasons_of(self), **super().to_dict()}
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with a row for no map and for each method: measures and losses of the later rows."""
+        return table_of(trial_rows(self))
 
     @in_python()
     def __repr__(self) -> str:

@@ -54,7 +54,7 @@ def assert_calibrated(
     with in_python():
         conditions = [FailCondition.parse(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
         with show_progress(False):
-            report = evaluate(p, y, **{"seed": 0, **options})
+            report: DataReport | DataClassReport = evaluate(p, y, **{"seed": 0, **options})
         document = report.to_dict()
         failures = [failure for condition in conditions if (failure := condition.failure(document))]
     if failures:

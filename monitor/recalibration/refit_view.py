@@ -13,6 +13,7 @@ from monitor.recalibration.compare import Candidate
 from monitor.recalibration.comparison import ComparedMap, ComparedSegment, Comparison
 from monitor.recalibration.guard import MIN_E_VALUE
 from monitor.recalibration.refit_file import LossInterval, Trial
+from monitor.reports.evaluation.groups import measure_columns
 from monitor.reports.evaluation.report import Verdict
 from monitor.reports.formatting import interval_text, p_text, plain, printable, time_text, value_text
 from monitor.reports.view import (
@@ -72,6 +73,30 @@ def trial_view(trial: Trial, name: str) -> View:
         sections.append(ViewSection("Segments, worst first", table=table))
     lead = Lead(advice(trial), "bold green" if trial.best else "bold yellow")
     return View(f"Recalibration of {plain(name)}", lead, sections, trial.notes, trial.cautions, _READING)
+
+
+def trial_rows(trial: Trial) -> list[dict[str, Any]]:
+    """Rows of the table of methods as numbers, no map first: losses and measures of the later rows."""
+    rows: list[dict[str, Any]] = []
+    for candidate in (None, *trial.candidates):
+        source = trial.shown if candidate is None else candidate
+        named = {
+            "method": "none" if candidate is None else candidate.method.name,
+            "better": None if candidate is None else candidate.better,
+        }
+        if source.comparison is None:
+            rows.append(named)
+            continue
+        maps = source.comparison.maps
+        report = maps.none if candidate is None else maps.challenger
+        losses = {
+            column: value
+            for name, loss in trial.losses(candidate)._asdict().items()
+            for column, value in ((name, loss.value), (f"{name}_lower", loss.lower), (f"{name}_upper", loss.upper))
+        }
+        evidence = None if candidate is None else source.comparison.evidence.against_none.e_value
+        rows.append({**named, "e_value": evidence, **measure_columns(report.measures), **losses})
+    return rows
 
 
 def print_trial(console: Console, trial: Trial, name: str) -> None:

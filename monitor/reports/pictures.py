@@ -13,10 +13,11 @@ from monitor.reports.evaluation.compare import Difference, ReportComparison
 from monitor.reports.evaluation.report import Report
 from monitor.reports.figures import comparison
 from monitor.reports.figures.cells import Results, judged
+from monitor.reports.figures.groups import groups_figure
 from monitor.reports.figures.output import to_png
 from monitor.reports.figures.reliability import draw_diagram, reliability_diagram
 from monitor.reports.figures.report import report_sheet
-from monitor.reports.findings import Findings
+from monitor.reports.findings import Findings, GroupFindings
 from monitor.reports.formatting import plain
 from monitor.reports.report_view import class_head_lines, head_lines, report_view
 from monitor.reports.view import View
@@ -72,6 +73,14 @@ def comparison_of(compared: ReportComparison, differences: Mapping[str, Differen
     shown = {MEASURES[name].title: difference for name, difference in (differences or compared.differences).items()}
     first, second = (_literal(plain(report.model)) for report in (compared.first, compared.second))
     return comparison.comparison_figure(shown, first, second, less_is_better=not compared.cautions)
+
+
+def groups_of(findings: GroupFindings) -> Figure:
+    """Draw one measure of each group: smCE, or the first one that was measured."""
+    groups = {group.name: segment for group, segment in findings.result.groups}
+    measured = dict.fromkeys(name for segment in groups.values() for name in segment.report.measures)
+    name = "smce" if "smce" in measured or not measured else next(iter(measured))
+    return groups_figure({plain(key): segment for key, segment in groups.items()}, name, MEASURES[name].title)
 
 
 def _results(report: Report) -> Results:

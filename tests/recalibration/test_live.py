@@ -85,7 +85,8 @@ class Watched:
     def _evaluate(self, p: Any, y: Any, *, weight: Any = None, draws: int | None = None) -> Report | ClassReport:
         self.measured += 1
         self.during()
-        return evaluate(p, y, weight=weight, draws=draws)
+        report: Report | ClassReport = evaluate(p, y, weight=weight, draws=draws)
+        return report
 
     def look(self) -> dict[str, Any]:
         """Look, and what of churn 7 is shown then: its maps' ids."""

@@ -18,7 +18,7 @@ from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.counting import GroupCounts
 from monitor.reports.evaluation.evaluate import ScoredRows, evaluate_scores
 from monitor.reports.evaluation.files import TableOptions, outcomes_or_nan
-from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.report import MeasureResult, Report
 from monitor.reports.evaluation.segments import SegmentReport, rank_segments
 from monitor.sources.tables import EventTable
 
@@ -96,7 +96,11 @@ class GroupReports:
 
     def to_arrow(self) -> pa.Table:
         """One row for each report: values, counts, verdict, and each measure with its interval, levels and bound."""
-        return pa.Table.from_pylist([_row(group, report) for group, report in self.groups])
+        rows = [
+            {**group.values, "model": group.values.get("model", segment.report.model), **report_row(segment)}
+            for group, segment in self.groups
+        ]
+        return table_of(rows)
 
 
 def _sort_key(text: str) -> tuple[bool, float, str]:
@@ -115,24 +119,26 @@ _VERDICT: Final = ("verdict", "severity", "offset", "offset_error", "slope", "sl
 _RESULT: Final = ("lower", "upper", "null_mean", "null_q95", "p_value", "error_bound")
 
 
-def _row(group: Group, segment: SegmentReport) -> dict[str, Any]:
+def table_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """A table of these rows; of columns that some rows lack, null there."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pa.table({name: [row.get(name) for row in rows] for name in names})
+
+
+def report_row(segment: SegmentReport) -> dict[str, Any]:
+    """A report as a row: times, counts, verdict, and each measure with its interval, levels and bound."""
     report, diagnosis = segment.report, segment.report.diagnosis
     times = {
         name: None if at is None else datetime.fromtimestamp(at / 1000, UTC)
         for name, at in (("from", report.from_ms), ("to", report.to_ms))
     }
-    measures: dict[str, float | None] = {}
-    for name, result in report.measures.items():
-        measures |= {name: result.value, **{f"{name}_{field}": getattr(result, field) for field in _RESULT}}
     return {
-        **group.values,
-        "model": group.values.get("model", report.model),
         **times,
         **{name: getattr(report, name) for name in _COUNTS},
         **{name: None if diagnosis is None else getattr(diagnosis, name) for name in _VERDICT},
         "p_value": segment.p_value,
         "q_value": segment.q_value,
-        **measures,
+        **measure_columns(report.measures),
     }
 
 
@@ -245,3 +251,11 @@ def groups_of_counts(
     all_codes = counts.codes().tolist()
     for number, (codes, cells) in enumerate(zip(all_codes, counts.tables(), strict=True)):
         yield grouping.group(codes, table), ScoredRows.of_cells(cells), number / len(all_codes)
+
+
+def measure_columns(measures: Mapping[str, MeasureResult]) -> dict[str, float | None]:
+    """Each measure with its interval, levels and bound: ``smce``, ``smce_lower``, ..."""
+    columns: dict[str, float | None] = {}
+    for name, result in measures.items():
+        columns |= {name: result.value, **{f"{name}_{field}": getattr(result, field) for field in _RESULT}}
+    return columns
