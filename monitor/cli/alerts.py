@@ -77,6 +77,7 @@ def show_alert(
     """Show one alert, with its history and notes."""
     with service_at(url, key_file) as http:
         shown = request_document(http, "GET", f"v1/alerts/{path_of('alert', alert)}")
+        help_url = http.base_url.join("help/answers.html")
     if as_json:
         typer.echo(json.dumps(shown))
         return
@@ -84,7 +85,8 @@ def show_alert(
     console.print(_head(shown), soft_wrap=True)
     console.print(Text(printable(shown["summary"])))
     document = shown["document"]
-    for name, text in _facts(shown, document).items():
+    anchor = f"label-{document['label']}" if document.get("label") else f"kind-{shown['kind']}"
+    for name, text in {**_facts(shown, document), "explained": f"{help_url}#{anchor}"}.items():
         console.print(Text.assemble((f"{name:<12}", "dim"), text), soft_wrap=True)
     command = document.get("remedy", {}).get("command")
     if command is not None:

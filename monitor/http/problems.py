@@ -92,7 +92,14 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         if request_id is not None:
             body["request_id"] = request_id
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        return Response(_to_bytes(text), self.status, self.all_headers(), MEDIA_TYPE)
+        # Relative, as the paths of pages are: a proxy may serve all below a prefix.
+        link = {"link": f'<{"../" * (path.count("/") - 1) or "./"}{self.help_path}>; rel="help"'}
+        return Response(_to_bytes(text), self.status, self.all_headers() | link, MEDIA_TYPE)
+
+    @property
+    def help_path(self) -> str:
+        """The paragraph that explains the problem, relative to the root of the service."""
+        return f"help/answers.html#problem-{self.kind}"
 
     @property
     def title(self) -> str:
@@ -131,8 +138,12 @@ def _response(problem: Problem, request: Request) -> Response:
     """The answer: for a browser a page, which has the log-in form where a log-in is needed, and then loads again."""
     if not wants_page(request):
         return problem.response(request.url.path)
-    content = f"<main><h1>{problem.status} {problem.title}</h1>\n<p>{escape(problem.detail)}</p></main>"
-    page = service_page("problem", root_of(request), content)
+    root = root_of(request)
+    content = (
+        f"<main><h1>{problem.status} {problem.title}</h1>\n<p>{escape(problem.detail)}</p>\n"
+        f'<p><a href="{root}{problem.help_path}">What this means</a></p></main>'
+    )
+    page = service_page("problem", root, content)
     return Response(_to_bytes(page), problem.status, page_headers(page) | problem.all_headers(), "text/html")
 
 

@@ -71,11 +71,12 @@ def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[
     alert, url = alert_and_url
     shown = lines_of("show", alert.id, "--url", url, folder=tmp_path)
     assert shown[0] == f"{alert.id}  firing        10^7.2    calibration of churn 7"
-    assert shown[4:10] == [
+    assert shown[4:11] == [
         "evidence    well past the alert line (170 x): 10^7.2, the line is 10^5.0",
         "changed     2026-09-21 16:45 UTC; 2026-09-21 16:40 to 2026-09-21 16:51",
         "since then  3,000 predictions with an outcome of 3,000, in 2.5 h",
         "settled to  2026-09-21 19:15 UTC",
+        f"explained   {url}/help/answers.html#label-prior_shift",
         "what to do",
         "  monitor recalibrate churn --version 7 --since 2026-09-21T16:45:00Z --wait",
     ]

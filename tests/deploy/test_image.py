@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from monitor.app.settings import load_settings
+from monitor.http.routes.help import FOLDER
 from monitor.version import VERSION
 from tests.deploy.image_check import DOCKERFILE, Stage, ignore_patterns, ignored, read_stages
 from tests.patience import PATIENCE_SECONDS
@@ -98,10 +99,24 @@ def test_the_build_sees_the_package_and_little_else() -> None:
     patterns = ignore_patterns()
     kept = ["pyproject.toml", "README.md", "LICENSE", "monitor/page/static/style.css", "monitor/stream/join_loops.py"]
     kept += ["deploy/image/requirements.txt", "deploy/image/monitor.yaml"]
-    gone = [".git/config", ".venv/bin/python", "tests/conftest.py", "docs/index.md", "deploy/monitor.yaml", ".env"]
+    # Of which the site at /help is built.
+    kept += ["docs/index.md", "docs/generators/site.py", "docs/requirements.txt", "helm/README.md", "CHANGELOG.md"]
+    gone = [".git/config", ".venv/bin/python", "tests/conftest.py", "deploy/monitor.yaml", ".env"]
     gone += ["monitor/compiled/__pycache__/join.cpython-312.pyc", "monitor/compiled/x.pyc", "monitor/x/y.nbi", "a.key"]
     assert [path for path in kept if ignored(path, patterns)] == []
     assert [path for path in gone if not ignored(path, patterns)] == []
+
+
+def test_the_documentation_is_built_strictly_and_lies_where_the_service_looks(stages: dict[str, Stage]) -> None:
+    commands = " ".join(each.rest for each in stages["help"].instructions if each.name == "RUN")
+    makefile = (CHECKOUT / "Makefile").read_text(encoding="utf-8")
+    for part in ("docs.generators.site stage", "zensical build --clean --strict --config-file zensical.yml"):
+        assert part in commands
+        assert part in makefile
+    assert "docs.generators.site verify /pages/site" in commands
+    copied = [each.rest for each in stages["final"].instructions if each.name == "COPY"]
+    folder = Path("/opt/venv") / FOLDER.relative_to(sys.prefix)
+    assert f"--from=help /pages/site {folder}" in copied
 
 
 def test_every_dependency_is_pinned_to_a_version_that_fits() -> None:

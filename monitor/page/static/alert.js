@@ -6,7 +6,7 @@ import { Ask } from "page/dialog.js";
 import { DETECTORS, EvidencePlot } from "page/model_plots.js";
 import { PastLine, Power, State, Time, toneOf } from "page/parts.js";
 import { reported, SideBySide } from "page/spans.js";
-import { ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
+import { Help, ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useMemo, useState } from "page/vendor/preact.js";
 import { certain, count, interval, inZone, percent, plural, sentence } from "page/words.js";
 
@@ -170,7 +170,7 @@ function Alert({ roles }) {
   return html`<${Problem} failure=${failure} stale />
     <div class="bar"><h1><${ModelLink} model=${model} version=${version} /> <small>version <bdi>${version}</bdi></small></h1> <${State} state=${alert.state} />
       <span class="right"></span><${Actions} alert=${alert} roles=${roles} again=${again} /></div>
-    <p class=${`lead ${toneOf(alert.state)}`}><bdi>${sentence(alert.summary || "Evidence grows; what is wrong is said once an alert fires")}</bdi></p>
+    <p class=${`lead ${toneOf(alert.state)}`}><bdi>${sentence(alert.summary || "Evidence grows; what is wrong is said once an alert fires")}</bdi> <${Help} to=${`answers.html#${told.label ? `label-${told.label}` : `kind-${alert.kind}`}`} /></p>
     <div class="grid">
       <${Facts} alert=${alert} />
       <section class="card"><h2>What to do</h2>

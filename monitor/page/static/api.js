@@ -12,9 +12,12 @@ export class Failure extends Error {
    * @param {number} status 0 where nothing answered
    * @param {string} detail what to do about it
    * @param {string} [title]
+   * @param {string} [kind] the last part of the problem's type
    */
-  constructor(status, detail, title) {
+  constructor(status, detail, title, kind = "") {
     super(title ? `${status} ${title}: ${detail}` : detail);
+    /** The paragraph that explains it, below /help; empty where the service did not answer. */
+    this.help = kind && `answers.html#problem-${kind}`;
     this.status = status;
     this.detail = detail;
     /** When there was an answer before. @type {Date | null} */
@@ -100,7 +103,14 @@ async function request(path, tag, options) {
   }
   if (response.status === 401 && path !== SESSION) dispatchEvent(new CustomEvent("session-over", { detail: body.detail }));
   const wait = response.status === 429 ? response.headers.get("retry-after") : null;
-  throw new Failure(response.status, body.detail + (wait ? `; try again in ${wait} s` : ""), body.title);
+  throw new Failure(
+    response.status,
+    body.detail + (wait ? `; try again in ${wait} s` : ""),
+    body.title,
+    String(body.type ?? "")
+      .split(":")
+      .at(-1),
+  );
 }
 
 /** @param {string} path @param {object} body @param {string} [method] */

@@ -4,6 +4,7 @@ import { ROOT } from "page/api.js";
 import { evidenceState, isOf } from "page/open_alert.js";
 import { Time, toneOf } from "page/parts.js";
 import { localError } from "page/refit_parts.js";
+import { Help } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
 import { duration, inZone, sentence } from "page/words.js";
 
@@ -62,7 +63,7 @@ export function Lead({ model, of, alert, areKnown, report, serving, refit }) {
   const { held_back_by: hold, evaluated_at: evaluated } = model;
   const late = evaluated !== null && Date.now() - Date.parse(evaluated) > STALE_MS;
   return html`<div class=${`lead ${toneOf(state)}`}>
-    <p title=${powers(of?.evidence)}><bdi>${inZone(told)}</bdi></p>
+    <p title=${powers(of?.evidence)}><bdi>${inZone(told)}</bdi>${of?.evidence.label && html` <${Help} to=${`answers.html#label-${of.evidence.label}`} />`}</p>
     <p class="notes">
       ${alert && html`<a href="${ROOT}alerts/${encodeURIComponent(alert.id)}">${state === "pending" ? "What is pending" : "The alert, and what to do"}</a>: it began <${Time} at=${alert.change_point.at} relative="events" />${alert.acknowledged_by && html`, <bdi>${alert.acknowledged_by}</bdi> has it`}. `}
       ${local && html`<a href="${ROOT}recalibrations/${encodeURIComponent(refit.id)}">The refit, and where they are off</a>. `}

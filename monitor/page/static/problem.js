@@ -4,6 +4,7 @@ import { show } from "page/ui.js";
 import { html, useEffect } from "page/vendor/preact.js";
 
 const [title, detail] = ["h1", "p"].map((tag) => document.querySelector(`main ${tag}`)?.textContent ?? "");
+const help = document.querySelector("main a")?.getAttribute("href") ?? "";
 
 /** @param {{ roles: string[] }} props */
 function ProblemPage({ roles }) {
@@ -12,7 +13,7 @@ function ProblemPage({ roles }) {
     // The address shows what it could not show before somebody logged in.
     if (known && title.startsWith("401 ")) location.reload();
   }, [known]);
-  return html`<h1>${title}</h1><p class="lead"><bdi>${detail}</bdi></p>`;
+  return html`<h1>${title}</h1><p class="lead"><bdi>${detail}</bdi></p><p><a href=${help}>What this means</a></p>`;
 }
 
 show("problem", ProblemPage, true);

@@ -100,9 +100,12 @@ export function ModelLink({ model, version }) {
 export function Problem({ failure, stale = false }) {
   if (!failure) return null;
   return html`<p class=${stale ? "banner calm" : "banner"} role="alert">
-    ${sentence(failure.message)}${stale && failure.shown ? html` What is shown is of <${Time} at=${failure.shown.toISOString()} relative />.` : ""}
+    ${sentence(failure.message)}${failure.help && html` <${Help} to=${failure.help} />`}${stale && failure.shown ? html` What is shown is of <${Time} at=${failure.shown.toISOString()} relative />.` : ""}
   </p>`;
 }
+
+/** A link to the paragraph of the documentation that explains a word. @param {{ to: string }} props below /help */
+export const Help = ({ to }) => html`<small><a href=${`${ROOT}help/${to}`}>What this means</a></small>`;
 
 /** How changes come to the page. */
 function Live() {

@@ -4,7 +4,7 @@ import { modelPath, ROOT, withQuery } from "page/api.js";
 import { Time } from "page/parts.js";
 import { Reliability } from "page/plots/reliability.js";
 import { Table } from "page/table.js";
-import { Field, Problem, show, useAnswer, useTitle } from "page/ui.js";
+import { Field, Help, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useEffect, useState } from "page/vendor/preact.js";
 import { certain, count, inputTime, interval, inZone, number, percent, sentence, timeOfInput, windowNames } from "page/words.js";
 
@@ -112,7 +112,7 @@ function Report() {
       ${view.as_of && html`<button type="button" onClick=${() => change({ as_of: "" })}>Now</button>`}
     </div>
     ${report.evidence && html`<p class=${`lead ${TONES[report.evidence.state]}`}><bdi>${sentence(report.evidence.words)} ${inZone(report.evidence.sentence)}</bdi></p>`}
-    ${words && html`<p>In this window: <bdi>${sentence(words)}</bdi> <small>A window alone is no alarm: one calibrated window in twenty is beyond chance.</small></p>`}
+    ${words && html`<p>In this window: <bdi>${sentence(words)}</bdi> <${Help} to=${`answers.html#verdict-${report.diagnosis.verdict}`} /> <small>A window alone is no alarm: one calibrated window in twenty is beyond chance.</small></p>`}
     <div class="grid">
       ${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="What was predicted, and what came true" data=${diagrams.data.diagrams} /></section>`}
       <div class="stack"><${Measures} report=${report} known=${measures.data?.measures ?? []} />
