@@ -229,7 +229,7 @@ def evaluate_by(
             resampling=Resampling(draws, seed),
             tolerance=tolerance,
             by=listed(by),
-            models=(Given(rows).model or UNNAMED,),
+            models=(Given(rows).model or _only(rows.columns.prediction) or UNNAMED,),
             memory=rows.memory if rows.is_stored else None,
         )
         return DataGroups(measure_groups(options, progress))
@@ -438,17 +438,18 @@ def _model_of(data: Given, table: EventTable | CountedRows) -> str:
         return data.model
     if isinstance(table, CountedRows):
         return model_of(data.p.source.name)
-    columns = table.prediction_columns
-    return columns[0] if len(columns) == 1 else UNNAMED
+    return _only(table.prediction_columns) or UNNAMED
+
+
+def _only(columns: Sequence[str]) -> str | None:
+    """The column, if it is one."""
+    return columns[0] if len(columns) == 1 else None
 
 
 def _names_of(first: Any, second: Any) -> tuple[str, str]:
     """What the two that are compared are called: as their tables say, or like their columns if those differ."""
     models = [data.model if isinstance(data, Table) else None for data in (first, second)]
-    columns = [
-        data.columns.prediction[0] if isinstance(data, Table) and len(data.columns.prediction) == 1 else None
-        for data in (first, second)
-    ]
+    columns = [_only(data.columns.prediction) if isinstance(data, Table) else None for data in (first, second)]
     if None in columns or columns[0] == columns[1]:
         columns = ["first", "second"]
     one, two = (model or str(column) for model, column in zip(models, columns, strict=True))

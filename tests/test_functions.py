@@ -492,7 +492,7 @@ def test_two_columns_of_predict_proba_are_a_binary_model_everywhere() -> None:
     )
     rows = {**columns, "region": data["region"]}
     groups = [
-        monitor.evaluate_by(monitor.read(rows, named), "region", draws=0).to_arrow()
+        monitor.evaluate_by(monitor.read(rows, named, model="churn"), "region", draws=0).to_arrow()
         for named in (of_both, monitor.Columns("p_churned", "y", positive="churned"))
     ]
     assert groups[0] == groups[1]

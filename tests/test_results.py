@@ -1,6 +1,7 @@
 """What functions return has one shape, and types say which."""
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_type
@@ -91,6 +92,18 @@ def test_a_figure_of_groups_names_those_that_it_leaves_out() -> None:
     assert any("of 40 groups" in text and "the 30 with the least q are drawn" in text for text in texts)
     labels = [text.get_text() for text in figure.axes[0].texts]
     assert sum(label.startswith("group=") for label in labels) == 30
+
+
+def test_a_notebook_breaks_no_number_and_names_the_model() -> None:
+    table = monitor.read({"score": P, "y": Y, "region": TABLE["region"]}, monitor.Columns("score"))
+    html = monitor.evaluate_by(table, "region", draws=19)._repr_html_()
+    assert "Calibration of score by region" in html
+    cells = re.findall(r'<td style="([^"]*)">([^<]*)</td>', html)
+    numbers = [style for style, text in cells if re.fullmatch(r"[\d.,%<]+(?: to [\d.]+)?", text)]
+    assert len(numbers) > 8
+    assert all("nowrap" in style for style in numbers)
+    assert any("nowrap" not in style for style, _ in cells)
+    assert '<div style="overflow-x:auto"><table>' in html
 
 
 def test_types_say_what_comes_back(tmp_path: Path) -> None:

@@ -102,9 +102,11 @@ def render_notebook(view: View, drawing: bytes | None = None) -> str:
     lines = [f"<p><b>{escape(view.title)}</b><br>{escape(view.lead.sentence)}</p>"]
     lines += [f"<p>Mind: {escape(caution)}.</p>" for caution in view.cautions]
     for section in view.sections:
-        lines += [f"<p>{escape(line)}</p>" for line in section.before]
+        if section.before:
+            lines.append(f"<p>{'<br>'.join(map(escape, section.before))}</p>")
         if section.table is not None and section.table.rows:
-            lines.append(_notebook_table(section.table))
+            # In a narrow notebook the table moves sideways, and its numbers stay whole.
+            lines.append(f'<div style="overflow-x:auto">{_notebook_table(section.table)}</div>')
     if drawing is not None:
         lines.append(f'<img alt="{escape(view.title)}" src="data:image/png;base64,{b64encode(drawing).decode()}">')
     return f'<div class="calibration-monitor">{"".join(lines)}</div>'
@@ -113,9 +115,12 @@ def render_notebook(view: View, drawing: bytes | None = None) -> str:
 def _notebook_table(table: Table) -> str:
     sides = ["left" if column.words or not place else "right" for place, column in enumerate(table.columns)]
 
+    # Names and numbers are not broken; words such as verdicts are.
+    wraps = ["" if place and column.words else ";white-space:nowrap" for place, column in enumerate(table.columns)]
+    styles = [f"text-align:{side};padding:1px 8px{wrap}" for side, wrap in zip(sides, wraps, strict=True)]
+
     def cells(tag: str, texts: Sequence[str]) -> str:
-        pairs = zip(sides, texts, strict=True)
-        return "".join(f'<{tag} style="text-align:{side};padding:1px 8px">{text}</{tag}>' for side, text in pairs)
+        return "".join(f'<{tag} style="{style}">{text}</{tag}>' for style, text in zip(styles, texts, strict=True))
 
     head = cells("th", [escape(column.heading) for column in table.columns])
     rows = (f"<tr>{cells('td', [_notebook_cell(cell) for cell in row])}</tr>" for row in table.rows)
