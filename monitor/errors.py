@@ -39,11 +39,28 @@ An invalid *event* raises none of these: it goes to the dead letters with a reas
 stream goes on.
 """
 
+import os
+import traceback
+from itertools import takewhile
+from pathlib import Path
+
 from monitor.options import Option
 
 
 class MonitorError(Exception):
     """The root of all errors that the service raises on purpose."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Lines that a notebook shows: the caller's own frames and the message, as the caller is to correct it.
+
+        IPython calls this; `%debug` and everything else has all frames.
+        """
+        package = str(Path(__file__).parent)
+        frames = takewhile(
+            lambda frame: not frame.filename.startswith(package), traceback.extract_tb(self.__traceback__)
+        )
+        own = [frame for frame in frames if f"{os.sep}IPython{os.sep}" not in frame.filename]
+        return [*"".join(traceback.format_list(own)).splitlines(), f"{type(self).__name__}: {self}"]
 
 
 class SettingsError(MonitorError):
