@@ -117,7 +117,7 @@ def _notebook_table(table: Table) -> str:
 
     # Names and numbers are not broken; words such as verdicts are.
     wraps = ["" if place and column.words else ";white-space:nowrap" for place, column in enumerate(table.columns)]
-    styles = [f"text-align:{side};padding:1px 8px{wrap}" for side, wrap in zip(sides, wraps, strict=True)]
+    styles = [f"text-align:{side};padding:1px 4px{wrap}" for side, wrap in zip(sides, wraps, strict=True)]
 
     def cells(tag: str, texts: Sequence[str]) -> str:
         return "".join(f'<{tag} style="{style}">{text}</{tag}>' for style, text in zip(styles, texts, strict=True))
