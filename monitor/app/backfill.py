@@ -1,6 +1,6 @@
 """Past predictions become closings, and the history of their windows, as if the service had read them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ from monitor.sources.columns import EMPTY
 from monitor.sources.tables import EventTable
 from monitor.store import backfill, history
 from monitor.store.base import BACKFILL, ModelClock
-from monitor.store.closing import SCHEMA, Cells, Closing, Panes
+from monitor.store.closing import SCHEMA, Cells, Closing, OldPanes, Panes
 from monitor.store.database import Database
 from monitor.store.series import DAY_MS
 from monitor.windows.history import points_of
@@ -251,26 +251,84 @@ def _write_history(
     database: Database, settings: Settings, past: PastPredictions, clock: Clock, progress: Progress
 ) -> int:
     """Evaluate all windows at the end of each day, as the service would have."""
-    panes = make_panes(settings)
-    # On a clock that does not advance there is time for every interval and level.
-    evaluator = make_evaluator(settings, panes, ManualClock(clock.now_ms()))
-    # Windows of its first days reach into what was backfilled before.
-    panes.advance(
-        BACKFILL,
-        past.model,
-        ModelClock(past.from_ms - 1, past.from_ms - 1, past.from_ms),
-        backfill.read(database, past.model, past.from_ms - max(make_kept_ms(settings).values()), past.from_ms),
-    )
-    first_ms = past.from_ms - past.from_ms % DAY_MS + DAY_MS
-    ends_ms = list(range(first_ms, past.to_ms, DAY_MS))
+    days = _days(past)
+    windows = _Windows(database, settings, past, clock)
     saved = 0
-    for number, part in enumerate(divided(past.closing(), ends_ms)):
-        clocks = ModelClock(part.to_ms - 1, part.to_ms - 1, part.to_ms)
-        panes.advance(BACKFILL, past.model, clocks, [part])
-        panes.settle(past.model)
-        points = points_of(evaluator.evaluate().reports.values())
+    for number, part in enumerate(days):
+        points = windows.points(part)
         with database.writing() as connection:
             history.append(connection, points)
-        saved += sum(of_series.to_ms.size for of_series in points.values())
-        progress((number + 1) / (len(ends_ms) + 1))
+        saved += _count(points)
+        progress((number + 1) / len(days))
     return saved
+
+
+def append(
+    database: Database, settings: Settings, spans: Iterable[PastPredictions], *, batch: str, clock: Clock
+) -> Iterator[tuple[PastPredictions, int]]:
+    """Save spans of past predictions, in order, which begin where the backfills of their model end; with their history.
+
+    Each span is saved in one transaction, so what was interrupted goes on behind the last span that was saved.
+
+    Yields
+    ------
+    past
+        The span that was saved.
+    points
+        Number of points of its history.
+
+    Raises
+    ------
+    Conflict, StoreError
+        As of :func:`monitor.store.backfill.append`.
+    """
+    kept_ms = make_kept_ms(settings)
+    windows: _Windows | None = None
+    for past in spans:
+        windows = windows or _Windows(database, settings, past, clock)
+        points = [windows.points(part) for part in _days(past)]
+        old = [
+            OldPanes(
+                past.model,
+                width_ms,
+                past.to_ms - kept_ms[width_ms] - (past.to_ms - kept_ms[width_ms]) % wider_ms,
+                wider_ms,
+            )
+            for width_ms, wider_ms in pairwise(sorted(kept_ms))
+        ]
+        parts = list(_pieces(past.closing()))
+        backfill.append(database, batch, parts, to_ms=past.to_ms, points=points, old=old)
+        yield past, sum(map(_count, points))
+
+
+def _days(past: PastPredictions) -> list[Closing]:
+    """Divide past predictions at midnight (UTC)."""
+    first_ms = past.from_ms - past.from_ms % DAY_MS + DAY_MS
+    return list(divided(past.closing(), range(first_ms, past.to_ms, DAY_MS)))
+
+
+def _count(points: Mapping[SeriesKey, history.Points]) -> int:
+    return sum(of_series.to_ms.size for of_series in points.values())
+
+
+class _Windows:
+    """The windows of a model as past predictions are added, which begin with ``past``."""
+
+    def __init__(self, database: Database, settings: Settings, past: PastPredictions, clock: Clock) -> None:
+        self._panes = make_panes(settings)
+        # On a clock that does not advance there is time for every interval and level.
+        self._evaluator = make_evaluator(settings, self._panes, ManualClock(clock.now_ms()))
+        # Windows of its first days reach into what was backfilled before.
+        self._panes.advance(
+            BACKFILL,
+            past.model,
+            ModelClock(past.from_ms - 1, past.from_ms - 1, past.from_ms),
+            backfill.read(database, past.model, past.from_ms - max(make_kept_ms(settings).values()), past.from_ms),
+        )
+
+    def points(self, part: Closing) -> Mapping[SeriesKey, history.Points]:
+        """Add a closing, and evaluate the windows that end with it."""
+        clocks = ModelClock(part.to_ms - 1, part.to_ms - 1, part.to_ms)
+        self._panes.advance(BACKFILL, part.model, clocks, [part])
+        self._panes.settle(part.model)
+        return points_of(self._evaluator.evaluate().reports.values())

@@ -2,20 +2,22 @@
 
 import importlib.util
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
-from monitor.app.backfill import PastPredictions, declared_policy, past_predictions, write
+from monitor.app.backfill import PastPredictions, append, declared_policy, past_predictions, write
 from monitor.app.logs import configure_logs
 from monitor.app.parts import open_current_store
+from monitor.app.settings import Settings
 from monitor.cli.options import ConfigOption, PositiveOption, SkipBadRowsOption, read_settings
-from monitor.clock import SystemClock
+from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
 from monitor.events.model import UNVERSIONED
 from monitor.events.times import format_time, parse_time
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.sources.tables import Columns, read_table
+from monitor.store import backfill
 
 app = typer.Typer(add_completion=False)
 
@@ -23,11 +25,15 @@ app = typer.Typer(add_completion=False)
 @app.command(
     "backfill",
     epilog="Examples: `monitor backfill 2025.parquet --model churn --batch 2025 --config monitor.yaml`; "
-    "`monitor backfill s3a://lake/scores --spark --model churn --batch 2025 --prediction p --outcome y --time ts`.",
+    "`monitor backfill s3a://lake/scores --spark --model churn --batch 2025 --prediction p --outcome y --time ts`; "
+    "`monitor backfill --spark --predictions s3a://lake/scores --outcomes s3a://lake/labels --settled --model churn "
+    "--batch lake`.",
 )
 def backfill_command(
     *,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A row a prediction, with its outcome and time.")],
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="A row a prediction, with its outcome and time.")
+    ] = None,
     model: Annotated[str, typer.Option("--model", metavar="NAME", help="The model, as in the service's events.")],
     batch: Annotated[
         str,
@@ -71,6 +77,42 @@ def backfill_command(
             "memory; run it by spark-submit.",
         ),
     ] = False,
+    predictions: Annotated[
+        str | None,
+        typer.Option(
+            "--predictions",
+            metavar="TABLE",
+            help="With --spark, in place of FILE: the topic of predictions as it has landed in a lake.",
+        ),
+    ] = None,
+    outcomes: Annotated[
+        str | None, typer.Option("--outcomes", metavar="TABLE", help="The topic of outcomes as it has landed.")
+    ] = None,
+    settled: Annotated[
+        bool,
+        typer.Option(
+            "--settled",
+            help="Join --predictions and --outcomes, and write what has settled since the model's backfills end: run "
+            "it by a schedule.",
+        ),
+    ] = False,
+    id: Annotated[  # noqa: A002 - the option's name
+        str, typer.Option("--id", metavar="COLUMN", help="With --settled: what joins the two.")
+    ] = "id",
+    partition: Annotated[
+        str,
+        typer.Option(
+            "--partition", metavar="COLUMN", help="With --settled: the partition of the log; empty where it has one."
+        ),
+    ] = "partition",
+    order: Annotated[
+        str,
+        typer.Option(
+            "--order",
+            metavar="COLUMN",
+            help="With --settled: the offset, or the time at which the log appended the event.",
+        ),
+    ] = "offset",
     config: ConfigOption = None,
 ) -> None:
     """Write past predictions into the store, so that windows, history and evidence begin with them.
@@ -88,9 +130,17 @@ def backfill_command(
     clock = SystemClock()
     to_ms = None if to is None else _time(to)
     policy = declared_policy(settings, model)
+    if spark and importlib.util.find_spec("pyspark") is None:
+        raise InputError("--spark needs pyspark: pip install 'calibration-monitor[spark]'")
+    if settled or predictions is not None or outcomes is not None:
+        if file is not None or replace or not (spark and settled and predictions and outcomes):
+            raise InputError("--settled needs --spark, --predictions and --outcomes, and neither FILE nor --replace")
+        landed = _Landed(predictions, outcomes, id, time or "ts", partition or None, order)
+        _backfill_settled(settings, model, landed, columns, version=version, to_ms=to_ms, batch=batch, clock=clock)
+        return
+    if file is None:
+        raise InputError("name a FILE, or --predictions and --outcomes with --spark --settled")
     if spark:
-        if importlib.util.find_spec("pyspark") is None:
-            raise InputError("--spark needs pyspark: pip install 'calibration-monitor[spark]'")
         from monitor.app.spark_backfill import read_by_spark  # noqa: PLC0415 - an extra
 
         past = read_by_spark(settings, model, file, columns, version=version, to_ms=to_ms)
@@ -108,6 +158,61 @@ def backfill_command(
 
         points = write(store.database, settings, past, batch=batch, clock=clock, replace=replace, progress=show)
     typer.echo(_summary(past, batch, points))
+
+
+class _Landed(NamedTuple):
+    """Options of --settled."""
+
+    predictions: str
+    outcomes: str
+    id: str
+    time: str
+    partition: str | None
+    order: str
+
+
+def _backfill_settled(
+    settings: Settings,
+    model: str,
+    landed: _Landed,
+    columns: Columns,
+    *,
+    version: str,
+    to_ms: int | None,
+    batch: str,
+    clock: Clock,
+) -> None:
+    """Join two topics in a lake, and write what has settled since the model's backfills end."""
+    from monitor.app.spark_backfill import Topics, settled_by_spark  # noqa: PLC0415 - an extra
+    from monitor.spark.join import LogColumns  # noqa: PLC0415 - an extra
+
+    topics = Topics(landed.predictions, landed.outcomes, LogColumns(*landed[2:]))
+    with open_current_store(settings, clock, create=True) as store:
+        from_ms = backfill.end_ms(store.database, model)
+        joined = settled_by_spark(settings, model, topics, columns, version=version, from_ms=from_ms, to_ms=to_ms)
+        for reason, count in sorted(joined.refused.items()):
+            typer.echo(f"{count:,} events left out: {reason.replace('_', ' ')}", err=True)
+        saved = 0
+        for past, points in append(store.database, settings, joined.spans, batch=batch, clock=clock):
+            saved += past.predictions
+            # Each span is safe in the store from here on.
+            typer.echo(_summary(past, batch, points))
+    events = "; ".join(
+        f"{type_}s: "
+        + ", ".join(f"{count:,} {result}" for (of, result), count in sorted(joined.counts.items()) if of == type_)
+        for type_ in sorted({of for of, _ in joined.counts})
+    )
+    if events:
+        typer.echo(events)
+    if not saved:
+        typer.echo(
+            f"{model}: no predictions have settled" + ("" if from_ms is None else f" since {format_time(from_ms)}")
+        )
+    if joined.held_back_by:
+        typer.echo(joined.held_back_by)
+    if joined.not_settled:
+        until = f" from {format_time(joined.to_ms)} on" if joined.to_ms >= 0 else ""
+        typer.echo(f"{joined.not_settled:,} predictions{until} are not settled yet and left to the next run")
 
 
 def _summary(past: PastPredictions, batch: str, points: int) -> str:

@@ -21,7 +21,8 @@ def with_times(df: DataFrame, time: str) -> DataFrame:
     Parameters
     ----------
     time
-        Column of timestamps, with a zone or without one, which is UTC then; or of milliseconds since the epoch.
+        Column of timestamps, with a zone or without one, which is UTC then; of milliseconds since the epoch; or of text
+        with an offset, such as ``2026-11-20T10:00:00Z``, null where it is no time.
 
     Raises
     ------
@@ -38,9 +39,24 @@ def with_times(df: DataFrame, time: str) -> DataFrame:
         milliseconds = F.floor(F.timestamp_diff("MICROSECOND", epoch, column) / 1000)
     elif isinstance(kind, T.IntegralType):
         milliseconds = column.cast("bigint")
+    elif isinstance(kind, T.StringType):
+        milliseconds = F.unix_millis(column.try_cast("timestamp"))
     else:
         raise InputError(f"time must be a column of timestamps or milliseconds, got one of {kind.simpleString()}")
     return df.withColumn(TIME, milliseconds)
+
+
+def since(df: DataFrame, time: str, from_ms: int) -> DataFrame:
+    """Leave out rows from before a time; the column is as of :func:`with_times`. Rows without a time stay.
+
+    Parquet and Delta skip files by this comparison where the column is of timestamps or milliseconds.
+    """
+    timed, kind = with_times(df, time), df.schema[time].dataType
+    if isinstance(kind, T.TimestampType):
+        column, first = quoted([time])[0], F.timestamp_millis(F.lit(from_ms))
+    else:
+        column, first = F.col(TIME), F.lit(from_ms)
+    return timed.where((column >= first) | column.isNull())
 
 
 def pane_tables(

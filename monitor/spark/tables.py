@@ -110,10 +110,10 @@ def with_values(
     """
     read = df.select(
         *others,
-        _number(df, prediction, "prediction").alias(PREDICTION),
+        number_of(df, prediction, "prediction").alias(PREDICTION),
         column_of(df, prediction, "prediction").isNull().alias("__p_is_missing"),
-        _outcome(df, outcome, positive).alias(OUTCOME),
-        (F.lit(1.0) if weight is None else _number(df, weight, "weight")).alias("__w"),
+        outcome_of(df, outcome, positive).alias(OUTCOME),
+        (F.lit(1.0) if weight is None else number_of(df, weight, "weight")).alias("__w"),
     )
     is_share = (F.col(PREDICTION) >= 0.0) & (F.col(PREDICTION) <= 1.0)
     is_weight = (F.col("__w") >= 0.0) & (F.col("__w") <= MAX_WEIGHT)
@@ -217,8 +217,8 @@ def _typed(df: DataFrame, column: str | Column, role: str) -> tuple[Column, T.Da
     return expression, df.select(expression).schema[0].dataType
 
 
-def _number(df: DataFrame, column: str | Column, role: str) -> Column:
-    """A column as double, null where text spells no number."""
+def number_of(df: DataFrame, column: str | Column, role: str) -> Column:
+    """A column as double, null where text spells no number. Raises InputError for other types."""
     expression, kind = _typed(df, column, role)
     if isinstance(kind, T.StringType):
         return expression.try_cast("double")
@@ -228,8 +228,8 @@ def _number(df: DataFrame, column: str | Column, role: str) -> Column:
     raise InputError(f"{role} must be a column of numbers, got one of {kind.simpleString()}{hint}")
 
 
-def _outcome(df: DataFrame, column: str | Column, positive: str | None) -> Column:
-    """1, 0, UNLABELLED, or null where it is no outcome."""
+def outcome_of(df: DataFrame, column: str | Column, positive: str | None) -> Column:
+    """A column as 1, 0, UNLABELLED, or null where it is no outcome. Raises InputError for other types."""
     expression, kind = _typed(df, column, "outcome")
     if not isinstance(kind, T.StringType | T.NumericType | T.BooleanType | T.NullType):
         raise InputError(f"outcome must be a column of numbers, booleans or text, got one of {kind.simpleString()}")

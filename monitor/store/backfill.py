@@ -5,17 +5,18 @@ predictions are late, so no prediction is counted twice.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 import sqlalchemy as sa
 
 from monitor.errors import Conflict
+from monitor.events.model import SeriesKey
 from monitor.events.times import format_time
-from monitor.store import closings
+from monitor.store import closings, history
 from monitor.store.base import BACKFILL
-from monitor.store.closing import Closing, Panes
+from monitor.store.closing import Closing, OldPanes, Panes
 from monitor.store.database import Database
 from monitor.store.schema import CLOSINGS, META, MODELS, PARTITIONS
 
@@ -74,13 +75,70 @@ def save(
             if left != of_other:
                 _write_spans(connection, database, other, model, left)
         _remove(connection, model, from_ms, to_ms)
-        now_ms = database.clock.now_ms()
-        zeros = dict.fromkeys(("epoch", "next_sequence", "dead_letters_pruned"), 0)
-        insert = database.insert(PARTITIONS).on_conflict_do_nothing(index_elements=["partition"])
-        connection.execute(insert, [{"partition": BACKFILL, "read_to_ms": -1, "saved_ms": now_ms, **zeros}])
-        closings.append(connection, BACKFILL, parts)
+        _insert(connection, database, parts)
         _write_spans(connection, database, batch, model, [(from_ms, to_ms)])
-        _move_clock(connection, database, model, to_ms, now_ms)
+        _move_clock(connection, database, model, to_ms)
+
+
+def append(
+    database: Database,
+    batch: str,
+    parts: Sequence[Closing],
+    *,
+    to_ms: int,
+    points: Iterable[Mapping[SeriesKey, history.Points]],
+    old: Iterable[OldPanes],
+) -> None:
+    """Save closings that begin where the backfills of their model end, with the history that they give, all or none.
+
+    What the batch saved before stays. Running services read what is new, as from a partition of the log, and evidence
+    goes on with it.
+
+    Parameters
+    ----------
+    batch
+        Name of the batch.
+    parts
+        At least one, of one model, of consecutive times.
+    to_ms
+        Up to when the model is backfilled from now on.
+    points
+        What is added to the history.
+    old
+        Panes that windows no longer need as narrow as they are.
+
+    Raises
+    ------
+    Conflict
+        Another backfill has moved on meanwhile; or the log's partitions hold such predictions or may still get them.
+    StoreUnavailable
+        The database does not answer.
+    """
+    model, from_ms = parts[0].model, parts[0].from_ms
+    with database.writing() as connection:
+        connection.execute(sa.update(PARTITIONS).values(epoch=PARTITIONS.c.epoch + 1))
+        end_ms = _end_ms(connection, model)
+        if end_ms is not None and end_ms != from_ms:
+            raise Conflict(
+                f"{model}: another backfill has reached {format_time(end_ms)} meanwhile, and this one began at "
+                f"{format_time(from_ms)}: repeat it"
+            )
+        _check_log(connection, model, to_ms)
+        _insert(connection, database, parts)
+        closings.retire(connection, BACKFILL, old)
+        spans = _spans(connection, model).get(batch, [])
+        if spans and spans[-1][1] == from_ms:
+            from_ms = spans.pop()[0]
+        _write_spans(connection, database, batch, model, [*spans, (from_ms, to_ms)])
+        for of_series in points:
+            history.append(connection, of_series)
+        _move_clock(connection, database, model, to_ms, goes_on=True)
+
+
+def end_ms(database: Database, model: str) -> int | None:
+    """The time at which the backfills of a model end; None if there are none. Raises StoreUnavailable."""
+    with database.reading() as connection:
+        return _end_ms(connection, model)
 
 
 def read(database: Database, model: str, from_ms: int, to_ms: int) -> list[Closing]:
@@ -92,6 +150,19 @@ def read(database: Database, model: str, from_ms: int, to_ms: int) -> list[Closi
             sa.select(CLOSINGS.c.cells, CLOSINGS.c.sketches).where(of_model, within).order_by(CLOSINGS.c.to_ms)
         ).all()
     return [Closing.from_bytes(*row) for row in rows]
+
+
+def _end_ms(connection: sa.Connection, model: str) -> int | None:
+    clock = sa.select(MODELS.c.closed_to_ms).where(MODELS.c.partition == BACKFILL, MODELS.c.name == model)
+    return connection.execute(clock).scalar()
+
+
+def _insert(connection: sa.Connection, database: Database, parts: Sequence[Closing]) -> None:
+    zeros = dict.fromkeys(("epoch", "next_sequence", "dead_letters_pruned"), 0)
+    insert = database.insert(PARTITIONS).on_conflict_do_nothing(index_elements=["partition"])
+    row = {"partition": BACKFILL, "read_to_ms": -1, "saved_ms": database.clock.now_ms(), **zeros}
+    connection.execute(insert, [row])
+    closings.append(connection, BACKFILL, parts)
 
 
 def _key(batch: str, model: str) -> str:
@@ -179,14 +250,17 @@ def _first_pane_ms(connection: sa.Connection, partition: int, model: str) -> int
     return None
 
 
-def _move_clock(connection: sa.Connection, database: Database, model: str, to_ms: int, now_ms: int) -> None:
+def _move_clock(
+    connection: sa.Connection, database: Database, model: str, to_ms: int, *, goes_on: bool = False
+) -> None:
     """Note that the model is closed up to a time, or to a later one where it was."""
+    now_ms = database.clock.now_ms()
     saved = sa.select(MODELS.c.closed_to_ms, MODELS.c.saved_ms)
     earlier = connection.execute(saved.where(MODELS.c.partition == BACKFILL, MODELS.c.name == model)).one_or_none()
     if earlier is not None:
         to_ms = max(to_ms, earlier.closed_to_ms)
-        # Services tell by this time that there was another backfill.
-        now_ms = max(now_ms, earlier.saved_ms + 1)
+        # Services tell by this time that there was another backfill; what goes on from it is new to them anyway.
+        now_ms = earlier.saved_ms if goes_on else max(now_ms, earlier.saved_ms + 1)
     row = {
         "partition": BACKFILL,
         "name": model,

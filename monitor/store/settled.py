@@ -84,7 +84,11 @@ def running(
     kept_ms
         How long panes are kept behind the settled edge.
     """
-    read_ms = {model: max(clock.saved_ms for clock in clocks.values()) for model, clocks in models.items()}
+    # A backfill that goes on moves the time up to which it is closed, and no other.
+    read_ms = {
+        model: max(max(clock.saved_ms, clock.closed_to_ms * (at == BACKFILL)) for at, clock in clocks.items())
+        for model, clocks in models.items()
+    }
     newest_ms = max(read_ms.values(), default=_NEVER)
     waits_ms = {model: 0 if (found := policy(model)) is None else found.retention_ms for model in models}
     return {
