@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from monitor.scores import grid
+from monitor.spark import score_tables
 from monitor.spark.cells import cell, units_above_anchor
 
 
@@ -35,3 +36,8 @@ def test_cells_and_units_are_those_of_the_grid(frame: Callable[..., DataFrame]) 
     expected = grid.locate(p)
     assert np.array_equal(rows["cell"].to_numpy(), expected)
     assert np.array_equal(rows["above"].to_numpy(), grid.to_units(p) - grid.anchors()[expected])
+
+
+def test_the_plan_does_not_spell_out_the_grid(frame: Callable[..., DataFrame]) -> None:
+    plan = score_tables(frame(p=[0.5], y=[1]), prediction="p", outcome="y")._jdf.queryExecution().toString()
+    assert 1_000 < len(plan) < 50_000
