@@ -20,6 +20,7 @@ from monitor.events.model import Kind, Message
 from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
+from tests.stream.support import PaneTables, closings_in, tables_of
 
 START_MS: Final = 1_700_000_000_000 - 1_700_000_000_000 % 86_400_000
 HOUR_MS: Final = 3_600_000
@@ -96,22 +97,25 @@ def make_events(seed: int, size: int) -> Landed:
     return landed
 
 
+def landed_table(rows: Rows) -> pa.Table:
+    """The rows of a topic as a table, in no order."""
+    table = pa.Table.from_pylist([rows[at] for at in np.random.default_rng(0).permutation(len(rows))])
+    ts = pa.array(table["ts"].to_numpy() * 1000, pa.timestamp("us", "UTC"))
+    return table.set_column(table.schema.get_field_index("ts"), "ts", ts)
+
+
 def write_lake(folder: Path, landed: Landed) -> None:
-    """Write what has landed, in files that hold rows of all partitions and in no order."""
-    rng = np.random.default_rng(0)
+    """Write what has landed as Parquet, in files that hold rows of all partitions."""
     for name, rows in landed._asdict().items():
         (folder / name).mkdir(exist_ok=True)
-        table = pa.Table.from_pylist([rows[at] for at in rng.permutation(len(rows))])
-        ts = pa.array(table["ts"].to_numpy() * 1000, pa.timestamp("us", "UTC"))
-        table = table.set_column(table.schema.get_field_index("ts"), "ts", ts)
+        table, step = landed_table(rows), len(rows) // 3 + 1
         for number in range(3):
-            part = table.slice(number * len(rows) // 3, (number + 1) * len(rows) // 3 - number * len(rows) // 3)
-            pq.write_table(part, folder / name / f"{number}.parquet")
+            pq.write_table(table.slice(number * step, step), folder / name / f"{number}.parquet")
 
 
-def options(folder: Path, store: str) -> tuple[str, ...]:
-    """The command that joins what was written to a folder."""
-    tables = ("--predictions", str(folder / "scores"), "--outcomes", str(folder / "labels"))
+def options(folder: Path, store: str, table: str = "{}") -> tuple[str, ...]:
+    """The command that joins what was written to a folder; ``table`` is how a table is named."""
+    tables = ("--predictions", table.format(folder / "scores"), "--outcomes", table.format(folder / "labels"))
     return (
         "backfill",
         "--spark",
@@ -136,6 +140,13 @@ def settings_of(folder: Path, store: str) -> Settings:
     }
     (folder / f"{store}.yaml").write_text(yaml.safe_dump(tree))
     return load_settings(folder / f"{store}.yaml", {})
+
+
+def panes_of(settings: Settings, *partitions: int) -> PaneTables:
+    """All panes of the model that partitions have closed."""
+    with open_store(settings, CLOCK) as store:
+        closings = [part.panes for number in partitions for part in closings_in(store, "churn", partition=number)]
+    return tables_of(*closings)
 
 
 def serve(folder: Path, settings: Settings, landed: Landed) -> Mapping[tuple[str, str], int]:

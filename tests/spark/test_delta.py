@@ -1,4 +1,7 @@
-"""A backfill that spark-submit starts reads a Delta table as of its newest version: the closings of the file reader."""
+"""Backfills that spark-submit starts read Delta tables as of their newest version: the closings of the file reader.
+
+Two landed topics give those of the service.
+"""
 
 from pathlib import Path
 
@@ -12,9 +15,11 @@ from deltalake import write_deltalake
 from monitor.app.parts import open_store
 from monitor.app.settings import load_settings
 from monitor.clock import SystemClock
+from monitor.store.base import BACKFILL
 from monitor.store.schema import CLOSINGS
 from tests.cli.command import inside
 from tests.real.delta import spark_submit
+from tests.spark.landed import PARTITIONS, landed_table, make_events, options, panes_of, serve, settings_of
 
 START_MS = 1_700_000_000_000
 COMMAND = Path(__file__).parents[2] / "deploy" / "spark" / "monitor_command.py"
@@ -58,3 +63,15 @@ def test_a_delta_table_is_backfilled_by_spark_submit(tmp_path: Path) -> None:
     assert read.returncode == 0, read.stderr
     assert done.stdout.splitlines()[-1] == read.stdout.rstrip()
     assert closings(tmp_path, "spark") == closings(tmp_path, "file") != []
+
+
+def test_landed_topics_in_delta_are_joined_as_the_service_joins_them(tmp_path: Path) -> None:
+    landed = make_events(5, 900)
+    for name, of_topic in landed._asdict().items():
+        for number in range(3):
+            write_deltalake(tmp_path / name, landed_table(of_topic[number::3]), mode="append")
+    lake, service = settings_of(tmp_path, "lake"), settings_of(tmp_path, "service")
+    done = spark_submit(tmp_path, COMMAND, *options(tmp_path, "lake", "delta.`{}`"))
+    assert done.returncode == 0, done.stderr
+    serve(tmp_path, service, landed)
+    assert panes_of(lake, BACKFILL) == panes_of(service, *range(PARTITIONS)) != {}

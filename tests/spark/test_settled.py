@@ -23,10 +23,20 @@ from monitor.store.base import BACKFILL
 from monitor.store.schema import CLOSINGS, HISTORY, META, MODELS
 from monitor.windows.panes import read_closings
 from tests.cli.command import inside, one_error_line
-from tests.long import short_of
+from tests.long import longer
 from tests.real.spark import java_home
-from tests.spark.landed import CLOCK, DAYS, PARTITIONS, Landed, make_events, options, serve, settings_of, write_lake
-from tests.stream.support import PaneTables, closings_in, tables_of
+from tests.spark.landed import (
+    CLOCK,
+    DAYS,
+    PARTITIONS,
+    Landed,
+    make_events,
+    options,
+    panes_of,
+    serve,
+    settings_of,
+    write_lake,
+)
 
 EVENTS = 4_000
 EDGE = "2023-11-19T22:30:00.000Z"
@@ -46,12 +56,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Served:
     folder, landed = tmp_path_factory.mktemp("served"), make_events(3, EVENTS)
     settings = settings_of(folder, "service")
     return Served(landed, folder, settings, dict(serve(folder, settings, landed)))
-
-
-def panes_of(settings: Settings, *partitions: int) -> PaneTables:
-    with open_store(settings, CLOCK) as store:
-        closings = [part.panes for number in partitions for part in closings_in(store, "churn", partition=number)]
-    return tables_of(*closings)
 
 
 def reports_and_evidence(settings: Settings) -> tuple[Any, Any]:
@@ -136,6 +140,7 @@ def content(settings: Settings) -> list[Any]:
     return of_tables
 
 
+@pytest.mark.longer
 @pytest.mark.timeout(1_800)  # several sessions of Spark are started
 def test_a_driver_that_is_killed_leaves_the_same_store(spark: SparkSession, served: Served, tmp_path: Path) -> None:
     write_lake(tmp_path, served.landed)
@@ -173,7 +178,7 @@ def test_a_driver_that_is_killed_leaves_the_same_store(spark: SparkSession, serv
                     os.killpg(process.pid, signal.SIGKILL)
         return saved
 
-    for kill_after in short_of((1, 2), 1):
+    for kill_after in longer((1,), (1, 2)):
         run(kill_after)
         assert content(killed) != content(once)
     run(None)
