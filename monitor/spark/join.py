@@ -126,7 +126,7 @@ class Log:
         of_partition = {int(name): int(newest[partition == name].max()) for name in np.unique(partition)}
         columns = {
             _PARTITION: pa.array(partition[unclear].astype(np.int32)),
-            _CHUNK: pa.array(chunk[unclear].astype(np.int32)),
+            _CHUNK: pa.array(chunk[unclear]),
             _NEWEST: pa.array(before[unclear], mask=before[unclear] == _NEVER),
         }
         return cls(
@@ -323,7 +323,7 @@ def _placed(df: DataFrame, columns: LogColumns, values: Mapping[str, Column], wr
         _ID: column_of(df, columns.id, "id").cast("string"),
         _PARTITION: partition,
         _ORDER: order,
-        _CHUNK: F.floor(order / size).cast("int"),
+        _CHUNK: F.floor(order / size),
         **values,
     }
     rows = with_times(df, columns.time).withColumns(placed)

@@ -18,6 +18,7 @@ from tests.stream.support import Traffic, unruly_events
 
 POLICY = ModelPolicy(horizon_ms=5_000, lateness_ms=2_000, segments=("region",))
 PARTITIONS = 3
+FIRST_OFFSET = 1_760_000_000_000_000  # times of appending may be in its place, microseconds at the most
 GAP = 100
 """Offsets from one event to the next, as in a compacted topic: some forty events are in a chunk."""
 
@@ -30,7 +31,9 @@ def logs(seed: int, size: int, policy: ModelPolicy = POLICY) -> list[tuple[int, 
     for partition in range(PARTITIONS):
         events = unruly_events(rng, size, policy, traffic)
         of = {kind: [event for event in events if event.kind is kind] for kind in Kind}
-        parts.append((partition, of[Kind.PREDICTION], of[Kind.OUTCOME]))
+        first = of[Kind.PREDICTION][0]
+        early = NaiveEvent(Kind.OUTCOME, "a", first.id, first.time_ms - policy.lateness_ms - 1, y=1)
+        parts.append((partition, of[Kind.PREDICTION], [early, *of[Kind.OUTCOME]]))
     return parts
 
 
@@ -45,7 +48,7 @@ def rows(partition: int, events: list[NaiveEvent]) -> list[dict[str, Any]]:
             "version": event.version,
             "region": dict(event.segments).get("region"),
             "partition": partition,
-            "offset": at * GAP,
+            "offset": FIRST_OFFSET + at * GAP,
         }
         for at, event in enumerate(events)
     ]
