@@ -302,7 +302,7 @@ def prediction_rows(df: DataFrame, columns: LogColumns, prediction: str) -> Data
 
 
 def outcome_rows(df: DataFrame, columns: LogColumns, outcome: str, positive: str | None = None) -> DataFrame:
-    """As :func:`prediction_rows`, with no other columns."""
+    """The events of a table of outcomes with the columns that the join reads, and no others."""
     value = outcome_of(df, outcome, positive)
     wrong = F.when(value.isNull(), "invalid_outcome").when(value == UNLABELLED, "missing_outcome")
     rows = _placed(df, columns, {_Y: value}, wrong)
