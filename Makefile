@@ -138,7 +138,7 @@ format: $(DEV_STAMP) $(NODE_STAMP) ## format and fix what can be fixed
 	tests/page/node_modules/.bin/biome check --write --config-path tests/page monitor/page/static
 
 kernels: ## remove compiled kernels, of which each state of the sources leaves its own
-	find monitor tests -name '*.nb[ic]' -delete
+	find monitor tests -name '*.nb[icn]' -delete
 
 clean: kernels ## remove what the above made
 	rm -rf $(VENV) .cache tests/page/node_modules build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

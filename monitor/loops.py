@@ -1,13 +1,14 @@
 """Compile loops over arrays to machine code, which is cached on disk.
 
-Modules of such loops are named ``*_loops.py`` and stand beside what they serve: array in, array out. numba is imported
-when the first loop is called, so a process that calls none starts quickly.
+Modules of such loops are named ``*_loops.py`` and stand beside what they serve: array in, array out. What is on disk is
+loaded without numba. numba is imported when a loop is called with arguments for which there is nothing yet.
 """
 
 import functools
 import importlib
 import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -25,7 +26,7 @@ def njit(*, fastmath: bool | set[str] = False) -> Callable[[_Function], _Functio
     """
 
     def decorate(function: _Function) -> _Function:
-        return cast("_Function", _Loop(function, fastmath))
+        return cast("_Function", CompiledLoop(function, fastmath))
 
     return decorate
 
@@ -38,30 +39,75 @@ def load_numba() -> Any:
     return numba
 
 
-class _Loop:
-    """A function that numba compiles when it is first called."""
+class CompiledLoop:
+    """A function whose machine code is loaded, or compiled, when it is first called with arguments of some kinds."""
 
     def __init__(self, function: Callable[..., object], fastmath: bool | set[str]) -> None:
         functools.update_wrapper(self, function)
-        self._function: Any = function
-        self._fastmath = fastmath
-        self._dispatcher: Callable[..., Any] | None = None
-        self._compiled: Callable[..., Any] | None = None
-        """The dispatcher of numba, once it can be called."""
+        self.py_func: Any = function
+        self.fastmath = fastmath
+        self.forms: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        """Machine code that can be called, by the kinds of the arguments."""
+
+        self._dispatcher: Any = None
+        self._names = function.__code__.co_varnames[: function.__code__.co_argcount]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return (self._compiled or self._prepare())(*args, **kwargs)
+        """Call the form for arguments of these kinds."""
+        if kwargs:
+            args += tuple([kwargs[name] for name in self._names[len(args) :]])
+        kinds = _kinds_of()(args)
+        return (self.forms.get(kinds) or self._form(kinds, args))(*args)
 
-    def _prepare(self) -> Callable[..., Any]:
+    def _form(self, kinds: tuple[Any, ...], args: tuple[Any, ...]) -> Callable[..., Any]:
         with _preparing:
-            if self._dispatcher is None:
-                compile_function = load_numba().njit(nogil=True, fastmath=self._fastmath)
-                self._dispatcher = compile_function(self._function)
-                importlib.import_module("monitor.compiled.cache").keep(self._dispatcher)
-                # numba looks up the loops that this one calls by their names, and must find functions of its own: all
-                # at once, before another thread can call one of them.
-                names = self._function.__globals__
-                loops = {name: value for name, value in list(names.items()) if isinstance(value, _Loop)}
-                names.update({name: loop._prepare() for name, loop in loops.items()})  # noqa: SLF001 - of this class
-                self._compiled = self._dispatcher
-            return self._dispatcher
+            form = self._load(kinds) or self._compile(kinds, args)
+            if None not in kinds:
+                self.forms[kinds] = form
+            return form
+
+    def _load(self, kinds: tuple[Any, ...]) -> Callable[..., Any] | None:
+        if None in kinds:
+            return None
+        kept = importlib.import_module("monitor.compiled.kept")
+        name = kept.name_of(self.py_func, self._content, kinds)
+        return cast(
+            "Callable[..., Any] | None", importlib.import_module("monitor.compiled.native").load(name, self.py_func)
+        )
+
+    @functools.cached_property
+    def _content(self) -> bytes:
+        return cast("bytes", importlib.import_module("monitor.compiled.content").content_of(self))
+
+    def _compile(self, kinds: tuple[Any, ...], args: tuple[Any, ...]) -> Callable[..., Any]:
+        dispatcher = self.prepare()
+        if None in kinds:  # numba chooses the form
+            return cast("Callable[..., Any]", dispatcher)
+        return cast("Callable[..., Any]", dispatcher.compile(tuple([dispatcher.typeof_pyval(each) for each in args])))
+
+    def prepare(self) -> Any:
+        """Return the loop as numba has it, for one thread at a time."""
+        if self._dispatcher is None:
+            # numba looks up the loops that this one calls by their names, and must find functions of its own.
+            names = dict(self.py_func.__globals__)
+            loops = {name: each for name, each in names.items() if isinstance(each, CompiledLoop)}
+            for loop in dict.fromkeys([self, *loops.values()]):
+                if loop.py_func.__globals__ is self.py_func.__globals__:
+                    loop._dispatcher = loop._made(names)  # noqa: SLF001 - of this class
+            names.update({name: loop.prepare() for name, loop in loops.items()})
+        return self._dispatcher
+
+    def _made(self, names: dict[str, Any]) -> Any:
+        of = self.py_func
+        function = FunctionType(of.__code__, names, of.__name__, of.__defaults__, of.__closure__)
+        functools.update_wrapper(function, of)
+        dispatcher = load_numba().njit(nogil=True, fastmath=self.fastmath)(function)
+        importlib.import_module("monitor.compiled.cache").keep(dispatcher, self)
+        return dispatcher
+
+
+@functools.cache
+def _kinds_of() -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    return cast(
+        "Callable[[tuple[Any, ...]], tuple[Any, ...]]", importlib.import_module("monitor.compiled.kinds").kinds_of
+    )

@@ -125,9 +125,12 @@ def test_a_report_of_a_table_loads_no_part_of_the_service(tmp_path: Path) -> Non
     table = tmp_path / "scores.csv"
     rows = [f"{at / 300},{int(at % 7 > 3)},{'a' if at % 2 else ''}" for at in range(1, 300)]
     table.write_text("\n".join(["prediction,outcome,region", *rows]))
-    finished = subprocess.run([sys.executable, "-c", REPORT, str(table)], capture_output=True, text=True, check=True)
+    for _ in ("the loops may be compiled", "they are loaded"):
+        finished = subprocess.run(
+            [sys.executable, "-c", REPORT, str(table)], capture_output=True, text=True, check=True
+        )
     result = json.loads(finished.stdout.splitlines()[-1])
     assert result["status"] == 0
-    needed = {"numba", "pydantic", "scipy.linalg", "scipy.optimize", "scipy.sparse", "typer", "monitor.cli"}
+    needed = {"pydantic", "typer", "monitor.cli"}
     unneeded = {*HEAVY, *(f"monitor.{room}" for room in ("access", "app", "http", "metrics", "store", "stream"))}
     assert sorted((unneeded - needed).intersection(result["modules"])) == []

@@ -1,47 +1,35 @@
-"""Keep compiled loops on disk, each in a file whose name is a digest of all that went into it.
+"""Let numba load what it compiled before, and keep what it compiles: as numba needs it, and as it runs without numba.
 
-That is the bytecode of the loop and of those that it calls, the constants they use, the types of the arguments, the
-processor, and the releases of Python, numba and LLVM. So a loop that changed is never loaded, whichever file changed;
-an installation that was copied, or unpacked anew, loads what it has; and processes that compile the same loop at once
-write the same file. numba's own cache knows the time of one source file, numbers its files by an index that such
-processes overwrite for each other, and prepares to compile before it loads, which takes as long as loading fifty loops.
+numba's own cache knows the time of one source file, numbers its files by an index that processes which compile the same
+loop overwrite for each other, and prepares to compile before it loads, which takes as long as loading fifty loops.
 """
 # ruff: noqa: SLF001 - numba has no public interface for this; keep() checks the private one first
 
-import hashlib
 import logging
-import os
 import pickle
-import sys
-import tempfile
-from collections.abc import Callable, Iterator
 from functools import cache, cached_property
-from pathlib import Path
-from types import BuiltinFunctionType, CodeType, ModuleType
-from typing import Any, Final
+from typing import Any, cast
 
-import llvmlite
 import numba
-import numpy as np
-from numba.core import caching, config
+from numba.core import caching, types
 from numba.core.compiler import CompileResult
 from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
+from numba.np.numpy_support import as_dtype
 
+from monitor.compiled.content import Loop, content_of
 from monitor.compiled.folders import folders
+from monitor.compiled.kept import name_of, read, write
+from monitor.compiled.kinds import Kind, kind_of_elements
+from monitor.compiled.native import Native
 
 _log = logging.getLogger(__name__)
 
-_DIGEST_BYTES: Final = 32
-_RELEASES: Final = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)
-_PLAIN: Final = (bool, int, float, complex, str, bytes, tuple, type(None), np.generic, np.dtype)
-_NAMED: Final = (type, np.ufunc, BuiltinFunctionType)
 
-
-def keep(dispatcher: Any) -> None:
+def keep(dispatcher: Any, loop: Loop) -> None:
     """Let a function of numba load what was compiled before, and keep what it compiles."""
     if _is_as_expected(CompileResult):
-        dispatcher._cache = LoopCache(dispatcher.py_func, dispatcher.targetoptions)
+        dispatcher._cache = LoopCache(loop)
     else:
         dispatcher.enable_caching()
 
@@ -57,9 +45,8 @@ def _is_as_expected(result: type) -> bool:
 class LoopCache(caching._Cache):
     """The compiled forms of one loop, as numba's dispatcher asks for them."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        self._function = function
-        self._options = options
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
         self._enabled = True
 
     @property
@@ -70,35 +57,32 @@ class LoopCache(caching._Cache):
     @cached_property
     def content(self) -> bytes:
         """Digest of the loop, of those that it calls, and of the constants that they use."""
-        return _digest(*_content(self._function, self._options, set()))
+        return content_of(self._loop)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the form for these types of arguments; None if there is none."""
-        if not self._enabled:
+        data = read(self._file(sig)) if self._enabled else None
+        if data is None:
             return None
-        name = self._name(sig, target_context.codegen())
-        for folder in folders().read:
-            data = _read(folder / name)
-            if data is not None:
-                _log_debug("[cache] data loaded from %r", folder / name)
-                rtsys.initialize(target_context)
-                result: Any = CompileResult
-                return result._rebuild(target_context, *pickle.loads(data))  # noqa: S301 - as numba does
-        return None
+        rtsys.initialize(target_context)
+        result: Any = CompileResult
+        return result._rebuild(target_context, *pickle.loads(data))  # noqa: S301 - as numba does
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the form for these types of arguments, if there is a place for it."""
-        folder = folders().write
         # Dynamic: an address of this process was compiled into it.
-        if not self._enabled or folder is None or data.library.has_dynamic_globals:
+        if not self._enabled or data.library.has_dynamic_globals:
             return
-        path = folder / self._name(sig, data.codegen)
+        reduced = data._reduce()
+        native = _native(data, reduced)
+        kinds = tuple([kind_of_type(one) for one in _arguments(sig)])
         try:
-            _write(path, dumps(data._reduce()))  # type: ignore[no-untyped-call]
+            # In this order: a form that numba loads is one that it alone can load.
+            if native is not None and None not in kinds:
+                write(f"{name_of(self._loop.py_func, self.content, kinds)}.nbn", native)
+            write(self._file(sig), dumps(reduced))  # type: ignore[no-untyped-call]
         except OSError as error:
             _log.warning("compiled code cannot be kept, so that the next start compiles again: %s", error)
-        else:
-            _log_debug("[cache] data saved to %r", path)
 
     def enable(self) -> None:
         """Load and keep from now on."""
@@ -111,83 +95,48 @@ class LoopCache(caching._Cache):
     def flush(self) -> None:
         """Do nothing: what is on disk is right for ever."""
 
-    def _name(self, sig: Any, codegen: Any) -> str:
+    def _file(self, sig: Any) -> str:
         # numba's name of a named tuple has the types of its fields, and not theirs.
-        arguments = [(str(one), getattr(one, "fields", ())) for one in getattr(sig, "args", sig)]
-        key = _digest(self.content, repr((arguments, codegen.magic_tuple(), _RELEASES)).encode())
-        module = self._function.__module__.rpartition(".")[2]
-        return f"{module}.{self._function.__name__}-{key.hex()[:32]}.nbc"
+        arguments = repr([(str(one), getattr(one, "fields", ())) for one in _arguments(sig)])
+        return f"{name_of(self._loop.py_func, self.content, arguments)}.nbc"
 
 
-def _content(function: Callable[..., Any], options: dict[str, Any], seen: set[object]) -> Iterator[bytes]:
-    seen.add(function)
-    if function.__code__.co_freevars:
-        raise TypeError(f"{function.__qualname__} uses variables of another function: give them as arguments")
-    yield repr(sorted((name, _ordered(value)) for name, value in options.items())).encode()
-    for code in _codes(function.__code__):
-        yield code.co_code
-        yield repr([_ordered(each) for each in code.co_consts if not isinstance(each, CodeType)]).encode()
-        yield repr((code.co_names, code.co_varnames, code.co_argcount, function.__defaults__)).encode()
-        for name in code.co_names:
-            if name in function.__globals__:
-                yield from _value(name, function.__globals__[name], seen)
+def _arguments(sig: Any) -> Any:
+    return getattr(sig, "args", sig)
 
 
-def _ordered(value: object) -> object:
-    return sorted(value) if isinstance(value, set | frozenset) else value
+def kind_of_type(of: Any) -> Kind | None:
+    """Kind of the values of a type of numba; None if only numba knows them."""
+    if type(of) is types.Array:
+        return kind_of_elements(as_dtype(of.dtype)), of.ndim, of.layout, of.mutable
+    if isinstance(of, types.Boolean):
+        return "bool"
+    if type(of) in {types.Integer, types.Float}:
+        return str(of.name)
+    if isinstance(of, types.NumPyRandomGeneratorType):
+        return "generator"
+    if isinstance(of, types.BaseTuple):
+        cls = getattr(of, "instance_class", tuple)
+        inner = [kind_of_type(one) for one in cast("Any", of).types]
+        return None if None in inner else (cls.__module__, cls.__qualname__, getattr(cls, "_fields", ()), *inner)
+    return None
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from _codes(each)
-
-
-def _value(name: str, value: Any, seen: set[object]) -> Iterator[bytes]:
-    """Describe what a loop finds under this name, which is compiled into it."""
-    if isinstance(getattr(value, "_cache", None), LoopCache):
-        if value.py_func not in seen:
-            yield from _content(value.py_func, value.targetoptions, seen)
-    elif isinstance(value, np.ndarray):
-        yield repr((name, value.dtype.str, value.shape)).encode() + value.tobytes()
-    elif isinstance(value, _PLAIN):
-        yield repr((name, type(value).__name__, value)).encode()
-    elif isinstance(value, _NAMED) or (isinstance(value, ModuleType) and value.__name__ in {"math", "numpy"}):
-        yield repr((name, value.__name__, getattr(value, "_fields", ()))).encode()
-    else:
-        raise TypeError(f"{name} in a loop must be a number, an array or another loop, got {value!r}")
-
-
-def _digest(*parts: bytes) -> bytes:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "little") + part)
-    return digest.digest()
-
-
-def _read(path: Path) -> bytes | None:
-    """Return what is kept there; None if there is nothing, or what a crash of the machine left of it."""
+def _native(result: Any, reduced: Any) -> bytes | None:
+    """A form as it is loaded without numba; None if it needs numba."""
+    module = result.library._final_module
+    names = [*module.functions, *module.global_variables]
+    environments = {each.env_name: list(each.consts) for each in (result.environment, *reduced[-1])}
+    native = Native(
+        object_file=reduced[0][2][0],
+        function=result.fndesc.llvm_cpython_wrapper_name,
+        environment=result.fndesc.env_name,
+        environments=environments,
+        needed=[each.name for each in names if each.is_declaration and not each.name.startswith("llvm.")],
+    )
     try:
-        content = path.read_bytes()
-    except OSError:
+        data = pickle.dumps(tuple(native))
+    except (pickle.PicklingError, TypeError, AttributeError):
         return None
-    digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-    return data if digest == _digest(data) else None
-
-
-def _write(path: Path, data: bytes) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, suffix=".part", delete=False) as stream:
-        try:
-            stream.write(_digest(data) + data)
-            stream.flush()
-            os.chmod(stream.name, 0o644)  # noqa: PTH101 - a temporary file is its owner's alone
-            os.replace(stream.name, path)  # noqa: PTH105
-        except BaseException:
-            os.unlink(stream.name)  # noqa: PTH108
-            raise
-
-
-def _log_debug(message: str, path: Path) -> None:
-    if config.DEBUG_CACHE:  # type: ignore[attr-defined]
-        print(message % str(path))  # noqa: T201 - as numba does
+    # A constant of numba's own would import it where it is loaded.
+    return None if b"numba" in pickle.dumps(list(environments.values())) else data

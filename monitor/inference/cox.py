@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy
 from scipy.special import chdtrc, expit, ndtri, xlogy
 
 from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.inference.newton import fit_logistic, log_sigmoid
+from monitor.inference.roots import brentq, newton
 from monitor.scores import ScoreTable
 from monitor.scores.grid import LOGIT_BOUND
 
@@ -174,9 +174,7 @@ def solve_offset(z: Floats, counts: Floats, hits: float) -> float:
     # The offsets if all logits were equal to the largest, or to the smallest; farther, because of rounding.
     wanted = math.log(hits) - math.log(float(counts.sum()) - hits)
     low, high = sorted((wanted - float(z[-1]), wanted - float(z[0])))
-    return float(
-        scipy.optimize.brentq(lambda b: float(counts @ expit(z + b)) - hits, low - 1.0, high + 1.0, xtol=_PRECISION)
-    )
+    return brentq(lambda b: float(counts @ expit(z + b)) - hits, low - 1.0, high + 1.0, xtol=_PRECISION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +263,7 @@ def _profile_end(data: _Data, hits: float, start: float, level: float) -> float:
         slope = float(data.z @ (data.table.positives * expit(-eta) - data.table.negatives * expit(eta)))
         return data.likelihood(eta) - level, slope
 
-    solution = scipy.optimize.root_scalar(above, x0=start, fprime=True, xtol=_END_PRECISION, rtol=_END_PRECISION)
-    return float(solution.root)
+    return newton(above, start, tolerance=_END_PRECISION)
 
 
 def _moments(z: Floats, weight: Floats) -> Floats:

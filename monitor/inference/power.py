@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy
 from scipy.special import expit
 
 from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.inference.cox import logits
 from monitor.inference.newton import log_sigmoid
+from monitor.inference.roots import brentq
 from monitor.scores import ScoreTable
 
 POWER: Final = 0.8
@@ -111,7 +111,7 @@ def detectable_faults(table: ScoreTable, *, tolerance: float) -> DetectableFault
             if high > _LARGEST:
                 return math.inf
             high *= 1.5
-        return high if low == high else float(scipy.optimize.brentq(beyond, low, high, rtol=1e-3))
+        return high if low == high else brentq(beyond, low, high, rtol=1e-3)
 
     one = np.ones(z.size)
     offset = max(smallest(sign * one, _OFFSET_NONCENTRALITY, least) for sign in (-1.0, 1.0))

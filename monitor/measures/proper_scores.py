@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
 import numpy as np
-import scipy
 
 from monitor.arrays import Floats
 from monitor.measures.base import MeanLoss, of_events
 from monitor.measures.displacement import ROUNDING, rounding
+from monitor.measures.isotonic_loops import isotonic_regression
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_choice
 from monitor.scores.table import require_events
@@ -256,7 +256,7 @@ def corp_curve(table: ScoreTable) -> Floats:
     """
     require_events(table, "the CORP curve")
     counts = table.counts
-    curve = scipy.optimize.isotonic_regression(table.positives / counts, weights=counts).x
+    curve = isotonic_regression(table.positives / counts, np.asarray(counts, np.float64))
     return np.asarray(np.clip(curve, 0.0, 1.0))  # rounding can move a mean of frequencies out of [0, 1]
 
 

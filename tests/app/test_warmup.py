@@ -7,9 +7,9 @@ import sys
 # In a process of its own: in this one, other tests may have compiled what the warm-up forgets.
 SCRIPT = """
 import importlib, json, pkgutil
-from numba.core.dispatcher import Dispatcher
 import monitor
 from monitor.app.warmup import warm_up
+from monitor.loops import CompiledLoop
 
 warm_up()
 names = [each.name for each in pkgutil.walk_packages(monitor.__path__, "monitor.") if each.name.endswith("_loops")]
@@ -18,8 +18,8 @@ modules = [importlib.import_module(name) for name in names]
 
 def compiled():
     return {
-        f"{module.__name__}.{name}": sorted(str(signature) for signature in value.signatures)
-        for module in modules for name, value in vars(module).items() if isinstance(value, Dispatcher)
+        f"{module.__name__}.{name}": sorted(str(kinds) for kinds in value.forms)
+        for module in modules for name, value in vars(module).items() if isinstance(value, CompiledLoop)
     }
 
 before = compiled()

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 from numba.core.compiler import CompileResult
 
-from monitor.compiled import cache
+from monitor.compiled import cache, kept
 from monitor.compiled.folders import Folders
-from monitor.loops import load_numba
+from monitor.loops import CompiledLoop
 from tests.long import short_of
 from tests.patience import PATIENCE_SECONDS
 
@@ -56,7 +56,7 @@ def dispatcher_of(path: Path, source: str, name: str) -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, name)._prepare()
+    return getattr(module, name).prepare()
 
 
 def content_of(path: Path, source: str, name: str = "times_twice") -> bytes:
@@ -119,7 +119,7 @@ def made(first, second):
 
 def test_fields_in_another_order_make_another_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytecode is the same, and so is what numba calls the argument: what was compiled would mix the fields up."""
-    monkeypatch.setattr(cache, "folders", lambda: Folders((tmp_path,), tmp_path))
+    monkeypatch.setattr(kept, "folders", lambda: Folders((tmp_path,), tmp_path))
     swapped = PAIRS.replace("first: int\n    second: int", "second: int\n    first: int")
     for number, (source, wanted) in enumerate([(PAIRS, 3), (swapped, -3), (PAIRS, 3)]):
         difference = dispatcher_of(tmp_path / f"a{number}" / "pairs.py", source, "difference")
@@ -162,7 +162,7 @@ class Installation:
 
     @property
     def files(self) -> list[Path]:
-        return sorted(self.kept.glob("*.nbc"))
+        return sorted(self.kept.glob("*.nb?"))
 
     def run(self, argument: str) -> subprocess.CompletedProcess[str]:
         """Run it as somebody who may not do everything, if this is root."""
@@ -187,14 +187,18 @@ class Installation:
     def result(self, argument: str) -> tuple[str, int, int]:
         """Its result, how many loops it loaded, and how many it compiled and kept."""
         lines = self.run(argument).stdout.splitlines()
-        loaded, saved = (sum(line.startswith(f"[cache] data {what}") for line in lines) for what in ("loaded", "saved"))
+        loaded = sum(line.startswith("[cache] data loaded") for line in lines)
+        saved = sum(line.startswith("[cache] data saved") and line.endswith(".nbc'") for line in lines)
         return lines[-1], loaded, saved
 
 
 def test_a_copy_of_an_installation_loads_what_the_first_compiled(tmp_path: Path) -> None:
     first = Installation(tmp_path / "first")
     assert first.result("1") == ("result 5.0", 0, 2)
-    assert [file.name.partition("-")[0] for file in first.files] == ["__main__.times", "__main__.times_twice"]
+    assert [file.name.partition("-")[0] for file in first.files] == [
+        *["__main__.times"] * 2,
+        *["__main__.times_twice"] * 2,
+    ]
     assert first.result("1") == ("result 5.0", 1, 0)
     copied = Installation(tmp_path / "copied")
     first.kept.rename(copied.kept)
@@ -202,7 +206,7 @@ def test_a_copy_of_an_installation_loads_what_the_first_compiled(tmp_path: Path)
     assert copied.result("1") == ("result 5.0", 1, 0)
     # Of other types, it is another form.
     assert copied.result("1.5") == ("result 7.0", 0, 2)
-    assert len(copied.files) == 4
+    assert len(copied.files) == 8
     # What a crash of the machine left of a file is not loaded; it is compiled anew, and kept whole.
     for file in copied.files:
         file.write_bytes(file.read_bytes()[:-1])
@@ -227,14 +231,14 @@ def test_where_nothing_can_be_written_what_is_there_is_loaded(tmp_path: Path, fo
     # What is not there is compiled, and kept among temporary files where no other user can write.
     assert image.result("1.5") == ("result 7.0", 0, 0 if foreign else 2)
     assert image.result("1.5") == ("result 7.0", 0 if foreign else 1, 0)
-    assert len(list(own.iterdir())) == (0 if foreign else 2)
+    assert len(list(own.iterdir())) == (0 if foreign else 4)
     assert image.files == kept
 
 
 def test_without_room_a_loop_is_compiled_and_it_is_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(cache, "folders", lambda: Folders((tmp_path,), tmp_path / "gone"))
+    monkeypatch.setattr(kept, "folders", lambda: Folders((tmp_path,), tmp_path / "gone"))
     plus_one: Callable[[int], int] = dispatcher_of(tmp_path / "loops.py", LOOPS, "plus_one")
     with caplog.at_level(logging.WARNING, logger="monitor.compiled.cache"):
         assert plus_one(1) == 2
@@ -245,12 +249,14 @@ def test_a_numba_that_keeps_code_in_another_way_keeps_it_itself(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(cache, "CompileResult", object)
-    dispatcher = load_numba().njit(lambda x: x)
+    loop = CompiledLoop(abs_of, fastmath=False)
     with caplog.at_level(logging.WARNING, logger="monitor.compiled.cache"):
-        cache.keep(dispatcher)
+        dispatcher = loop.prepare()
     assert "its own cache is used" in caplog.text
     assert type(dispatcher._cache).__name__ == "FunctionCache"
-    cache.keep(other := load_numba().njit(lambda x: x))
     monkeypatch.setattr(cache, "CompileResult", CompileResult)
-    cache.keep(other)
-    assert isinstance(other._cache, cache.LoopCache)
+    assert isinstance(CompiledLoop(abs_of, fastmath=False).prepare()._cache, cache.LoopCache)
+
+
+def abs_of(x: int) -> int:
+    return x if x >= 0 else -x

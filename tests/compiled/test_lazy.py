@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from monitor.compiled import kept
+from monitor.compiled.folders import Folders
 from monitor.loops import load_numba
 from tests.patience import ended_or_within, eventually, joined
 
@@ -30,8 +32,9 @@ PROGRAM = textwrap.dedent(
 
     from numba.core.dispatcher import Dispatcher
 
-    # A loop calls others of its module by their names, which are numba's functions now.
-    assert isinstance(neighbour_loops._distances, Dispatcher)
+    # A loop calls others of its module by their names, which are functions of numba for numba alone.
+    assert isinstance(city_block.prepare().py_func.__globals__["_distances"], Dispatcher)
+    assert not isinstance(neighbour_loops._distances, Dispatcher)
     assert city_block.__name__ == "city_block" and "L1 distances" in city_block.__doc__
     """
 )
@@ -60,6 +63,7 @@ def test_no_thread_calls_a_loop_before_those_that_it_calls_are_numbas(
 ) -> None:
     (tmp_path / "two_loops.py").write_text(TWO_LOOPS, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(kept, "folders", lambda: Folders((tmp_path,), tmp_path))  # so that numba compiles
     twice = importlib.import_module("two_loops").twice
     numba, results, made = load_numba(), [], []
     other = threading.Thread(target=lambda: results.append(twice(2)))
@@ -69,7 +73,7 @@ def test_no_thread_calls_a_loop_before_those_that_it_calls_are_numbas(
         made.append(options)
         if len(made) == 2:  # that of add
             other.start()
-            eventually(lambda: ended_or_within(other, "_prepare"), pause_seconds=0.001)
+            eventually(lambda: ended_or_within(other, "_form"), pause_seconds=0.001)
         return njit(*functions, **options)
 
     monkeypatch.setattr(numba, "njit", njit_meanwhile)

@@ -1,0 +1,106 @@
+"""Keep compiled loops on disk, each in a file whose name is a digest of all that went into it.
+
+That is the bytecode of the loop and of those that it calls, the constants they use, the kinds of the arguments, the
+processor, and the releases of Python, numba and LLVM. So a loop that changed is never loaded, whichever file changed;
+an installation that was copied, or unpacked anew, loads what it has; and processes that compile the same loop at once
+write the same file.
+"""
+
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from monitor.compiled.content import digest
+from monitor.compiled.folders import folders
+from monitor.compiled.kinds import Kind
+
+_DIGEST_BYTES: Final = 32
+_NO_MATTER: Final = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_CPU_NAME"}
+"""Variables of numba that change nothing of the code, or are looked at by themselves."""
+
+
+@cache
+def numba_folder() -> Path:
+    """Where numba is, which is not imported for that.
+
+    Raises
+    ------
+    ImportError
+        It is not installed.
+    """
+    spec = importlib.util.find_spec("numba")
+    if spec is None or spec.origin is None:
+        raise ImportError("numba is not installed")
+    return Path(spec.origin).parent
+
+
+@cache
+def target() -> bytes:
+    """Digest of the processor and of the releases that machine code is for.
+
+    ``NUMBA_CPU_NAME=generic`` names the least that the architecture has, as numba reads it.
+    """
+    named = os.environ.get("NUMBA_CPU_NAME")
+    features = "" if (named or "").lower() == "generic" else llvm.get_host_cpu_features().flatten()
+    processor = (llvm.get_process_triple(), named or llvm.get_host_cpu_name(), features)
+    set_here = sorted((k, v) for k, v in os.environ.items() if k.startswith("NUMBA_") and k not in _NO_MATTER)
+    releases = (sys.implementation.cache_tag, llvmlite.__version__)
+    return digest(repr((processor, releases, set_here)).encode(), (numba_folder() / "_version.py").read_bytes())
+
+
+def name_of(function: Any, content: bytes, form: Sequence[Kind | None] | str) -> str:
+    """Name of the file of one form of a loop, without its ending."""
+    key = digest(content, repr(form).encode(), target())
+    return f"{function.__module__.rpartition('.')[2]}.{function.__name__}-{key.hex()[:32]}"
+
+
+def read(name: str) -> bytes | None:
+    """Return what is kept by this name; None if there is nothing, or what a crash of the machine left of it."""
+    for folder in folders().read:
+        try:
+            content = (folder / name).read_bytes()
+        except OSError:
+            continue
+        data = content[_DIGEST_BYTES:]
+        if content[:_DIGEST_BYTES] == digest(data):
+            log_debug("loaded from", folder / name)
+            return data
+    return None
+
+
+def write(name: str, data: bytes) -> None:
+    """Keep this, if there is a place for it.
+
+    Raises
+    ------
+    OSError
+        The place has no room for it.
+    """
+    folder = folders().write
+    if folder is None:
+        return
+    path = folder / name
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, suffix=".part", delete=False) as stream:
+        try:
+            stream.write(digest(data) + data)
+            stream.flush()
+            os.chmod(stream.name, 0o644)  # noqa: PTH101 - a temporary file is its owner's alone
+            os.replace(stream.name, path)  # noqa: PTH105
+        except BaseException:
+            os.unlink(stream.name)  # noqa: PTH108
+            raise
+    log_debug("saved to", path)
+
+
+def log_debug(what: str, path: Path) -> None:
+    """Print what numba prints of its cache, where ``NUMBA_DEBUG_CACHE`` asks for it."""
+    if os.environ.get("NUMBA_DEBUG_CACHE", "0") != "0":
+        print(f"[cache] data {what} {str(path)!r}")  # noqa: T201 - as numba does
