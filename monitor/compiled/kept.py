@@ -6,6 +6,7 @@ an installation that was copied, or unpacked anew, loads what it has; and proces
 write the same file.
 """
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -53,7 +54,15 @@ def target() -> bytes:
     processor = (llvm.get_process_triple(), named or llvm.get_host_cpu_name(), features)
     set_here = sorted((k, v) for k, v in os.environ.items() if k.startswith("NUMBA_") and k not in _NO_MATTER)
     releases = (sys.implementation.cache_tag, llvmlite.__version__)
-    return digest(repr((processor, releases, set_here)).encode(), (numba_folder() / "_version.py").read_bytes())
+    return digest(repr((processor, releases, set_here)).encode(), _release_of_numba())
+
+
+def _release_of_numba() -> bytes:
+    # Read from the file, if there is one: metadata of distributions take 50 ms to import.
+    file = numba_folder() / "_version.py"
+    return (
+        file.read_bytes() if file.exists() else importlib.import_module("importlib.metadata").version("numba").encode()
+    )
 
 
 def name_of(function: Any, content: bytes, form: Sequence[Kind | None] | str) -> str:

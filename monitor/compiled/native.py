@@ -13,6 +13,7 @@ import builtins
 import ctypes
 import importlib.machinery
 import importlib.util
+import logging
 import pickle
 import sys
 from collections.abc import Callable
@@ -23,6 +24,8 @@ from typing import Any, Final, NamedTuple
 import llvmlite.binding as llvm
 
 from monitor.compiled.kept import numba_folder, read
+
+_log = logging.getLogger(__name__)
 
 _EXTENSIONS: Final = ("_dynfunc", "_helperlib", "core.runtime._nrt_python")
 
@@ -53,8 +56,10 @@ def load(name: str, function: Any) -> Form | None:
     data = read(f"{name}.nbn")
     if data is None:
         return None
-    native = Native(*pickle.loads(data))  # noqa: S301 - nobody else can write into these folders
     extensions = _extensions()
+    if extensions is None:
+        return None
+    native = Native(*pickle.loads(data))  # noqa: S301 - nobody else can write into these folders
     module = llvm.parse_assembly("")
     module.triple = llvm.get_process_triple()
     # One for each form, as the names of what numba compiles into it need not differ from those in another.
@@ -90,9 +95,13 @@ def _target() -> llvm.Target:
 
 
 @cache
-def _extensions() -> dict[str, ModuleType]:
-    """Modules of numba in C, whose helpers LLVM finds by their names from now on."""
-    modules = {name: _extension(name) for name in _EXTENSIONS}
+def _extensions() -> dict[str, ModuleType] | None:
+    """Modules of numba in C, whose helpers LLVM finds by their names from now on; None if numba has other ones."""
+    try:
+        modules = {name: _extension(name) for name in _EXTENSIONS}
+    except ImportError as error:
+        _log.warning("loops are loaded by numba, which takes a second longer: %s", error)
+        return None
     symbols = {"_Py_NoneStruct": id(None), "numba_unpickle": _address_of_unpickle()}
     symbols |= {f"PyExc_{name}": id(each) for name, each in vars(builtins).items() if _is_error(each)}
     for name in ("_helperlib", "_dynfunc"):

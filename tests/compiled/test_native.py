@@ -1,11 +1,17 @@
 """A loop that was compiled once runs without numba, does what it did, and goes on doing so beside numba."""
 
+import logging
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
+from monitor.compiled import kept, native
+from monitor.compiled.folders import Folders
+from monitor.loops import CompiledLoop
 from tests.patience import PATIENCE_SECONDS
 
 ROOT: Final = Path(__file__).parents[2]
@@ -111,3 +117,23 @@ for file in Path(sys.argv[1]).glob("*.nbn"):
 """
     subprocess.run([sys.executable, "-c", script, str(kept)], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True)
     assert run(program, kept) == first
+
+
+def test_a_numba_with_other_modules_loads_its_code_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kept, "folders", lambda: Folders((tmp_path,), tmp_path))
+    assert CompiledLoop(doubled, fastmath=False)(1) == 2
+    assert len(list(tmp_path.glob("*.nbn"))) == 1
+    native._extensions.cache_clear()
+    monkeypatch.setattr(native, "_EXTENSIONS", ("_gone",))
+    with caplog.at_level(logging.WARNING, logger="monitor.compiled.native"):
+        loop = CompiledLoop(doubled, fastmath=False)
+        assert loop(1) == 2
+    assert loop._dispatcher is not None
+    assert "loops are loaded by numba, which takes a second longer: numba._gone is not in" in caplog.text
+    native._extensions.cache_clear()
+
+
+def doubled(x: int) -> int:
+    return x + x
