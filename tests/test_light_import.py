@@ -115,7 +115,7 @@ REPORT = """
 import json, sys
 from monitor.cli.main import run
 
-status = run(["report", sys.argv[1], "--draws", "19"])
+status = run(["report", sys.argv[1], "--draws", "19", "--segment", "region"])
 print()
 print(json.dumps({"status": status, "modules": sorted(sys.modules)}))
 """

@@ -5,11 +5,11 @@ from math import isnan
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import scipy
 
 from monitor.arrays import Floats, Ints
 from monitor.classes import CLASS_MEASURES
 from monitor.events.model import SeriesKey
+from monitor.inference.false_discovery import false_discovery_control
 from monitor.measures import MEASURES
 from monitor.measures.base import MeanLoss, Unit
 from monitor.reports.evaluation.report import (
@@ -160,7 +160,7 @@ def _corrected(p_value: Floats) -> Floats:
     q_value = np.full(p_value.shape, np.nan)
     for step, tested in enumerate(~np.isnan(p_value.T)):
         if tested.any():
-            q_value[tested, step] = scipy.stats.false_discovery_control(p_value[tested, step])
+            q_value[tested, step] = false_discovery_control(p_value[tested, step])
     return q_value
 
 

@@ -7,11 +7,11 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.events.model import OTHER
+from monitor.inference.false_discovery import false_discovery_control
 from monitor.reports.evaluation.report import Report
 from monitor.sources.columns import EMPTY, MISSING_WORDS
 from monitor.sources.tables import SegmentColumn, crossed_columns
@@ -262,7 +262,7 @@ def rank_segments(reports: Iterable[Report]) -> tuple[SegmentReport, ...]:
     """
     segments = [SegmentReport(report, p_value(report)) for report in reports]
     tested = [segment.p_value for segment in segments if segment.p_value is not None]
-    corrected = iter(scipy.stats.false_discovery_control(tested).tolist() if tested else ())
+    corrected = iter(false_discovery_control(tested).tolist() if tested else ())
     return by_harm(
         segment if segment.p_value is None else replace(segment, q_value=next(corrected)) for segment in segments
     )
