@@ -8,7 +8,7 @@ loop overwrite for each other, and prepares to compile before it loads, which ta
 import logging
 import pickle
 from functools import cache, cached_property
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numba
 from numba.core import caching, types
@@ -24,6 +24,9 @@ from monitor.compiled.kinds import Kind, kind_of_elements
 from monitor.compiled.native import Native
 
 _log = logging.getLogger(__name__)
+
+TRIED: Final = ("0.68",)
+"""Releases of numba whose code :mod:`monitor.compiled.native` was tried with; that of others is loaded by numba."""
 
 
 def keep(dispatcher: Any, loop: Loop) -> None:
@@ -124,6 +127,8 @@ def kind_of_type(of: Any) -> Kind | None:
 
 def _native(result: Any, reduced: Any) -> bytes | None:
     """A form as it is loaded without numba; None if it needs numba."""
+    if numba.__version__.rpartition(".")[0] not in TRIED:
+        return None
     module = result.library._final_module
     names = [*module.functions, *module.global_variables]
     environments = {each.env_name: list(each.consts) for each in (result.environment, *reduced[-1])}

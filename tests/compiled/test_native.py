@@ -100,6 +100,14 @@ def test_a_loop_without_numba_does_what_numba_does(tmp_path: Path) -> None:
     assert [*again[:4], *again[5:]] == [*first[:4], *first[5:]]
 
 
+def test_code_of_a_release_that_was_not_tried_is_numbas_to_load(tmp_path: Path) -> None:
+    program, kept = tmp_path / "program.py", tmp_path / "kept"
+    program.write_text(f"import numba\nnumba.__version__ = '9.9.0'\n{PROGRAM}", encoding="utf-8")
+    assert run(program, kept) == run(program, kept)
+    assert list(kept.glob("*.nbc"))
+    assert not list(kept.glob("*.nbn"))
+
+
 def test_code_with_a_name_that_is_not_there_is_compiled_anew(tmp_path: Path) -> None:
     """LLVM would end the process where a name is missing."""
     program, kept = tmp_path / "program.py", tmp_path / "kept"

@@ -55,7 +55,11 @@ const COLUMNS = {
   fault: { title: "What is wrong", about: "In short; the model's page has the rest", text: true, by: (row) => row.fault || "~" },
   predictions: { title: "A day", about: "Predictions a day", by: (row) => -(row.perDay ?? -1) },
   coverage: { title: "Labelled", about: "Share of predictions whose outcome is known", by: (row) => row.coverage ?? 2 },
-  settled: { title: "Settled to", about: "Predictions before this time have had the time for their outcomes, and count in the evidence", by: (row) => row.settled ?? "" },
+  settled: {
+    title: "Settled to",
+    about: "Predictions before this time have had the time for their outcomes, and count in the evidence",
+    by: (row) => row.settled ?? "",
+  },
   serves: { title: "Serves", about: "The recalibration map that serves", text: true, by: (row) => row.method ?? "~" },
 };
 

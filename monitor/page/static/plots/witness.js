@@ -10,8 +10,7 @@ const GAP = 26;
 
 /** The ranges in which predictions are too low or too high. @param {{ places: any[] }} props */
 export function Places({ places }) {
-  if (places.length === 0)
-    return html`<p class="soft">In no range of predictions is the difference more than chance explains.</p>`;
+  if (places.length === 0) return html`<p class="soft">In no range of predictions is the difference more than chance explains.</p>`;
   return html`<ul>${places.map((place) => html`<li>From ${percent(place.from)} to ${percent(place.to)}: <strong>${place.rate > place.prediction ? "too low" : "too high"}</strong>, ${percent(place.prediction)} predicted and ${percent(place.rate)} came true${place.share !== null && html` <small>(${percent(place.share)} of the error)</small>`}.</li>`)}</ul>`;
 }
 
