@@ -25,7 +25,7 @@ from monitor.events.strata import Caps, Strata, beyond_cap, undeclared
 from monitor.http.authorization import Of, caller_of, may, needs
 from monitor.http.element_loops import count_elements
 from monitor.http.problems import Problem
-from monitor.http.request_parsing import check_media_type, read_body
+from monitor.http.request_parsing import NO_PARAMETERS, check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, encode_json, problems
 from monitor.http.schemas import TakenBody
 from monitor.http.services import Services, ServicesOf
@@ -98,7 +98,7 @@ _JSON_ERRORS: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 @router.post(
     "/v1/events",
-    dependencies=[needs(Role.WRITE, Of.ANY)],
+    dependencies=[needs(Role.WRITE, Of.ANY), NO_PARAMETERS],
     status_code=202,
     summary="Write events to the log",
     description=_DESCRIPTION,

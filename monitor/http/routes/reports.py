@@ -18,6 +18,7 @@ from monitor.http.diagram_schemas import WindowDiagramsBody
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import (
+    NO_PARAMETERS,
     PageParameters,
     Parameters,
     check_media_type,
@@ -241,7 +242,7 @@ async def reports(request: Request, services: ServicesOf, query: Annotated[Repor
 @router.post(
     "/v1/reports",
     name="report",
-    dependencies=[needs(Role.READ, Of.ANY)],
+    dependencies=[needs(Role.READ, Of.ANY), NO_PARAMETERS],
     summary="The report of data in the request",
     description="One report of all the data, in the form of a window's; for class probabilities (p a list of lists) a "
     "report of many classes. Too little data is not an error: the report says so in `insufficient`. The data are not "
