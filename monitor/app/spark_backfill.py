@@ -102,12 +102,20 @@ def read_by_spark(
     return of_tables(settings, model, tables.filter(tables[REASON].is_null()), to_ms=end_ms, not_settled=later)
 
 
-class Topics(NamedTuple):
+class LandedTopics(NamedTuple):
     """Two topics that have landed: tables as :func:`read_by_spark` reads them, and the columns that both have."""
 
     predictions: str
     outcomes: str
-    columns: LogColumns
+    id: str
+    time: str
+    partition: str | None
+    order: str
+
+    @property
+    def columns(self) -> LogColumns:
+        """Columns of both tables."""
+        return LogColumns(self.id, self.time, self.partition, self.order)
 
 
 class Settled(NamedTuple):
@@ -140,7 +148,7 @@ _OF_PREDICTION: Final = (
 def settled_by_spark(
     settings: Settings,
     model: str,
-    topics: Topics,
+    topics: LandedTopics,
     columns: Columns,
     *,
     version: str,

@@ -183,12 +183,11 @@ def _backfill_settled(
     clock: Clock,
 ) -> None:
     """Join two topics in a lake, and write what has settled since the model's backfills end."""
-    from monitor.app.spark_backfill import Topics, settled_by_spark  # noqa: PLC0415 - an extra
-    from monitor.spark.join import LogColumns  # noqa: PLC0415 - an extra
+    from monitor.app.spark_backfill import LandedTopics, settled_by_spark  # noqa: PLC0415 - an extra
 
-    topics = Topics(landed.predictions, landed.outcomes, LogColumns(*landed[2:]))
     with open_current_store(settings, clock, create=True) as store:
         from_ms = backfill.end_ms(store.database, model)
+        topics = LandedTopics(*landed)
         joined = settled_by_spark(settings, model, topics, columns, version=version, from_ms=from_ms, to_ms=to_ms)
         for reason, count in sorted(joined.refused.items()):
             typer.echo(f"{count:,} events left out: {reason.replace('_', ' ')}", err=True)

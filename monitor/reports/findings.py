@@ -36,13 +36,14 @@ from monitor.reports.evaluation.groups import (
     groups_of_rows,
     report_groups,
 )
-from monitor.reports.evaluation.inputs import Measures, Resampling, measures_by_name, relative_weights
+from monitor.reports.evaluation.inputs import Measures, Resampling, measures_by_name
 from monitor.reports.evaluation.local import LocalReport, evaluate_local, plane_of
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.segments import ranges_of, segment_columns, segments_of
 from monitor.reports.evaluation.spans import SPAN_MEASURES, Spans, spans_of
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.scores import ClassTable, ScoreTable
+from monitor.scores.table import relative_weights
 from monitor.sources.formats import TableFile, open_table
 from monitor.sources.tables import Columns, EventTable, SegmentColumn, TableReading, open_reading
 

@@ -15,6 +15,9 @@ from monitor.scores.packing_loops import count_packed, pack_events
 MAX_WEIGHT: Final = 1e100
 """Sums of squares of larger weights overflow."""
 
+_NEGLIGIBLE: Final = 1e-100
+"""Share of the largest weight. A smaller weight does not change sums, and its square would underflow."""
+
 
 @dataclass(frozen=True, eq=False)
 class ScoreTable:
@@ -314,3 +317,16 @@ def gather_rows(table: ScoreTable, group: Ints | Floats, *, held: Bools | None =
         upper=upper,
         squares=None if table.squares is None else np.add.reduceat(table.squares[:, rows], first, axis=1),
     )
+
+
+def relative_weights(weights: Floats) -> Floats:
+    """Scale weights, finite and at least 0, so that those above 0 have mean 1; shape (n,).
+
+    Then their sums and squares neither overflow nor underflow.
+    """
+    largest = weights.max(initial=0.0)
+    if largest == 0.0:
+        return weights
+    relative = weights / largest
+    relative[relative < _NEGLIGIBLE] = 0.0
+    return np.asarray(relative * (np.count_nonzero(relative) / relative.sum()))

@@ -11,10 +11,9 @@ from monitor.classes import CLASS_MEASURES
 from monitor.errors import InputError, NotEnoughData
 from monitor.measures import MEASURES
 from monitor.measures.base import Measure
-from monitor.reports.evaluation.inputs import relative_weights
 from monitor.scores import ClassTable, ScoreTable
 from monitor.scores.arguments import numbers
-from monitor.scores.table import check
+from monitor.scores.table import check, relative_weights
 from monitor.sklearn.labels import read_outcomes
 
 

@@ -12,8 +12,8 @@ from monitor.errors import InputError
 from monitor.inference.resampling import coarsen
 from monitor.measures import REPORT_MEASURES, WINDOW_MEASURES
 from monitor.reports.evaluation.assess import Minimum, assess
-from monitor.reports.evaluation.inputs import relative_weights
 from monitor.scores import GridTable, ScoreTable
+from monitor.scores.table import relative_weights
 from monitor.spark import compare, report, reports, score_tables
 from tests.spark.test_tables import events
 

@@ -23,10 +23,10 @@ from monitor.options import TOLERANCE, Option
 from monitor.progress import StageProgress, no_progress
 from monitor.reports.evaluation.assess import DRAWS
 from monitor.reports.evaluation.files import report_table
-from monitor.reports.evaluation.inputs import relative_weights
 from monitor.reports.evaluation.report import MeasureResult, Report
 from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable, grid
+from monitor.scores.table import relative_weights
 from monitor.sources.tables import EventTable
 
 DrawnErrors = Iterator[tuple[Floats, Floats]]

@@ -34,13 +34,13 @@ from monitor.reports.evaluation.inputs import (
     holds_vectors,
     measures_by_name,
     predictions_of,
-    relative_weights,
     require_tolerance,
     times_ms,
 )
 from monitor.reports.evaluation.report import Report, ReportKey
 from monitor.scores import ClassTable, GridTable, ScoreTable
 from monitor.scores.arguments import require_same_index
+from monitor.scores.table import relative_weights
 
 UNNAMED: Final = "unnamed"
 """The model of data that names none."""

@@ -30,9 +30,6 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_1_MS: Final = -62_135_596_800_000
 _YEAR_10000_MS: Final = 253_402_300_800_000
 
-_NEGLIGIBLE: Final = 1e-100
-"""Share of the largest weight. A smaller weight does not change sums, and its square would underflow."""
-
 
 def column(name: str, values: ArrayLike) -> Floats:
     """Convert values to float64, shape (n,), as :func:`numbers` does.
@@ -72,19 +69,6 @@ def require_unmasked(name: str, values: object) -> None:
     if mask.any():
         at = np.argwhere(mask)[0]
         raise InputError(f"{name} must not be masked, got a masked value at index {at[0]}; leave these events out")
-
-
-def relative_weights(weights: Floats) -> Floats:
-    """Scale weights, finite and at least 0, so that those above 0 have mean 1; shape (n,).
-
-    Then their sums and squares neither overflow nor underflow.
-    """
-    largest = weights.max(initial=0.0)
-    if largest == 0.0:
-        return weights
-    relative = weights / largest
-    relative[relative < _NEGLIGIBLE] = 0.0
-    return np.asarray(relative * (np.count_nonzero(relative) / relative.sum()))
 
 
 def times_ms(values: Times) -> Floats:

@@ -13,8 +13,9 @@ from monitor.reports.evaluation.assess import Minimum, assess
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.evaluate import evaluate_classes
-from monitor.reports.evaluation.inputs import measures_by_name, relative_weights, times_ms
+from monitor.reports.evaluation.inputs import measures_by_name, times_ms
 from monitor.scores import ScoreTable
+from monitor.scores.table import relative_weights
 from tests.reference.naive_classes import simulated
 from tests.windows.memory import calibrated
 
