@@ -48,15 +48,20 @@ _NEVER: Final = -1
 
 
 class LogColumns(NamedTuple):
-    """Names of the columns that both tables have."""
+    """Names of the columns that the tables of both topics have."""
 
     id: str = "id"
+    """What joins the two."""
     time: str = "ts"
-    """As of :func:`~monitor.spark.panes.with_times`."""
+    """When the event was: timestamps, milliseconds since the epoch, or text as RFC 3339 has it."""
     partition: str | None = "partition"
-    """The partition of the log; None where there is one."""
+    """The partition of the log, integers; None where the log has one. An outcome in another partition than its
+    prediction is never joined."""
     order: str = "offset"
-    """The order within a partition: the offset, or the time at which the log appended the event."""
+    """The order in the partition: the offset, or the time at which the log appended the event."""
+
+
+LOG_COLUMNS: Final = LogColumns()
 
 
 class Rules(NamedTuple):
@@ -239,11 +244,8 @@ def join(
     lateness: str | timedelta,
     prediction: str = "p",
     outcome: str = "y",
-    id: str = "id",  # noqa: A002 - the column's name
-    time: str = "ts",
-    partition: str | None = "partition",
-    order: str = "offset",
     positive: str | None = None,
+    columns: LogColumns = LOG_COLUMNS,
 ) -> Joined:
     """Join the predictions of one model with their outcomes, by the rules of the service.
 
@@ -262,23 +264,16 @@ def join(
         Column of P(y = 1), as of :func:`~monitor.spark.score_tables`.
     outcome
         Column of 0 and 1, as of :func:`~monitor.spark.score_tables`.
-    id, time
-        Columns of both tables: what joins them, and when the event was; timestamps, milliseconds since the epoch, or
-        text as RFC 3339 has it.
-    partition
-        Column of the log's partition, integers; None where the log has one. An outcome in another partition than its
-        prediction is never joined.
-    order
-        Column of the order in the partition: the offset, or the time at which the log appended the event.
     positive
         The value of ``outcome`` that is 1; any other is then 0.
+    columns
+        Names of the columns that both tables have.
 
     Raises
     ------
     InputError
         A column does not exist or is of a type that cannot be read, or is called as one of the result.
     """
-    columns = LogColumns(id, time, partition, order)
     rules = Rules(_milliseconds(horizon), _milliseconds(lateness))
     return join_logs(
         Log.of(prediction_rows(predictions, columns, prediction), rules.wait_ms),

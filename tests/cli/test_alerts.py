@@ -81,6 +81,6 @@ def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[
         "  monitor recalibrate churn --version 7 --since 2026-09-21T16:45:00Z --wait",
     ]
     rows = [line.split() for line in shown]
-    assert ["region=eu", "3,000", "10^6.6", *["0.80", "(0.70", "to", "0.90)", "0.97", "(0.88", "to", "1.07)"]] in rows
+    assert ["region=eu", "3,000", "10^6.5", *["0.80", "(0.70", "to", "0.90)", "0.97", "(0.88", "to", "1.07)"]] in rows
     assert ["from", "0.3", "343", "35.0%", "53.9%", "33.3%"] in rows
     assert shown[-1] == "2026-09-21 14:13 UTC  firing by service"
