@@ -46,6 +46,10 @@ COMMANDS: Final = {
 }
 """Name -> the help of the command, repeated here so that the list of commands need not load all their modules."""
 
+MATRICES: Final = {"recalibrate"}
+"""Commands with products of large matrices, for which OpenBLAS may take all processors. For small ones its threads wait
+for each other busily, which takes a report half as much processor time again and makes it no sooner."""
+
 OLD_NAMES: Final = {"refit": "recalibrate"}
 """Commands that the help leaves out, and their new names."""
 
@@ -73,6 +77,8 @@ class _Commands(TyperGroup):
             return None
         if self._only_listing:
             return TyperCommand(cmd_name, help=COMMANDS[name])
+        if name not in MATRICES:
+            os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         with without_collection():
             module = importlib.import_module(module_of(name))
         command = typer.main.get_command(module.app)

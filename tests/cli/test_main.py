@@ -1,6 +1,9 @@
 """What holds for every command."""
 
 import importlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +100,21 @@ def test_nothing_asked_for_shows_the_help(tmp_path: Path, arguments: list[str]) 
     assert done.returncode == 2
     assert "Usage: monitor" in done.stdout + done.stderr
     assert "error:" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "given", "threads"),
+    [("report", None, 1), ("report", "2", min(2, os.cpu_count() or 1)), ("serve", None, 1)],
+)
+def test_openblas_has_one_thread_unless_somebody_wants_more(command: str, given: str | None, threads: int) -> None:
+    script = (
+        "import threadpoolctl, typer; from monitor.cli.main import app;"
+        f"typer.main.get_command(app).get_command(None, {command!r});"
+        "print({each['num_threads'] for each in threadpoolctl.threadpool_info()})"
+    )
+    environ = {
+        name: value for name, value in os.environ.items() if name not in {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}
+    }
+    environ |= {} if given is None else {"OPENBLAS_NUM_THREADS": given}
+    done = subprocess.run([sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{{{threads}}}\n"
