@@ -367,7 +367,20 @@ def test_after_a_promotion_the_page_shows_what_is_served_and_with_a_switch_what_
         assert query(page) == {"window": "1h", "predictions": "model"}
         page.reload()
         expect(window).to_contain_text("too sure of themselves")
+        held: list[Route] = []
+
+        def hold(route: Route) -> None:
+            held.append(route)
+
+        page.route(re.compile(r"/report\?.*served=true"), hold)
         page.get_by_role("combobox", name="Predictions").select_option("as served")
+        # Until the answer is there, numbers are still the model's, and are said to be.
+        expect(page).not_to_have_url(re.compile("predictions=model"))
+        expect(window).to_contain_text("of the predictions as the model makes them, before the map that serves")
+        for route in held:
+            route.continue_()
+        page.unroute_all()
+        expect(window).to_contain_text("of predictions as the map that serves makes them")
         expect(window).not_to_contain_text("too sure of themselves")
 
 

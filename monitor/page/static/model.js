@@ -137,10 +137,12 @@ function Model({ roles }) {
   // The rest is loaded once the reader is near, and that is known once what stands first is there.
   const isThere = (report.data || report.failure) && past.data && evidence.data;
   const servedFrom = state.data?.servings?.findLast((/** @type {any} */ one) => one.map)?.from;
-  const mixed = Boolean(served && servedFrom && report.data?.from < servedFrom);
+  // What is shown is still of the other choice until the answer to this one is there.
+  const asServed = report.of?.includes("served=true") ?? false;
+  const mixed = Boolean(asServed && servedFrom && report.data?.from < servedFrom);
   const measures = new Map((catalogue.data?.measures ?? []).map((/** @type {any} */ one) => [one.name, one]));
   const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} level=${report.data?.measures.tce?.null_q95 ?? null} /></section>`}
-    ${report.data && html`<${Report} report=${report.data} measures=${measures} note=${served ? SERVED : serving ? BEFORE_THE_MAP : ""} mixed=${mixed} />`}
+    ${report.data && html`<${Report} report=${report.data} measures=${measures} note=${asServed ? SERVED : serving ? BEFORE_THE_MAP : ""} mixed=${mixed} />`}
     ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}`;
   return html`<${Problem} failure=${listed.failure} stale />
     <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert, alerts.data !== null)} />

@@ -14,10 +14,11 @@ export { Numbers, Power, State, Time, toneOf } from "page/parts.js";
  * also of another path, unless that is refused.
  * @param {string | null} path null: nothing is asked for @param {number} [seconds]
  * @param {string} [list] the name of a list that is answered in parts, of which all are wanted
- * @returns {{ data: any, failure: Failure | null, again: () => void }}
+ * @returns {{ data: any, of: string | null, failure: Failure | null, again: () => void }} of: the path that gave the data
  */
 export function useAnswer(path, seconds = 10, list) {
   const [data, setData] = useState(/** @type {any} */ (null));
+  const [of, setOf] = useState(/** @type {string | null} */ (null));
   const [failure, setFailure] = useState(/** @type {Failure | null} */ (null));
   const [round, setRound] = useState(0);
   useEffect(() => {
@@ -47,6 +48,7 @@ export function useAnswer(path, seconds = 10, list) {
         const answer = await (list ? askAll(path, tag, list) : ask(path, tag));
         if (left) return;
         if (tag === null || answer.tag !== tag) setData(answer.body);
+        setOf(path);
         tag = answer.tag;
         shown = new Date();
         setFailure(null);
@@ -75,7 +77,7 @@ export function useAnswer(path, seconds = 10, list) {
       end();
     };
   }, [path, seconds, list, round]);
-  return { data, failure, again: () => setRound(round + 1) };
+  return { data, of, failure, again: () => setRound(round + 1) };
 }
 
 /**
