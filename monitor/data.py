@@ -230,7 +230,7 @@ class Given(NamedTuple):
 
     @property
     def model(self) -> str | None:
-        """What the predictions are of: what the table says, or the name of its file, or of a Series."""
+        """Name of the model: as the table says, or of its file, or of a Series."""
         if not self.is_table:
             name = getattr(self.p, "name", None)
             return name if isinstance(name, str) and name else None

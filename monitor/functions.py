@@ -433,7 +433,7 @@ def artifact_of(recalibration: Recalibration | Artifact | RecalibrationMap | str
 
 
 def _model_of(data: Given, table: EventTable | CountedRows) -> str:
-    """What the predictions are of: what the data say, or the column of the predictions."""
+    """Name of the model: as the data say, or the column of the predictions."""
     if data.model is not None:
         return data.model
     if isinstance(table, CountedRows):
@@ -447,7 +447,7 @@ def _only(columns: Sequence[str]) -> str | None:
 
 
 def _names_of(first: Any, second: Any) -> tuple[str, str]:
-    """What the two that are compared are called: as their tables say, or like their columns if those differ."""
+    """Names of the two that are compared: as their tables say, or their columns if those differ."""
     models = [data.model if isinstance(data, Table) else None for data in (first, second)]
     columns = [_only(data.columns.prediction) if isinstance(data, Table) else None for data in (first, second)]
     if None in columns or columns[0] == columns[1]:

@@ -97,7 +97,7 @@ class Attribution:
         steps = self._serve(series, self._panes.settled_steps(series, width_ms, 0, until_ms))
         if steps.end_ms.size == 0:
             return ChangeSet(since_ms, since_ms, since_ms, is_open=True)
-        # What it learnt until now is what the steps before now are asked about.
+        # The steps before now are bet on with all that it has learnt until now.
         bets = detector.bet(steps, held=True) if isinstance(detector, CalibrationBets) else detector.bet(steps)
         if bets.end_ms.size == 0:
             return ChangeSet.at(since_ms)

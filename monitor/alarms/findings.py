@@ -180,7 +180,7 @@ def _witnesses(kind: Kind, levels: Mapping[str, EvidenceLevel], leader: str) -> 
 
 
 def _last(finding: Finding | None, change: ChangeSet, level: EvidenceLevel) -> Mapping[str, Any]:
-    """What was said the last time of an alarm that fires, and of this change."""
+    """The last document about this change of an alarm that fires; empty if there is none."""
     if finding is None or level.raised is None or finding.since_ms != change.at_ms:
         return {}
     segment = None if level.segment == ALL else level.segment

@@ -141,7 +141,7 @@ def group_of(segment: str) -> str:
 
 
 def _learns(detector: Detector) -> TypeGuard[CalibrationBets | ChangeBets]:
-    """Whether it learns from outcomes what it bets, which it does not while its alarm fires."""
+    """A detector that learns its bets from outcomes, which it does not do while its alarm fires."""
     return isinstance(detector, CalibrationBets | ChangeBets)
 
 

@@ -59,7 +59,7 @@ def load(name: str, function: Any) -> Form | None:
     extensions = _extensions()
     if extensions is None:
         return None
-    native = Native(*pickle.loads(data))  # noqa: S301 - nobody else can write into these folders
+    native = Native(*pickle.loads(data))  # noqa: S301 - only this user can write into these folders
     module = llvm.parse_assembly("")
     module.triple = llvm.get_process_triple()
     # One for each form, as the names of what numba compiles into it need not differ from those in another.

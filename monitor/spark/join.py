@@ -149,7 +149,7 @@ class Log:
             return self.rows.withColumn(_LATE, F.lit(False))
         unclear = F.broadcast(self.rows.sparkSession.createDataFrame(self.unclear))
         clear = self.rows.join(unclear, [_PARTITION, _CHUNK], "left_anti").withColumn(_LATE, F.lit(False))
-        # Of events with one time of appending, whose order nobody knows, none makes another one late.
+        # Events with one time of appending have no known order, so none of them makes another one late.
         log = Window.partitionBy(_PARTITION, _CHUNK).orderBy(_ORDER, TIME)
         newest = F.greatest(F.col(_NEWEST), F.max(TIME).over(log.rowsBetween(Window.unboundedPreceding, -1)))
         is_late = F.coalesce(F.col(TIME) < newest - self.allowed_ms, F.lit(False))
