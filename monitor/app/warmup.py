@@ -30,7 +30,7 @@ from monitor.windows.panes import ClosedPanes
 from monitor.windows.windows import Window
 
 _EVENTS: Final = 1500
-_BATCH: Final = 1000
+_BATCH: Final = 2500
 """More than a new table holds, so that the kernels that grow it are compiled, too."""
 _SAMPLED: Final = 20
 """Fewer than a span has, so that the kernels that choose among them are compiled, too."""
@@ -43,7 +43,7 @@ _POLICIES: Final = {
 }
 _REPORTED: Final = 60
 _DRAWS: Final = 19
-_STEP_MS: Final = 500
+_STEP_MS: Final = 100
 _START_MS: Final = 1_700_000_000_000
 _LENGTH_MS: Final = 300_000
 

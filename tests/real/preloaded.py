@@ -12,6 +12,7 @@ import numpy as np
 
 import monitor.cli.serve  # noqa: F401
 from monitor.app import warmup
+from monitor.scanning import scan_modules
 from tests.real.kafka import keep_loaded_classes
 
 
@@ -33,3 +34,4 @@ if __name__ == "__main__":
             made.result()
 else:
     warmup.warm_up()
+    scan_modules("monitor.http.routes")
