@@ -5,6 +5,7 @@ this, the first batch and the first evaluation would wait as long.
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -48,10 +49,11 @@ _START_MS: Final = 1_700_000_000_000
 _LENGTH_MS: Final = 300_000
 
 
+@cache
 def warm_up() -> None:
     """Run events of made-up models through the service: join, checkpoint, restore, and a report with its intervals.
 
-    Then report on data and recalibrate a batch, as REST requests do.
+    Then report on data and recalibrate a batch, as REST requests do. Once in a process: later calls do nothing.
     """
     window = Window("warm-up", _LENGTH_MS)
     settings = PartitionSettings(
