@@ -10,7 +10,7 @@ from scipy.special import chdtrc, expit, ndtri, xlogy
 from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.inference.newton import fit_logistic, log_sigmoid
-from monitor.inference.roots import brentq, newton
+from monitor.roots import brentq, newton
 from monitor.scores import ScoreTable
 from monitor.scores.grid import LOGIT_BOUND
 

@@ -11,7 +11,7 @@ from monitor.arrays import Floats
 from monitor.errors import NotEnoughData
 from monitor.inference.cox import logits
 from monitor.inference.newton import log_sigmoid
-from monitor.inference.roots import brentq
+from monitor.roots import brentq
 from monitor.scores import ScoreTable
 
 POWER: Final = 0.8

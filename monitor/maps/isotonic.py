@@ -6,10 +6,10 @@ from functools import partial
 from typing import Annotated, Any, ClassVar, Final
 
 import numpy as np
-import scipy
 
 from monitor.arrays import Floats
 from monitor.errors import CorruptMap
+from monitor.isotonic_loops import isotonic_regression
 from monitor.maps.base import BinaryMap, Method, MethodOption
 from monitor.maps.parts import choice, column
 from monitor.scores.labelled import LabelledEvents
@@ -77,11 +77,12 @@ class Isotonic(BinaryMap):
 def _fit(events: LabelledEvents, options: Mapping[str, Any]) -> Isotonic:
     events.require_outcomes(MIN_EVENTS)
     score, row = np.unique(events.prediction, return_inverse=True)
-    weight = np.bincount(row, events.weight)
+    weight = np.bincount(row, events.weight).astype(np.float64, copy=False)
     hits = np.bincount(row, events.weight * events.outcome)
-    fit = scipy.optimize.isotonic_regression(hits / weight, weights=weight)
-    start, end = fit.blocks[:-1], fit.blocks[1:]
-    value = np.clip(fit.x[start], 0.0, 1.0)  # rounding can put a mean outside [0, 1]
+    fitted = isotonic_regression(hits / weight, weight)
+    start = np.flatnonzero(np.diff(fitted, prepend=-np.inf) > 0.0)
+    end = np.r_[start[1:], fitted.size]
+    value = np.clip(fitted[start], 0.0, 1.0)  # rounding can put a mean outside [0, 1]
     if options["ends"] == "smoothed":
         squares = np.add.reduceat(np.bincount(row, events.squares), start)
         value = _smoothed(value, effective_number(np.add.reduceat(weight, start), squares))

@@ -18,6 +18,7 @@ from monitor.maps.parts import number, whole
 from monitor.maps.scales import SLOPE_LIMIT, log_probabilities, probabilities, softmax
 from monitor.measures.kernel_error import MMCE_WIDTH
 from monitor.measures.laplace_loops import laplace_quadratic_form
+from monitor.roots import brentq
 from monitor.scores.labelled import LabelledEvents
 
 MIN_EVENTS: Final = 10
@@ -166,9 +167,9 @@ def _allowed_slopes(events: LabelledEvents, best: float, keep: float) -> tuple[f
         return best, best  # there is no gain, or all of it must be kept
     low, high = 1.0 / SLOPE_LIMIT, SLOPE_LIMIT
     if excess(low) > 0.0:
-        low = float(scipy.optimize.brentq(excess, low, best))
+        low = brentq(excess, low, best)
     if excess(high) > 0.0:
-        high = float(scipy.optimize.brentq(excess, best, high))
+        high = brentq(excess, best, high)
     return low, high
 
 

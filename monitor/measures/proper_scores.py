@@ -7,9 +7,9 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from monitor.arrays import Floats
+from monitor.isotonic_loops import isotonic_regression
 from monitor.measures.base import MeanLoss, of_events
 from monitor.measures.displacement import ROUNDING, rounding
-from monitor.measures.isotonic_loops import isotonic_regression
 from monitor.scores import ScoreTable
 from monitor.scores.arguments import require_choice
 from monitor.scores.table import require_events

@@ -6,10 +6,10 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-import scipy
 from scipy.special import logsumexp, ndtri
 
 from monitor.arrays import Floats, Ints
+from monitor.roots import brentq
 from monitor.sequential.serving_map import MIN_LOSS, SHARES, gains
 
 MIN_E_VALUE: Final = 20.0
@@ -175,7 +175,7 @@ def events_until(e_value: float, baseline: Floats, challenger: Floats, outcome: 
 
     # The best bet alone reaches it then.
     enough = target / float(growth.max())
-    return math.ceil(scipy.optimize.brentq(missing, 0.0, enough)) if missing(enough) < 0.0 else math.ceil(enough)
+    return math.ceil(brentq(missing, 0.0, enough)) if missing(enough) < 0.0 else math.ceil(enough)
 
 
 def _logs_of_bets(gain: Floats, max_loss: Floats, weight: Floats) -> Floats:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import scipy
 from scipy.special import expit, gammaincinv, logit
 
 from monitor.errors import NotEnoughData
+from monitor.roots import brentq
 from monitor.scores import grid
 from monitor.scores.grid_table import NEGATIVE_SUM, NEGATIVES, POSITIVE_SUM, POSITIVES
 from monitor.scores.steps import Steps
@@ -88,7 +88,7 @@ def common_shock(steps: Steps, horizon_ms: int) -> CommonShock:
     def surplus(offset: float) -> float:
         return float(counts @ expit(z + offset) - positives.sum())
 
-    q = expit(z + scipy.optimize.brentq(surplus, -60.0, 60.0))
+    q = expit(z + brentq(surplus, -60.0, 60.0))
     variance = counts * q * (1.0 - q)
     columns = (positives - counts * q, variance, variance * (1.0 - 6.0 * q * (1.0 - q)))
     residual, information, cumulant = (np.bincount(place, column) for column in columns)
@@ -122,7 +122,7 @@ def _root(function: Callable[[float], float]) -> float:
     largest = MAX_DEVIATION**2
     if function(0.0) <= 0.0:
         return 0.0
-    return largest if function(largest) > 0.0 else float(scipy.optimize.brentq(function, 0.0, largest))
+    return largest if function(largest) > 0.0 else brentq(function, 0.0, largest)
 
 
 def _deviation(linear: float, bend: float) -> float:

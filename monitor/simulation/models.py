@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 from scipy.special import expit
 
 from monitor.arrays import Floats
+from monitor.roots import brentq
 from monitor.simulation.generator import draw_outcomes
 
 
@@ -128,7 +128,7 @@ def mean_for(prevalence: float, spread: float) -> float:
     def excess(mean: float) -> float:
         return float(weights @ expit(mean + spread * nodes)) - prevalence
 
-    return float(scipy.optimize.brentq(excess, -30.0, 30.0))
+    return brentq(excess, -30.0, 30.0)
 
 
 _RARE: Final = mean_for(0.01, 0.9)

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri
 
 from monitor.arrays import Floats, Ints
 from monitor.errors import InputError, NotEnoughData, OptionError
 from monitor.options import Option
+from monitor.roots import brentq
 from monitor.scores import grid
 from monitor.scores.table import check
 from monitor.simulation.generator import HOUR_MS, Shape, cell_logits
@@ -55,7 +55,7 @@ class DrawnPredictions:
             raise OptionError(Option.SPREAD, f" must be above 0 and at most 5 logits, got {spread:g}")
         _check_rate(per_hour)
         z = spread * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
-        mean = scipy.optimize.brentq(lambda mean: float(expit(z + mean).mean()) - prevalence, -60.0, 60.0)
+        mean = brentq(lambda mean: float(expit(z + mean).mean()) - prevalence, -60.0, 60.0)
         what = f"predictions with normal logits of standard deviation {spread:g}, {prevalence:.3g} of outcomes positive"
         return cls(grid.locate(expit(z + mean)), per_hour, what)
 

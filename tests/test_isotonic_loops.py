@@ -5,7 +5,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.measures.isotonic_loops import isotonic_regression
+from monitor.isotonic_loops import isotonic_regression
 
 
 @given(rows=st.integers(1, 300), levels=st.integers(1, 20), weighted=st.booleans(), seed=st.integers(0, 10_000))

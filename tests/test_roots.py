@@ -9,7 +9,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.inference.roots import brentq, newton
+from monitor.roots import brentq, newton
 
 FUNCTIONS: list[Callable[[float], float]] = [
     lambda x: x**3 - 2.0,
