@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from monitor.cli.options import argument, option
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.http_client import request_document
 from monitor.reports.formatting import evidence_text, plain, printable, share_text
@@ -26,20 +27,18 @@ app = typer.Typer(
 
 _STYLES: Final = {"firing": "bold red", "acknowledged": "yellow", "pending": "default", "resolved": "dim"}
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the alert, as `monitor alerts list` prints it.")]
+IdArgument = Annotated[str, argument("ID", "Id of the alert, as `monitor alerts list` prints it.")]
 
 
 @app.command("list", epilog="Examples: `monitor alerts list`; `monitor alerts list --state resolved --model churn`.")
 def list_alerts(
     *,
-    state: Annotated[
-        str, typer.Option(metavar="STATE", help="open, pending, firing, acknowledged, resolved, or all.")
-    ] = "open",
-    kind: Annotated[str, typer.Option(metavar="KIND", help="Only of this kind: calibration, change or map.")] = "",
-    model: Annotated[str, typer.Option(metavar="MODEL", help="Only of this model.")] = "",
-    model_version: Annotated[str, typer.Option("--version", metavar="V", help="Only of this version.")] = "",
-    since: Annotated[str, typer.Option(metavar="TIME", help="Only those that were not resolved before.")] = "",
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="At most this many.")] = 100,
+    state: Annotated[str, option("STATE", "open, pending, firing, acknowledged, resolved, or all.")] = "open",
+    kind: Annotated[str, option("KIND", "Only of this kind: calibration, change or map.")] = "",
+    model: Annotated[str, option("MODEL", "Only of this model.")] = "",
+    model_version: Annotated[str, option("V", "Only of this version.", "--version")] = "",
+    since: Annotated[str, option("TIME", "Only those that were not resolved before.")] = "",
+    limit: Annotated[int, option(None, "At most this many.", min=1, max=1000)] = 100,
     as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,
     key_file: KeyFileOption = None,
@@ -109,9 +108,9 @@ def acknowledge_alert(
     *,
     alert: IdArgument,
     note: NoteOption = "",
-    assign_to: Annotated[str, typer.Option(metavar="NAME", help="Who works on it.")] = "",
+    assign_to: Annotated[str, option("NAME", "Who works on it.")] = "",
     until: Annotated[
-        str, typer.Option(metavar="TIME", help="When it fires again, unless it is over: a time, or from now, as in 8h.")
+        str, option("TIME", "When it fires again, unless it is over: a time, or from now, as in 8h.")
     ] = "",
     as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,

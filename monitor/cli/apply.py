@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from monitor.cli.options import LogitsOption, check_target
+from monitor.cli.options import LogitsOption, argument, check_target, option
 from monitor.errors import InputError
 from monitor.recalibration.apply_file import (
     check_output,
@@ -32,35 +32,27 @@ _NONE: list[str] = []
 def apply(
     map_file: Annotated[
         Path,
-        typer.Argument(
-            metavar="MAP",
-            help="A map, as `monitor recalibrate FILE --output` or GET /v1/models/{model}/map of a service gives it.",
+        argument(
+            "MAP", "A map, as `monitor recalibrate FILE --output` or GET /v1/models/{model}/map of a service gives it."
         ),
     ],
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A table (.csv, .tsv, .parquet, .jsonl, text also .gz).")
-    ],
+    file: Annotated[Path, argument("FILE", "A table (.csv, .tsv, .parquet, .jsonl, text also .gz).")],
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Of FILE's format; text to stdout without it.")
+        Path | None, option("FILE", "Of FILE's format; text to stdout without it.", "--output", "-o")
     ] = None,
-    column: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the added column; for classes, of each: NAME_class.")
-    ] = "recalibrated",
+    column: Annotated[str, option("NAME", "Of the added column; for classes, of each: NAME_class.")] = "recalibrated",
     prediction: Annotated[
         list[str],
-        typer.Option(
-            metavar="COLUMN",
-            help="Column with P(y = 1), or of each class. Without it, as in the file that the map was fitted on.",
+        option(
+            "COLUMN", "Column with P(y = 1), or of each class. Without it, as in the file that the map was fitted on."
         ),
     ] = _NONE,
     feature: Annotated[
-        list[str], typer.Option(metavar="COLUMN", help="Features of the map, in their order; likewise. Repeatable.")
+        list[str], option("COLUMN", "Features of the map, in their order; likewise. Repeatable.")
     ] = _NONE,
     logits: LogitsOption = False,
-    segment: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Groups, if the map needs them; likewise.")
-    ] = None,
+    segment: Annotated[str | None, option("COLUMN", "Groups, if the map needs them; likewise.")] = None,
 ) -> None:
     """Recalibrate the predictions of a file by a map.
 

@@ -10,7 +10,7 @@ from monitor.app.backfill import PastPredictions, append, declared_policy, past_
 from monitor.app.logs import configure_logs
 from monitor.app.parts import open_current_store
 from monitor.app.settings import Settings
-from monitor.cli.options import ConfigOption, PositiveOption, SkipBadRowsOption, read_settings
+from monitor.cli.options import ConfigOption, PositiveOption, SkipBadRowsOption, argument, flag, option, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
 from monitor.events.model import UNVERSIONED
@@ -31,87 +31,55 @@ app = typer.Typer(add_completion=False)
 )
 def backfill_command(
     *,
-    file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="A row a prediction, with its outcome and time.")
-    ] = None,
-    model: Annotated[str, typer.Option("--model", metavar="NAME", help="The model, as in the service's events.")],
-    batch: Annotated[
-        str,
-        typer.Option(
-            "--batch", metavar="NAME", help="Name of this backfill. The same name again replaces what it wrote."
-        ),
-    ],
-    version: Annotated[
-        str, typer.Option("--version", metavar="NAME", help="The version of the model that all rows are of.")
-    ] = UNVERSIONED,
-    prediction: Annotated[
-        str | None, typer.Option("--prediction", metavar="COLUMN", help="Predictions P(y = 1); guessed by name.")
-    ] = None,
-    outcome: Annotated[
-        str | None,
-        typer.Option("--outcome", metavar="COLUMN", help="Outcomes, empty where there is none; guessed by name."),
-    ] = None,
-    time: Annotated[
-        str | None, typer.Option("--time", metavar="COLUMN", help="Times of the predictions; guessed by name.")
-    ] = None,
+    file: Annotated[str | None, argument("[FILE]", "A row a prediction, with its outcome and time.")] = None,
+    model: Annotated[str, option("NAME", "The model, as in the service's events.")],
+    batch: Annotated[str, option("NAME", "Name of this backfill. The same name again replaces what it wrote.")],
+    version: Annotated[str, option("NAME", "The version of the model that all rows are of.")] = UNVERSIONED,
+    prediction: Annotated[str | None, option("COLUMN", "Predictions P(y = 1); guessed by name.")] = None,
+    outcome: Annotated[str | None, option("COLUMN", "Outcomes, empty where there is none; guessed by name.")] = None,
+    time: Annotated[str | None, option("COLUMN", "Times of the predictions; guessed by name.")] = None,
     to: Annotated[
         str | None,
-        typer.Option(
-            "--to",
-            metavar="TIME",
-            help="Leave out predictions from this time on, RFC 3339. By default those that lie less than horizon and "
+        option(
+            "TIME",
+            "Leave out predictions from this time on, RFC 3339. By default those that lie less than horizon and "
             "allowed lateness before the newest one: their outcomes may still come.",
         ),
     ] = None,
     replace: Annotated[
-        bool,
-        typer.Option("--replace", help="Replace what other backfills hold of these times, in place of refusing it."),
+        bool, flag("--replace", "Replace what other backfills hold of these times, in place of refusing it.")
     ] = False,
     positive: PositiveOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     spark: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--spark",
-            help="Read Parquet, or a table such as delta.`s3a://lake/scores`, by Spark, for more rows than fit into "
+            "Read Parquet, or a table such as delta.`s3a://lake/scores`, by Spark, for more rows than fit into "
             "memory; run it by spark-submit.",
         ),
     ] = False,
     predictions: Annotated[
         str | None,
-        typer.Option(
-            "--predictions",
-            metavar="TABLE",
-            help="With --spark, in place of FILE: the topic of predictions as it has landed in a lake.",
-        ),
+        option("TABLE", "With --spark, in place of FILE: the topic of predictions as it has landed in a lake."),
     ] = None,
-    outcomes: Annotated[
-        str | None, typer.Option("--outcomes", metavar="TABLE", help="The topic of outcomes as it has landed.")
-    ] = None,
+    outcomes: Annotated[str | None, option("TABLE", "The topic of outcomes as it has landed.")] = None,
     settled: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--settled",
-            help="Join --predictions and --outcomes, and write what has settled since the model's backfills end: run "
+            "Join --predictions and --outcomes, and write what has settled since the model's backfills end: run "
             "it by a schedule.",
         ),
     ] = False,
     id: Annotated[  # noqa: A002 - the option's name
-        str, typer.Option("--id", metavar="COLUMN", help="With --settled: what joins the two.")
+        str, option("COLUMN", "With --settled: what joins the two.")
     ] = "id",
     partition: Annotated[
-        str,
-        typer.Option(
-            "--partition", metavar="COLUMN", help="With --settled: the partition of the log; empty where it has one."
-        ),
+        str, option("COLUMN", "With --settled: the partition of the log; empty where it has one.")
     ] = "partition",
     order: Annotated[
-        str,
-        typer.Option(
-            "--order",
-            metavar="COLUMN",
-            help="With --settled: the offset, or the time at which the log appended the event.",
-        ),
+        str, option("COLUMN", "With --settled: the offset, or the time at which the log appended the event.")
     ] = "offset",
     config: ConfigOption = None,
 ) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from monitor.app.logs import configure_logs
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, argument, flag, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
 from monitor.events.times import format_time
@@ -24,12 +24,8 @@ app = typer.Typer(add_completion=False)
 )
 def backup(
     *,
-    target: Annotated[
-        str, typer.Argument(metavar="TARGET", help="A new file, or a folder, in which it is named by the time.")
-    ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print rows, offsets, size and digest of the backup.")
-    ] = False,
+    target: Annotated[str, argument("TARGET", "A new file, or a folder, in which it is named by the time.")],
+    as_json: Annotated[bool, flag("--json", "Print rows, offsets, size and digest of the backup.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """Back up a store in SQLite to one file, beside a running service, too; pg_dump backs up PostgreSQL.

@@ -12,7 +12,7 @@ from monitor.app.checks import CHECKS, CheckResult, CheckStatus, Surroundings, r
 from monitor.app.checks.base import fail
 from monitor.app.logs import configure_logs
 from monitor.app.settings import load_settings
-from monitor.cli.options import ConfigOption, settings_file
+from monitor.cli.options import ConfigOption, flag, option, settings_file
 from monitor.errors import SettingsError
 from monitor.reports.formatting import printable
 
@@ -26,11 +26,9 @@ _STYLES: Final = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStat
 )
 def check(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object with every finding.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with status 1 on warnings, too.")] = False,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", help=f"Run only this check; repeatable: {', '.join(CHECKS)}.")
-    ] = None,
+    as_json: Annotated[bool, flag("--json", "One JSON object with every finding.")] = False,
+    strict: Annotated[bool, flag("--strict", "Exit with status 1 on warnings, too.")] = False,
+    only: Annotated[list[str] | None, option(None, f"Run only this check; repeatable: {', '.join(CHECKS)}.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Check the settings and all that they lead to: log, store, clocks, disks, access, port.

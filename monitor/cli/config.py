@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from monitor.app.settings.document import default_file, effective, reference
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, flag, read_settings
 
 app = typer.Typer(add_completion=False)
 
@@ -17,10 +17,10 @@ def config(
     *,
     config: ConfigOption = None,
     default: Annotated[
-        bool, typer.Option("--default", help="Print a monitor.yaml with every setting, its meaning and its default.")
+        bool, flag("--default", "Print a monitor.yaml with every setting, its meaning and its default.")
     ] = False,
     for_docs: Annotated[
-        bool, typer.Option("--reference", help="Print the page of the documentation that lists every setting.")
+        bool, flag("--reference", "Print the page of the documentation that lists every setting.")
     ] = False,
 ) -> None:
     """Print the settings in force, as YAML, with secrets hidden."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.app.parts import make_writer, open_current_store
-from monitor.cli.options import ConfigOption, command_actor, read_settings
+from monitor.cli.options import ConfigOption, command_actor, flag, option, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import InputError
 from monitor.events.log import Writer
@@ -32,20 +32,16 @@ app = typer.Typer(
 _PAGE: Final = 500
 _SHOWN_BYTES: Final = 200
 
-ReasonOption = Annotated[
-    str | None, typer.Option(metavar="REASON", help=f"Only those with this reason: {', '.join(Reason)}.")
-]
+ReasonOption = Annotated[str | None, option("REASON", f"Only those with this reason: {', '.join(Reason)}.")]
 
 
 @app.command("list", epilog="Examples: `monitor dead-letters list --limit 20`; `monitor dead-letters list --json`.")
 def list_letters(
     *,
     reason: ReasonOption = None,
-    after: Annotated[int, typer.Option(min=0, help="Only those with a greater number: the next page.")] = 0,
-    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 50,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line, with the whole message in base64.")
-    ] = False,
+    after: Annotated[int, option(None, "Only those with a greater number: the next page.", min=0)] = 0,
+    limit: Annotated[int, option(None, "At most this many.", min=1)] = 50,
+    as_json: Annotated[bool, flag("--json", "One JSON object a line, with the whole message in base64.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """List dead letters, oldest first, with the reason and their position in the log."""
@@ -80,10 +76,8 @@ def list_letters(
 def replay_letters(
     *,
     reason: ReasonOption = None,
-    number: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Only the one with this number. Repeatable.")
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most this many, oldest first.")] = None,
+    number: Annotated[list[int] | None, option("N", "Only the one with this number. Repeatable.")] = None,
+    limit: Annotated[int | None, option(None, "At most this many, oldest first.", min=1)] = None,
     config: ConfigOption = None,
 ) -> None:
     """Send dead letters back to their topic and partition, with their bytes and headers, and remove them here.

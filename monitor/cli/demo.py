@@ -18,7 +18,7 @@ from rich.text import Text
 from monitor.app.logs import configure_logs
 from monitor.app.service import Service
 from monitor.app.settings import Settings
-from monitor.cli.options import SeedOption
+from monitor.cli.options import SeedOption, option
 from monitor.cli.running import leave, run_service
 from monitor.cli.service import USUAL_URL
 from monitor.clock import SystemClock
@@ -54,15 +54,15 @@ _HEAD: Final = "# Settings of `monitor demo`. Other settings are as in `monitor 
 )
 def demo(
     *,
-    seconds: Annotated[float | None, typer.Option(min=1, help="Stop this long after events begin to flow.")] = None,
+    seconds: Annotated[float | None, option(None, "Stop this long after events begin to flow.", min=1)] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port of pages, REST and /metrics; 8000, or a free one if it is taken."),
+        option(None, "Port of pages, REST and /metrics; 8000, or a free one if it is taken.", min=0, max=65535),
     ] = None,
-    speed: Annotated[float, typer.Option(min=1, max=1000, help="Simulated seconds per second.")] = 120.0,
+    speed: Annotated[float, option(None, "Simulated seconds per second.", min=1, max=1000)] = 120.0,
     seed: SeedOption = DEMO_SEED,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep log, state and settings there; they are removed otherwise.")
+        Path | None, option("DIR", "Keep log, state and settings there; they are removed otherwise.")
     ] = None,
 ) -> None:
     """Run the service on five simulated models, watch what becomes of their calibration, and repair them.

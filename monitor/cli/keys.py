@@ -20,7 +20,7 @@ from monitor.app.access import open_keys_file
 from monitor.app.logs import configure_logs
 from monitor.app.parts import open_current_store
 from monitor.app.settings import Settings
-from monitor.cli.options import ConfigOption, check_target, command_actor, read_settings
+from monitor.cli.options import ConfigOption, argument, check_target, command_actor, flag, option, read_settings
 from monitor.clock import SystemClock
 from monitor.durations import DURATION_FORM, parse_duration, to_ms
 from monitor.errors import InputError, SettingsError, Unauthenticated
@@ -47,24 +47,23 @@ _MAX_LISTED: Final = 20
 )
 def create(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for; the audit trail shows it.")],
+    name: Annotated[str, argument("NAME", "What the key is for; the audit trail shows it.")],
     role: Annotated[
         list[str],
-        typer.Option(
-            metavar="ROLE[:MODEL]",
-            help=f"What it allows: {', '.join(Role)}; for one model only as in promote:churn. write and promote"
+        option(
+            "ROLE[:MODEL]",
+            f"What it allows: {', '.join(Role)}; for one model only as in promote:churn. write and promote"
             " include read. Repeatable.",
         ),
     ],
     expires: Annotated[
-        str | None,
-        typer.Option(metavar="DURATION", help="How long it is valid, such as 90d; until revoked without it."),
+        str | None, option("DURATION", "How long it is valid, such as 90d; until revoked without it.")
     ] = None,
     write_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the key to this new file, which only its owner can read.")
+        Path | None, option("FILE", "Write the key to this new file, which only its owner can read.")
     ] = None,
     hashed: Annotated[
-        bool, typer.Option("--hashed", help="Print an entry for the file access.keys_file, and store nothing.")
+        bool, flag("--hashed", "Print an entry for the file access.keys_file, and store nothing.")
     ] = False,
     config: ConfigOption = None,
 ) -> None:
@@ -104,7 +103,7 @@ def create(
 @app.command("list", epilog="Examples: `monitor keys list`; `monitor keys list --json`.")
 def list_keys(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Annotated[bool, flag("--json", "One JSON object a line.")] = False,
     config: ConfigOption = None,
 ) -> None:
     """List API keys, the oldest first, those of access.keys_file last. Keys themselves are not kept."""
@@ -133,9 +132,7 @@ def list_keys(
 )
 def revoke(
     *,
-    name_or_id: Annotated[
-        str, typer.Argument(metavar="NAME_OR_ID", help="Which; `monitor keys list` shows names and ids.")
-    ],
+    name_or_id: Annotated[str, argument("NAME_OR_ID", "Which; `monitor keys list` shows names and ids.")],
     config: ConfigOption = None,
 ) -> None:
     """Revoke an API key, for good: within seconds every replica refuses it."""

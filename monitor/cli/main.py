@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
+from monitor.cli.options import flag
 from monitor.errors import InputError, MonitorError, SettingsError
 from monitor.free_memory import without_collection
 from monitor.version import VERSION
@@ -112,11 +113,9 @@ def _show_version(wanted: bool) -> None:
 def _root(
     context: typer.Context,
     *,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error.", envvar="MONITOR_DEBUG")
-    ] = False,
+    debug: Annotated[bool, flag("--debug", "Show the traceback of an error.", envvar="MONITOR_DEBUG")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, flag("--version", "Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Watch the calibration of probabilistic classifiers in production.

@@ -16,7 +16,7 @@ from monitor.app.logs import configure_logs
 from monitor.app.mapping_proposal import detect_format, propose_topic, topic_of_schema
 from monitor.app.settings import Settings
 from monitor.cli.check import finding_line
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, option, read_settings
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.events.model import Record
@@ -36,21 +36,12 @@ _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9._-]+")
 )
 def map_(
     *,
-    topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME", help="Topic whose newest 100 messages are read.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Messages as JSON lines, instead of a topic.")
-    ] = None,
+    topic: Annotated[str | None, option("NAME", "Topic whose newest 100 messages are read.")] = None,
+    file: Annotated[Path | None, option("FILE", "Messages as JSON lines, instead of a topic.")] = None,
     schema_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--schema-file", metavar="FILE", help="The one schema of all messages, of a topic without a registry."
-        ),
+        Path | None, option("FILE", "The one schema of all messages, of a topic without a registry.")
     ] = None,
-    message: Annotated[
-        str | None, typer.Option("--message", metavar="TYPE", help="The messages' type, where a .proto has several.")
-    ] = None,
+    message: Annotated[str | None, option("TYPE", "The messages' type, where a .proto has several.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Propose how a topic of your own messages is read: settings, with a comment on what each line was seen in.

@@ -16,26 +16,45 @@ if TYPE_CHECKING:
 
 USUAL_FILE: Final = Path("monitor.yaml")
 
+
+def option(metavar: str | None, text: str, *names: str, **more: Any) -> Any:
+    """An option with a value: what stands for the value in the help, and the meaning.
+
+    It is called as its parameter is, unless `names` are given; `more` are arguments of typer's Option.
+    """
+    return typer.Option(*names, metavar=metavar, help=text, **more)
+
+
+def flag(name: str, text: str, **more: Any) -> Any:
+    """An option that is there or not: its name, and the meaning. ``--a/--no-a`` names both sides."""
+    return typer.Option(name, help=text, **more)
+
+
+def argument(metavar: str, text: str) -> Any:
+    """An argument: what stands for it in the help, and the meaning."""
+    return typer.Argument(metavar=metavar, help=text)
+
+
 ConfigOption = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "FILE",
+        "Settings; without it, monitor.yaml in the working directory if there is one.",
         "--config",
         "-c",
         envvar="MONITOR_CONFIG",
-        metavar="FILE",
-        help="Settings; without it, monitor.yaml in the working directory if there is one.",
     ),
 ]
 
-SeedOption = Annotated[int, typer.Option(min=0, help="Of the simulation: the same seed gives the same events.")]
+SeedOption = Annotated[int, option(None, "Of the simulation: the same seed gives the same events.", min=0)]
 
 POSITIVE_HELP: Final = "Outcome that is 1, such as bad; any other is 0 then."
 LOGITS_HELP: Final = "The predictions are logits (log odds), or what softmax is applied to."
 SKIP_BAD_ROWS_HELP: Final = "Leave out rows with values that cannot be read, count them and say what is wrong."
 
-PositiveOption = Annotated[str | None, typer.Option("--positive", metavar="VALUE", help=POSITIVE_HELP)]
-LogitsOption = Annotated[bool, typer.Option("--logits", help=LOGITS_HELP)]
-SkipBadRowsOption = Annotated[bool, typer.Option("--skip-bad-rows", help=SKIP_BAD_ROWS_HELP)]
+PositiveOption = Annotated[str | None, option("VALUE", POSITIVE_HELP)]
+LogitsOption = Annotated[bool, flag("--logits", LOGITS_HELP)]
+SkipBadRowsOption = Annotated[bool, flag("--skip-bad-rows", SKIP_BAD_ROWS_HELP)]
 
 
 def command_actor() -> str:

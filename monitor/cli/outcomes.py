@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Final, Self
 
 import typer
 
@@ -12,7 +12,7 @@ from monitor.app.cursors import Cursors
 from monitor.app.parts import make_decoder, make_policy, make_topics, make_writer
 from monitor.app.replay import route
 from monitor.app.settings import Settings
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, argument, flag, option, read_settings
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.events.model import RecordBatch
@@ -31,10 +31,6 @@ _SHOWN: Final = 20
 _SOME_BAD: Final = 1
 
 
-def _column(help_text: str) -> Any:
-    return typer.Option(metavar="COLUMN", help=help_text)
-
-
 @app.command(
     epilog="Examples: `monitor outcomes labels.parquet --model churn`; `monitor outcomes --sql "
     "postgresql://reader@db/orders --query 'SELECT id, churned AS y, updated_at FROM labels' --model churn "
@@ -42,33 +38,35 @@ def _column(help_text: str) -> Any:
 )
 def outcomes(
     file: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="A table of outcomes: .csv, .tsv, .parquet, .orc, .avro, .jsonl."),
+        Path | None, argument("[FILE]", "A table of outcomes: .csv, .tsv, .parquet, .orc, .avro, .jsonl.")
     ] = None,
     *,
-    model: Annotated[str, typer.Option(metavar="NAME", help="Whose outcomes.")],
+    model: Annotated[str, option("NAME", "Whose outcomes.")],
     sql: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL", envvar="OUTCOMES_SQL", help="A database, as SQLAlchemy names it, in place of FILE."
-        ),
+        str | None, option("URL", "A database, as SQLAlchemy names it, in place of FILE.", envvar="OUTCOMES_SQL")
     ] = None,
-    query: Annotated[str | None, typer.Option(metavar="SELECT", help="The rows of --sql.")] = None,
+    query: Annotated[str | None, option("SELECT", "The rows of --sql.")] = None,
     id: Annotated[  # noqa: A002 - the option's name
-        str | None, _column("Column with the prediction's id; guessed if left out.")
+        str | None, option("COLUMN", "Column with the prediction's id; guessed if left out.")
     ] = None,
-    y: Annotated[str | None, _column("Column with the outcome, 0 or 1, or the class; guessed if left out.")] = None,
+    y: Annotated[
+        str | None, option("COLUMN", "Column with the outcome, 0 or 1, or the class; guessed if left out.")
+    ] = None,
     ts: Annotated[
-        str | None, _column("Column with the time at which the outcome became known; guessed if left out, else now.")
+        str | None,
+        option("COLUMN", "Column with the time at which the outcome became known; guessed if left out, else now."),
     ] = None,
     cursor: Annotated[
         str | None,
-        _column("Column that grows when a row is new or changed, such as updated_at: send only rows from the last on."),
+        option(
+            "COLUMN",
+            "Column that grows when a row is new or changed, such as updated_at: send only rows from the last on.",
+        ),
     ] = None,
-    cursor_file: Annotated[Path, typer.Option(metavar="FILE", help="Where the cursor is kept from run to run.")] = Path(
+    cursor_file: Annotated[Path, option("FILE", "Where the cursor is kept from run to run.")] = Path(
         "outcomes-cursor.json"
     ),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check, and send nothing.")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "Read and check, and send nothing.")] = False,
     config: ConfigOption = None,
 ) -> int:
     """Send the outcomes in a table or a query to the configured source: the embedded log or Kafka.

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from monitor.cli.options import argument
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import request_document
 from monitor.reports.formatting import plain
@@ -16,7 +17,7 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog="Example: `monitor promote rc_5e2c8f0b7d1a4936 --note 'agreed with the pricing team'`.")
 def promote(
     *,
-    refit: Annotated[str, typer.Argument(metavar="ID", help="Id of the refit, as `monitor recalibrate` prints it.")],
+    refit: Annotated[str, argument("ID", "Id of the refit, as `monitor recalibrate` prints it.")],
     note: NoteOption = "",
     as_json: JsonOption = False,
     url: UrlOption = USUAL_URL,

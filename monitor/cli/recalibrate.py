@@ -5,6 +5,7 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,7 +13,7 @@ import httpx
 import typer
 from rich.console import Console
 
-from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP, method_options
+from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP, argument, flag, method_options, option
 from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
@@ -44,13 +45,8 @@ _POLL_SECONDS: Final = 0.5
 _PATIENCE_SECONDS: Final = 60.0
 """How long the service may be unavailable while waiting for a refit: it may restart."""
 
-
-def _file_option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=_OF_FILE, **settings)
-
-
-def _model_option(*names: str, **settings: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=_OF_MODEL, **settings)
+_of_file: Final = partial(option, rich_help_panel=_OF_FILE)
+_of_model: Final = partial(option, rich_help_panel=_OF_MODEL)
 
 
 @app.command(
@@ -62,119 +58,97 @@ def recalibrate(
     context: typer.Context,
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|MODEL",
-            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .orc, .avro, .jsonl), or the name of a "
+        argument(
+            "FILE|MODEL",
+            "A table of predictions and outcomes (.csv, .tsv, .parquet, .orc, .avro, .jsonl), or the name of a "
             "model of a running service. It is read as a file if one of that name exists, or its name ends like one.",
         ),
     ],
     *,
     method: Annotated[
         list[str],
-        typer.Option(
-            metavar="NAME",
-            help="Recalibration method. For a file, several may be given and are compared; by default the usual ones "
+        option(
+            "NAME",
+            "Recalibration method. For a file, several may be given and are compared; by default the usual ones "
             "for such rows. For a model, one; by default that of the service's settings.",
         ),
     ] = _NONE,
     option: Annotated[
         list[str],
-        typer.Option(
-            metavar="NAME=VALUE",
-            help="Option of the methods that have it, such as gamma=0.4. May be given several times.",
-        ),
+        option("NAME=VALUE", "Option of the methods that have it, such as gamma=0.4. May be given several times."),
     ] = _NONE,
     as_json: Annotated[
-        bool,
-        typer.Option("--json", help="Print JSON: the whole comparison of each method, or what REST answers."),
+        bool, flag("--json", "Print JSON: the whole comparison of each method, or what REST answers.")
     ] = False,
     held_out: Annotated[
-        float, _file_option(metavar="SHARE", help="Share of the latest rows, which no fit uses; above 0 and below 1.")
+        float, _of_file("SHARE", "Share of the latest rows, which no fit uses; above 0 and below 1.")
     ] = HELD_OUT,
     since_change: Annotated[
-        bool, _file_option("--since-change", help="Leave out the rows before the last change of calibration.")
+        bool, _of_file(None, "Leave out the rows before the last change of calibration.", "--since-change")
     ] = False,
     prediction: Annotated[
         list[str],
-        _file_option(
-            metavar="COLUMN",
-            help="Column with P(y = 1); guessed if left out. For many classes, the column of each class, or one column "
+        _of_file(
+            "COLUMN",
+            "Column with P(y = 1); guessed if left out. For many classes, the column of each class, or one column "
             "of lists.",
         ),
     ] = _NONE,
     outcome: Annotated[
-        str | None,
-        _file_option(metavar="COLUMN", help="Column with the outcome, 0 or 1, or the class; guessed if left out."),
+        str | None, _of_file("COLUMN", "Column with the outcome, 0 or 1, or the class; guessed if left out.")
     ] = None,
     time: Annotated[
-        str | None,
-        _file_option(
-            metavar="COLUMN", help="Column with the time; guessed if left out. Without one, rows are in order."
-        ),
+        str | None, _of_file("COLUMN", "Column with the time; guessed if left out. Without one, rows are in order.")
     ] = None,
-    weight: Annotated[str | None, _file_option(metavar="COLUMN", help="Column with the weight of each row.")] = None,
-    positive: Annotated[str | None, _file_option(metavar="VALUE", help=POSITIVE_HELP)] = None,
-    logits: Annotated[bool, _file_option("--logits", help=LOGITS_HELP)] = False,
-    skip_bad_rows: Annotated[bool, _file_option("--skip-bad-rows", help=SKIP_BAD_ROWS_HELP)] = False,
+    weight: Annotated[str | None, _of_file("COLUMN", "Column with the weight of each row.")] = None,
+    positive: Annotated[str | None, _of_file("VALUE", POSITIVE_HELP)] = None,
+    logits: Annotated[bool, _of_file(None, LOGITS_HELP, "--logits")] = False,
+    skip_bad_rows: Annotated[bool, _of_file(None, SKIP_BAD_ROWS_HELP, "--skip-bad-rows")] = False,
     segment: Annotated[
         list[str],
-        _file_option(
-            metavar="COLUMN",
-            help="Column of groups: for methods by group, and to see who gains. May be given several times; methods by "
+        _of_file(
+            "COLUMN",
+            "Column of groups: for methods by group, and to see who gains. May be given several times; methods by "
             "group cross the columns, as 'region*device' does.",
         ),
     ] = _NONE,
     feature: Annotated[
         list[str],
-        _file_option(
-            metavar="COLUMN",
-            help="Column of numbers or words by which similar rows are found. May be given several times.",
-        ),
+        _of_file("COLUMN", "Column of numbers or words by which similar rows are found. May be given several times."),
     ] = _NONE,
     draws: Annotated[
-        int, _file_option(min=0, help="Resamples for intervals and levels; 0 leaves both out, and is fast.")
+        int, _of_file(None, "Resamples for intervals and levels; 0 leaves both out, and is fast.", min=0)
     ] = DRAWS,
     output: Annotated[
-        Path | None,
-        _file_option("--output", "-o", metavar="FILE", help="Write the map of the best method, for `monitor apply`."),
+        Path | None, _of_file("FILE", "Write the map of the best method, for `monitor apply`.", "--output", "-o")
     ] = None,
     unguarded: Annotated[
         bool,
-        _file_option(
-            "--unguarded",
-            help="Write the map of the one method that --method names, though it is not proven better than no map; the "
+        _of_file(
+            None,
+            "Write the map of the one method that --method names, though it is not proven better than no map; the "
             "file says so.",
+            "--unguarded",
         ),
     ] = False,
-    html: Annotated[
-        Path | None, _file_option(metavar="FILE", help="Write a page with figures, in one HTML file.")
-    ] = None,
-    png: Annotated[Path | None, _file_option(metavar="FILE", help="Write a picture of before and after.")] = None,
+    html: Annotated[Path | None, _of_file("FILE", "Write a page with figures, in one HTML file.")] = None,
+    png: Annotated[Path | None, _of_file("FILE", "Write a picture of before and after.")] = None,
     model_version: Annotated[
-        str | None,
-        _model_option("--version", metavar="V", help="Without it, that of the newest predictions."),
+        str | None, _of_model("V", "Without it, that of the newest predictions.", "--version")
     ] = None,
-    window: Annotated[
-        str | None, _model_option(metavar="LENGTH", help="How far back events are used, such as 7d or 12h.")
-    ] = None,
+    window: Annotated[str | None, _of_model("LENGTH", "How far back events are used, such as 7d or 12h.")] = None,
     since: Annotated[
-        str | None,
-        _model_option(metavar="TIME", help="Only events predicted then or later are used, such as since a change."),
+        str | None, _of_model("TIME", "Only events predicted then or later are used, such as since a change.")
     ] = None,
     alert: Annotated[
-        str | None,
-        _model_option(metavar="ID", help="Refit the version that this alert is about, since its change point."),
+        str | None, _of_model("ID", "Refit the version that this alert is about, since its change point.")
     ] = None,
     promote: Annotated[
         bool | None,
-        _model_option("--promote/--no-promote", help="Let the map serve at once if it passes the guard, or not."),
+        _of_model(None, "Let the map serve at once if it passes the guard, or not.", "--promote/--no-promote"),
     ] = None,
-    wait: Annotated[
-        bool, _model_option("--wait", help="Wait until the refit has ended, and print the result.")
-    ] = False,
-    timeout: Annotated[
-        str | None, _model_option(metavar="LENGTH", help="With --wait: the longest wait, such as 20m.")
-    ] = None,
+    wait: Annotated[bool, _of_model(None, "Wait until the refit has ended, and print the result.", "--wait")] = False,
+    timeout: Annotated[str | None, _of_model("LENGTH", "With --wait: the longest wait, such as 20m.")] = None,
     url: UrlOption = USUAL_URL,
     key_file: KeyFileOption = None,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from monitor.app.parts import make_writer
 from monitor.app.replay import make_route
-from monitor.cli.options import ConfigOption, read_settings
+from monitor.cli.options import ConfigOption, argument, option, read_settings
 from monitor.clock import SystemClock
 from monitor.reports.progress import bytes_progress
 from monitor.sources.files import EventFile
@@ -25,14 +25,12 @@ _BATCHES_PER_SECOND: Final = 10
     epilog="Examples: `monitor replay events.jsonl`; `monitor replay events.jsonl.gz -c monitor.yaml --rate 5000`."
 )
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="JSON lines of events, plain, .gz, .bz2 or .zst.")],
+    file: Annotated[Path, argument("FILE", "JSON lines of events, plain, .gz, .bz2 or .zst.")],
     *,
     topic: Annotated[
-        str | None, typer.Option(help="Write all to this topic; by default each event goes to the topic of its type.")
+        str | None, option(None, "Write all to this topic; by default each event goes to the topic of its type.")
     ] = None,
-    rate: Annotated[
-        float | None, typer.Option(min=0.1, metavar="N", help="Events per second at most; without it, no limit.")
-    ] = None,
+    rate: Annotated[float | None, option("N", "Events per second at most; without it, no limit.", min=0.1)] = None,
     config: ConfigOption = None,
 ) -> None:
     """Write the events of a file into the configured source: the embedded log or Kafka.

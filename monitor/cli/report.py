@@ -12,7 +12,10 @@ from monitor.cli.options import (
     LogitsOption,
     PositiveOption,
     SkipBadRowsOption,
+    argument,
     check_target,
+    flag,
+    option,
     write_target,
 )
 from monitor.errors import InputError
@@ -38,14 +41,6 @@ _FAILED_CONDITION: Final = 3
 _NONE: list[str] = []
 
 
-def _column(text: str) -> Any:
-    return typer.Option(metavar="COLUMN", help=text)
-
-
-def _file(text: str, metavar: str = "FILE") -> Any:
-    return typer.Option(metavar=metavar, help=text)
-
-
 @app.command(
     epilog="Examples: `monitor report scores.parquet --prediction score --outcome label --segment region --html "
     "report.html`; `monitor report old.csv --compare new.csv`; `monitor report events.jsonl --json`."
@@ -53,9 +48,9 @@ def _file(text: str, metavar: str = "FILE") -> Any:
 def report(
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE...",
-            help="A table of predictions and outcomes (.csv, .tsv, .parquet, .orc, .avro, .jsonl): a file, a folder, "
+        argument(
+            "FILE...",
+            "A table of predictions and outcomes (.csv, .tsv, .parquet, .orc, .avro, .jsonl): a file, a folder, "
             "a pattern such as 'scores/*.parquet', a URL (s3://, gs://, abfs://), or several of these; a Delta or "
             "Iceberg table; with --query, the URL of a database. Or JSON lines of events as they went "
             "through the topic.",
@@ -63,99 +58,99 @@ def report(
     ],
     *,
     prediction: Annotated[
-        list[str], _column("Column with P(y = 1), guessed if left out; for classes, a column each, or one of lists.")
+        list[str],
+        option("COLUMN", "Column with P(y = 1), guessed if left out; for classes, a column each, or one of lists."),
     ] = _NONE,
     outcome: Annotated[
-        str | None, _column("Column with the outcome, 0 or 1, or the class; guessed if left out.")
+        str | None, option("COLUMN", "Column with the outcome, 0 or 1, or the class; guessed if left out.")
     ] = None,
-    time: Annotated[str | None, _column("Column with the time; guessed if left out.")] = None,
-    weight: Annotated[str | None, _column("Column that says how much each row counts.")] = None,
+    time: Annotated[str | None, option("COLUMN", "Column with the time; guessed if left out.")] = None,
+    weight: Annotated[str | None, option("COLUMN", "Column that says how much each row counts.")] = None,
     positive: PositiveOption = None,
     logits: LogitsOption = False,
     skip_bad_rows: SkipBadRowsOption = False,
     where: Annotated[
         str | None,
-        typer.Option(
-            metavar="CONDITION", help="Read only rows that meet this, as SQL has it: \"region = 'eu' AND score < 0.9\"."
-        ),
+        option("CONDITION", "Read only rows that meet this, as SQL has it: \"region = 'eu' AND score < 0.9\"."),
     ] = None,
     query: Annotated[
-        str | None,
-        typer.Option(metavar="SELECT", help="Report on the rows of this query to the database whose URL FILE is."),
+        str | None, option("SELECT", "Report on the rows of this query to the database whose URL FILE is.")
     ] = None,
     memory: Annotated[
         float,
-        typer.Option(
-            min=0.0,
-            metavar="GB",
-            help="Measure raw rows, exactly, as long as this much memory has room for them; beyond, count them on the "
+        option(
+            "GB",
+            "Measure raw rows, exactly, as long as this much memory has room for them; beyond, count them on the "
             "grid, with error bounds.",
+            min=0.0,
         ),
     ] = MEMORY_GB,
     segment: Annotated[
-        list[str], _column("Report on each value or range of this column; 'region*device' crosses two. Repeatable.")
+        list[str],
+        option("COLUMN", "Report on each value or range of this column; 'region*device' crosses two. Repeatable."),
     ] = _NONE,
     by: Annotated[
         list[str],
-        _column(
+        option(
+            "COLUMN",
             "Make a report of each value of this column, or of each hour, day, week or month of the times, instead of "
-            "one of all rows. Repeatable: `--by model --by day`."
+            "one of all rows. Repeatable: `--by model --by day`.",
         ),
     ] = _NONE,
     find_segments: Annotated[
-        bool, typer.Option("--find-segments", help="Find groups of one or two columns (--segment, or all) with errors.")
+        bool, flag("--find-segments", "Find groups of one or two columns (--segment, or all) with errors.")
     ] = False,
     feature: Annotated[
-        list[str], _column("Numbers or categories by which events are alike, to find the worst error. Repeatable.")
+        list[str],
+        option("COLUMN", "Numbers or categories by which events are alike, to find the worst error. Repeatable."),
     ] = _NONE,
     show_all: Annotated[
-        bool, typer.Option("--all", help="Show all measures, and not only the five main ones. JSON has all.")
+        bool, flag("--all", "Show all measures, and not only the five main ones. JSON has all.")
     ] = False,
-    measure: Annotated[
-        list[str], typer.Option(metavar="NAME", help="Show this measure instead of the usual ones. Repeatable.")
-    ] = _NONE,
+    measure: Annotated[list[str], option("NAME", "Show this measure instead of the usual ones. Repeatable.")] = _NONE,
     draws: Annotated[
         int | None,
-        typer.Option(
+        option(
+            None,
+            "Resamples for intervals and levels; 0 leaves both out, and is fast.",
             min=0,
-            help="Resamples for intervals and levels; 0 leaves both out, and is fast.",
             show_default=f"{DRAWS}; {WINDOW_DRAWS} of many classes and for --feature",
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(
-            min=0.0,
-            metavar="LOGITS",
-            help="Error of the logits up to which nothing is a fault, however certain: 0.05 if left out, which changes "
+        option(
+            "LOGITS",
+            "Error of the logits up to which nothing is a fault, however certain: 0.05 if left out, which changes "
             "odds by 5%; 0.2 changes them by 22%.",
+            min=0.0,
         ),
     ] = None,
     fail_if: Annotated[
         list[str],
-        typer.Option(
-            metavar="CONDITION",
-            help="End with exit status 3 if this holds: verdict (it names a fault), 'severity>=moderate', "
+        option(
+            "CONDITION",
+            "End with exit status 3 if this holds: verdict (it names a fault), 'severity>=moderate', "
             "'smce>0.02', 'tce.lower>10', 'auc<0.7'. Repeatable; one is enough.",
         ),
     ] = _NONE,
     compare: Annotated[
-        str | None, _file("Compare with this file (or folder, ...): another model, or period.", metavar="OTHER")
+        str | None, option("OTHER", "Compare with this file (or folder, ...): another model, or period.")
     ] = None,
     compare_prediction: Annotated[
-        str | None, _column("Column with P(y = 1) in OTHER, if it is called otherwise there.")
+        str | None, option("COLUMN", "Column with P(y = 1) in OTHER, if it is called otherwise there.")
     ] = None,
     id: Annotated[  # noqa: A002 - the option's name
-        str | None, _column("Column that tells which rows of FILE and OTHER are the same.")
+        str | None, option("COLUMN", "Column that tells which rows of FILE and OTHER are the same.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as REST does.")] = False,
+    as_json: Annotated[bool, flag("--json", "Print JSON, as REST does.")] = False,
     diagrams: Annotated[
-        bool, typer.Option("--diagrams", help="Add to --json what diagrams show, as numbers to draw them from.")
+        bool, flag("--diagrams", "Add to --json what diagrams show, as numbers to draw them from.")
     ] = False,
-    html: Annotated[Path | None, _file("Write a page with figures, which needs nothing else.")] = None,
-    png: Annotated[Path | None, _file("Write a picture of the report.")] = None,
+    html: Annotated[Path | None, option("FILE", "Write a page with figures, which needs nothing else.")] = None,
+    png: Annotated[Path | None, option("FILE", "Write a picture of the report.")] = None,
     output: Annotated[
-        Path | None, _file("Write the reports of --by as a table, one row each: .csv or .parquet.")
+        Path | None, option("FILE", "Write the reports of --by as a table, one row each: .csv or .parquet.")
     ] = None,
     config: ConfigOption = None,
 ) -> None:
@@ -191,8 +186,8 @@ def report(
         raise InputError("--diagrams adds numbers to --json: add --json; --html and --png draw them")
     paths = (("--html", html), ("--png", png), ("--output", output))
     targets = {option: path for option, path in paths if path is not None}
-    for option, path in targets.items():
-        check_target(option, path)
+    for name, path in targets.items():
+        check_target(name, path)
     if output is not None and output.suffix.lower() not in {".csv", ".parquet"}:
         raise InputError(f"--output: the name of {output} must end in .csv or .parquet, which is what is written")
     if by:
@@ -244,8 +239,8 @@ def report(
 def _report_groups(options: ReportOptions, targets: Mapping[str, Path], *, as_json: bool) -> None:
     """Print and write the reports of --by."""
     findings = measure_groups(options)
-    for option, path in targets.items():
-        write_target(option, path, _groups_file(option, path, findings))
+    for name, path in targets.items():
+        write_target(name, path, _groups_file(name, path, findings))
     if as_json:
         typer.echo(json.dumps(findings.to_dict(), indent=2))
         return

@@ -10,7 +10,7 @@ from monitor.app.logs import configure_logs
 from monitor.app.parts import log_directory
 from monitor.app.settings import Settings
 from monitor.cli.backup import describe_backup
-from monitor.cli.options import ConfigOption, command_actor, read_settings
+from monitor.cli.options import ConfigOption, argument, command_actor, flag, option, read_settings
 from monitor.clock import Clock, SystemClock
 from monitor.errors import Conflict, SettingsError, SourceError
 from monitor.store.backup import BackupContents
@@ -26,13 +26,12 @@ app = typer.Typer(add_completion=False)
 )
 def restore_command(
     *,
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="What `monitor backup` wrote.")],
-    verify: Annotated[bool, typer.Option("--verify", help="Only check the backup; no store is touched.")] = False,
+    source: Annotated[Path, argument("SOURCE", "What `monitor backup` wrote.")],
+    verify: Annotated[bool, flag("--verify", "Only check the backup; no store is touched.")] = False,
     replace: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Replace a store that holds something, or is damaged. To confirm it, name its file, as state.db.",
+        option(
+            "NAME", "Replace a store that holds something, or is damaged. To confirm it, name its file, as state.db."
         ),
     ] = None,
     config: ConfigOption = None,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from monitor.cli.options import argument, option
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, print_resolved, service_at
 from monitor.http_client import request_document
 from monitor.reports.formatting import plain
@@ -16,10 +17,9 @@ app = typer.Typer(add_completion=False)
 @app.command(epilog="Example: `monitor rollback churn --note 'complaints since noon'`.")
 def rollback(
     *,
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
+    model: Annotated[str, argument("MODEL", "The model's name.")],
     model_version: Annotated[
-        str | None,
-        typer.Option("--version", metavar="V", help="Without it, that of the newest predictions."),
+        str | None, option("V", "Without it, that of the newest predictions.", "--version")
     ] = None,
     note: NoteOption = "",
     as_json: JsonOption = False,

@@ -9,26 +9,24 @@ import httpx
 import typer
 
 from monitor.bounded_file import read_bounded
+from monitor.cli.options import flag, option
 from monitor.errors import Forbidden, InputError, Unauthenticated
 from monitor.http_client import API_KEY, connect, key_of_environment
 from monitor.reports.formatting import plain
 
 _SECONDS: Final = 30.0
 
-UrlOption = Annotated[
-    str, typer.Option("--url", envvar="MONITOR_URL", metavar="URL", help="Where the service answers.")
-]
+UrlOption = Annotated[str, option("URL", "Where the service answers.", "--url", envvar="MONITOR_URL")]
 
 KeyFileOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help=f"File with the API key; without it, the environment variable {API_KEY}."),
+    Path | None, option("FILE", f"File with the API key; without it, the environment variable {API_KEY}.")
 ]
 
 USUAL_URL: Final = "http://localhost:8000"
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print what REST answers.")]
+JsonOption = Annotated[bool, flag("--json", "Print what REST answers.")]
 
-NoteOption = Annotated[str, typer.Option(metavar="TEXT", help="Why; kept in the audit trail.")]
+NoteOption = Annotated[str, option("TEXT", "Why; kept in the audit trail.")]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from monitor.app.parts import make_json_topics, make_writer
 from monitor.app.replay import route
 from monitor.app.settings import Settings
 from monitor.app.upkeep import Periodic
-from monitor.cli.options import ConfigOption, SeedOption, read_settings
+from monitor.cli.options import ConfigOption, SeedOption, option, read_settings
 from monitor.cli.running import ended_by_signals
 from monitor.clock import Clock, SystemClock
 from monitor.errors import SettingsError
@@ -37,9 +37,9 @@ _CATCHING_UP_SECONDS: Final = 180
 )
 def simulate(
     *,
-    seconds: Annotated[float | None, typer.Option(min=1, help="Stop this long after the history is written.")] = None,
+    seconds: Annotated[float | None, option(None, "Stop this long after the history is written.", min=1)] = None,
     speed: Annotated[
-        float, typer.Option(min=1, max=1000, help="Simulated seconds per second, until the present is reached.")
+        float, option(None, "Simulated seconds per second, until the present is reached.", min=1, max=1000)
     ] = 60.0,
     seed: SeedOption = DEMO_SEED,
     config: ConfigOption = None,

@@ -9,7 +9,7 @@ import typer
 
 from monitor.app.history import read_history
 from monitor.app.parts import make_kept_ms
-from monitor.cli.options import ConfigOption, check_target, read_settings, write_target
+from monitor.cli.options import ConfigOption, check_target, flag, option, read_settings, write_target
 from monitor.clock import SystemClock
 from monitor.durations import parse_duration, to_ms
 from monitor.errors import InputError, NotEnoughData
@@ -46,52 +46,33 @@ _NUMBERS: Final[list[float]] = []
 )
 def simulate_alarms(
     *,
-    prevalence: Annotated[
-        str | None, typer.Option(metavar="SHARE", help=f"Of positive outcomes.  [default: {PREVALENCE:g}]")
-    ] = None,
-    per_hour: Annotated[
-        float | None, typer.Option(metavar="N", help=f"Predictions of a model an hour.  [default: {PER_HOUR:g}]")
-    ] = None,
+    prevalence: Annotated[str | None, option("SHARE", f"Of positive outcomes.  [default: {PREVALENCE:g}]")] = None,
+    per_hour: Annotated[float | None, option("N", f"Predictions of a model an hour.  [default: {PER_HOUR:g}]")] = None,
     spread: Annotated[
-        float | None,
-        typer.Option(metavar="LOGITS", help=f"Standard deviation of the predictions' logits.  [default: {SPREAD:g}]"),
+        float | None, option("LOGITS", f"Standard deviation of the predictions' logits.  [default: {SPREAD:g}]")
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Resample the history of this model, from the store.")
-    ] = None,
-    model_version: Annotated[
-        str | None, typer.Option("--version", metavar="V", help="Of the model; the newest one if left out.")
-    ] = None,
-    scenario: Annotated[
-        list[str],
-        typer.Option(metavar="NAME[=SIZE]", help=f"Repeatable; all if left out: {', '.join(KINDS)}."),
-    ] = _NONE,
+    model: Annotated[str | None, option("MODEL", "Resample the history of this model, from the store.")] = None,
+    model_version: Annotated[str | None, option("V", "Of the model; the newest one if left out.", "--version")] = None,
+    scenario: Annotated[list[str], option("NAME[=SIZE]", f"Repeatable; all if left out: {', '.join(KINDS)}.")] = _NONE,
     tolerance: Annotated[
         list[float],
-        typer.Option(
-            metavar="LOGITS",
-            help=f"Repeatable.  [default: {', '.join(f'{t:g}' for t in TOLERANCES)} and the settings']",
-        ),
+        option("LOGITS", f"Repeatable.  [default: {', '.join(f'{t:g}' for t in TOLERANCES)} and the settings']"),
     ] = _NUMBERS,
     budget: Annotated[
         list[float],
-        typer.Option(
-            metavar="N",
-            help="False alarms a year of the fleet. Repeatable.  "
+        option(
+            "N",
+            "False alarms a year of the fleet. Repeatable.  "
             f"[default: {', '.join(f'{b:g}' for b in BUDGETS)} and the settings']",
         ),
     ] = _NUMBERS,
-    models: Annotated[int, typer.Option(metavar="N", help="Models that share the budget.")] = 1,
-    horizon: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="How long outcomes take at most; the settings' if left out.")
-    ] = None,
-    days: Annotated[float, typer.Option(metavar="N", help="Length of a run from the change on.")] = DAYS,
-    runs: Annotated[int, typer.Option(metavar="N", help="Runs of each scenario.")] = RUNS,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same numbers.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a page with figures, which needs nothing else.")
-    ] = None,
+    models: Annotated[int, option("N", "Models that share the budget.")] = 1,
+    horizon: Annotated[str | None, option("SPAN", "How long outcomes take at most; the settings' if left out.")] = None,
+    days: Annotated[float, option("N", "Length of a run from the change on.")] = DAYS,
+    runs: Annotated[int, option("N", "Runs of each scenario.")] = RUNS,
+    seed: Annotated[int, option(None, "The same seed gives the same numbers.", min=0)] = 0,
+    as_json: Annotated[bool, flag("--json", "Print JSON.")] = False,
+    html: Annotated[Path | None, option("FILE", "Write a page with figures, which needs nothing else.")] = None,
     config: ConfigOption = None,
 ) -> None:
     """Simulate false alarms and the delay of alarms, to choose a tolerance and a budget before an incident.
