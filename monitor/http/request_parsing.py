@@ -6,7 +6,7 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from fastapi import Depends, Query, Request
@@ -29,6 +29,14 @@ _MILLISECONDS: Final = re.compile(r"-?[0-9]{1,18}")
 _SPACED_OFFSET: Final = re.compile(r" (?=\d\d:\d\d$)")
 
 
+def parameter(description: str, example: str | None = None, *, default: Any = "", **options: Any) -> Any:
+    """A parameter of a query: its meaning, and an example; `options` are arguments of pydantic's Field.
+
+    Without `default` it is text, and empty where it is left out.
+    """
+    return Field(default, description=description, examples=example and [example], **options)
+
+
 class Parameters(BaseModel):
     """The query parameters of a route; others are refused. An empty one counts as left out."""
 
@@ -38,8 +46,8 @@ class Parameters(BaseModel):
 class PageParameters(Parameters):
     """The query parameters of a list."""
 
-    limit: Annotated[int, Field(ge=1, le=1000, description="items on a page")] = 100
-    cursor: Annotated[str, Field(description="next_cursor of the page before")] = ""
+    limit: int = parameter("items on a page", default=100, ge=1, le=1000)
+    cursor: str = parameter("next_cursor of the page before")
 
 
 async def read_body(

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
-from pydantic import Field, create_model
+from pydantic import create_model
 from starlette.responses import Response, StreamingResponse
 
 from monitor.access.model import Role
@@ -30,6 +30,7 @@ from monitor.http.request_parsing import (
     PageParameters,
     checked_note,
     first_page,
+    parameter,
     parse_body,
     parse_end,
     parse_time,
@@ -194,27 +195,16 @@ def change_of(change: AlertChange) -> dict[str, Any]:
 class AlertsQuery(PageParameters):
     """Which alerts are listed."""
 
-    limit: Annotated[int, Field(ge=1, le=1000, description="alerts on a page")] = 100
-    state: Annotated[
-        Literal["", "all", "open", "pending", "firing", "acknowledged", "resolved"],
-        Field(
-            description="only those in this state; open: firing or acknowledged; all, as without it: in any",
-            examples=["open"],
-        ),
-    ] = ""
-    kind: Annotated[
-        Literal["", "calibration", "change", "map"],
-        Field(description="only of this kind", examples=["calibration"]),
-    ] = ""
-    model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
-    version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
-    since: Annotated[
-        str,
-        Field(
-            description="only those that were not resolved before: RFC 3339, or milliseconds since the epoch",
-            examples=["2026-11-20T10:00:00Z"],
-        ),
-    ] = ""
+    limit: int = parameter("alerts on a page", default=100, ge=1, le=1000)
+    state: Literal["", "all", "open", "pending", "firing", "acknowledged", "resolved"] = parameter(
+        "only those in this state; open: firing or acknowledged; all, as without it: in any", "open"
+    )
+    kind: Literal["", "calibration", "change", "map"] = parameter("only of this kind", "calibration")
+    model: str = parameter("only of this model", "churn")
+    version: str = parameter("only of this version", "7")
+    since: str = parameter(
+        "only those that were not resolved before: RFC 3339, or milliseconds since the epoch", "2026-11-20T10:00:00Z"
+    )
 
 
 @router.get(

@@ -3,13 +3,12 @@
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
 from monitor.http.authorization import Of, needs, require
 from monitor.http.recalibration_schemas import AuditBody, AuditEntryBody
-from monitor.http.request_parsing import PageParameters, first_page, read_id, wrong_cursor
+from monitor.http.request_parsing import PageParameters, first_page, parameter, read_id, wrong_cursor
 from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.services import ServicesOf
 
@@ -19,7 +18,7 @@ router: Final = APIRouter(tags=["recalibration"])
 class AuditQuery(PageParameters):
     """The entries of a page."""
 
-    model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
+    model: str = parameter("only of this model", "churn")
 
 
 @router.get(

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -14,7 +13,7 @@ from monitor.errors import UnknownSeries
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, needs, readable
 from monitor.http.problems import Problem
-from monitor.http.request_parsing import Parameters, parse_step, parse_time
+from monitor.http.request_parsing import Parameters, parameter, parse_step, parse_time
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.schemas import Body, field
 from monitor.http.services import Services, ServicesOf
@@ -156,44 +155,27 @@ class FleetEvidenceBody(Body):
 class EvidenceQuery(Parameters):
     """The part of the evidence on a model that is requested."""
 
-    version: Annotated[str, Field(description="only this one; all that have evidence if left out", examples=["7"])] = ""
-    from_: Annotated[
-        str,
-        Field(
-            alias="from",
-            description=f"also the history since this settled time: {_FROM}; no history if left out",
-            examples=["2026-11-06T10:00:00Z"],
-        ),
-    ] = ""
-    to: Annotated[
-        str, Field(description="the history up to this time; the newest if left out", examples=["2026-11-20T10:00:00Z"])
-    ] = ""
-    step: Annotated[
-        str, Field(description=f"the last point of each step, such as 1h, at least 10m; {_STEP}", examples=["1h"])
-    ] = ""
-    points: Annotated[
-        int, Field(ge=1, le=MAX_POINTS, description="where no step is named, the shortest with at most so many points")
-    ] = MAX_POINTS
+    version: str = parameter("only this one; all that have evidence if left out", "7")
+    from_: str = parameter(
+        f"also the history since this settled time: {_FROM}; no history if left out",
+        "2026-11-06T10:00:00Z",
+        alias="from",
+    )
+    to: str = parameter("the history up to this time; the newest if left out", "2026-11-20T10:00:00Z")
+    step: str = parameter(f"the last point of each step, such as 1h, at least 10m; {_STEP}", "1h")
+    points: int = parameter(
+        "where no step is named, the shortest with at most so many points", default=MAX_POINTS, ge=1, le=MAX_POINTS
+    )
 
 
 class FleetQuery(Parameters):
     """The part of the history of the fleet that is requested."""
 
-    from_: Annotated[
-        str,
-        Field(
-            alias="from",
-            description=f"since this settled time: {_FROM}; 14 days before `to` if left out",
-            examples=["2026-11-06T10:00:00Z"],
-        ),
-    ] = ""
-    to: Annotated[
-        str,
-        Field(description="up to this time; the newest that is settled if left out", examples=["2026-11-20T10:00:00Z"]),
-    ] = ""
-    step: Annotated[
-        str, Field(description=f"the largest value of each step, a multiple of 3h; {_STEP}", examples=["3h"])
-    ] = ""
+    from_: str = parameter(
+        f"since this settled time: {_FROM}; 14 days before `to` if left out", "2026-11-06T10:00:00Z", alias="from"
+    )
+    to: str = parameter("up to this time; the newest that is settled if left out", "2026-11-20T10:00:00Z")
+    step: str = parameter(f"the largest value of each step, a multiple of 3h; {_STEP}", "3h")
 
 
 @router.get(

@@ -4,7 +4,6 @@ from math import isnan
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -15,7 +14,7 @@ from monitor.events.times import format_known, format_time
 from monitor.http.authorization import Of, needs
 from monitor.http.diagram_schemas import SegmentsBody
 from monitor.http.problems import Problem
-from monitor.http.request_parsing import Parameters, parse_step, parse_time
+from monitor.http.request_parsing import Parameters, parameter, parse_step, parse_time
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.schemas import HistoryBody
 from monitor.http.services import Services, ServicesOf
@@ -42,31 +41,20 @@ _COUNTS: Final = ("n", "positives", "prevalence", "mean_prediction", "prediction
 class SpanQuery(Parameters):
     """The windows that are requested."""
 
-    window: Annotated[str, Field(description="the first of those declared if left out", examples=["24h"])] = ""
-    from_: Annotated[
-        str,
-        Field(
-            alias="from",
-            description="windows that end there or later: RFC 3339, or milliseconds since the epoch; "
-            "the oldest that are kept if left out",
-            examples=["2026-11-20T10:00:00Z"],
-        ),
-    ] = ""
-    to: Annotated[
-        str,
-        Field(
-            description="windows that end there or earlier; the newest if left out", examples=["2026-11-21T10:00:00Z"]
-        ),
-    ] = ""
-    step: Annotated[
-        str,
-        Field(
-            description="the last window that ends in each step, such as 15m or 6h, at least 1m; the shortest with "
-            f"which the answer has at most {MAX_VALUES} values if left out",
-            examples=["1h"],
-        ),
-    ] = ""
-    version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
+    window: str = parameter("the first of those declared if left out", "24h")
+    from_: str = parameter(
+        "windows that end there or later: RFC 3339, or milliseconds since the epoch; "
+        "the oldest that are kept if left out",
+        "2026-11-20T10:00:00Z",
+        alias="from",
+    )
+    to: str = parameter("windows that end there or earlier; the newest if left out", "2026-11-21T10:00:00Z")
+    step: str = parameter(
+        "the last window that ends in each step, such as 15m or 6h, at least 1m; the shortest with "
+        f"which the answer has at most {MAX_VALUES} values if left out",
+        "1h",
+    )
+    version: str = parameter("the one with the newest predictions if left out", "7")
 
     def span_ms(self) -> tuple[int | None, int | None]:
         """The ends of the span. Raises Problem (422) for times that are none."""
@@ -80,19 +68,17 @@ class SpanQuery(Parameters):
 class HistoryQuery(SpanQuery):
     """The part of the history that is requested."""
 
-    measure: Annotated[str, Field(description="only this measure; all if left out", examples=["smce"])] = ""
-    segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
-    points: Annotated[
-        int, Field(ge=1, le=MAX_VALUES, description="where no step is named, the shortest with at most so many points")
-    ] = MAX_VALUES
+    measure: str = parameter("only this measure; all if left out", "smce")
+    segment: str = parameter("all if left out: the whole model", "region=eu")
+    points: int = parameter(
+        "where no step is named, the shortest with at most so many points", default=MAX_VALUES, ge=1, le=MAX_VALUES
+    )
 
 
 class SegmentsQuery(SpanQuery):
     """The measure and the windows of the segments that are requested."""
 
-    measure: Annotated[
-        str, Field(description="smce if left out, or the first measure of windows", examples=["smce"])
-    ] = ""
+    measure: str = parameter("smce if left out, or the first measure of windows", "smce")
 
 
 @router.get(

@@ -6,7 +6,6 @@ from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -14,7 +13,7 @@ from monitor.events.model import ALL, ModelPolicy
 from monitor.events.times import DAY_MS, format_time
 from monitor.http.authorization import Of, may, needs
 from monitor.http.html import SEE_PAGE, see_page, wants_page
-from monitor.http.request_parsing import PageParameters, paginate
+from monitor.http.request_parsing import PageParameters, paginate, parameter
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.schemas import ModelsBody
 from monitor.http.services import Services, ServicesOf
@@ -30,7 +29,7 @@ router: Final = APIRouter(tags=["reports"])
 class ModelsQuery(PageParameters):
     """The query parameters of the list of models."""
 
-    model: Annotated[str, Field(description="only this one", examples=["churn"])] = ""
+    model: str = parameter("only this one", "churn")
 
 
 @router.get(

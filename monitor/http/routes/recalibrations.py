@@ -6,7 +6,6 @@ from typing import Annotated, Final
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -32,6 +31,7 @@ from monitor.http.request_parsing import (
     PageParameters,
     checked_note,
     first_page,
+    parameter,
     parse_body,
     parse_time,
     read_id,
@@ -81,7 +81,7 @@ _read_rollback: Final = reader(RollbackBody)
 class RefitsQuery(PageParameters):
     """The refits of a page."""
 
-    limit: Annotated[int, Field(ge=1, le=1000, description="refits on a page")] = 100
+    limit: int = parameter("refits on a page", default=100, ge=1, le=1000)
 
 
 @router.post(

@@ -6,7 +6,6 @@ from urllib.parse import quote
 import anyio.to_thread
 import numpy as np
 from fastapi import APIRouter, Query, Request
-from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -23,6 +22,7 @@ from monitor.http.request_parsing import (
     Parameters,
     check_media_type,
     paginate,
+    parameter,
     parse_body,
     parse_time,
     read_body,
@@ -63,55 +63,40 @@ _NOTHING_SERVES: Final = {409: ("conflict", "no map serves churn 7: leave served
 class ReportQuery(Parameters):
     """The report that is requested."""
 
-    version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
-    segment: Annotated[str, Field(description="all if left out: the whole model", examples=["region=eu"])] = ""
-    window: Annotated[str, Field(description="the first of those declared if left out", examples=["24h"])] = ""
-    as_of: Annotated[
-        str,
-        Field(
-            description="when the model's watermark stood there: RFC 3339, or milliseconds since the epoch. "
-            "Recomputed from what is kept; now if left out.",
-            examples=["2026-11-20T10:00:00Z"],
-        ),
-    ] = ""
+    version: str = parameter("the one with the newest predictions if left out", "7")
+    segment: str = parameter("all if left out: the whole model", "region=eu")
+    window: str = parameter("the first of those declared if left out", "24h")
+    as_of: str = parameter(
+        "when the model's watermark stood there: RFC 3339, or milliseconds since the epoch. "
+        "Recomputed from what is kept; now if left out.",
+        "2026-11-20T10:00:00Z",
+    )
 
-    served: Annotated[
-        bool,
-        Field(
-            description="as the map that serves now makes the predictions, which must be a map of predictions alone; "
-            "as the model makes them if left out"
-        ),
-    ] = False
+    served: bool = parameter(
+        "as the map that serves now makes the predictions, which must be a map of predictions alone; "
+        "as the model makes them if left out",
+        default=False,
+    )
 
 
 class DiagramsQuery(ReportQuery):
     """The predictions whose diagrams are requested: a window, or a span of time."""
 
-    from_: Annotated[
-        str,
-        Field(
-            alias="from",
-            description="predictions from then on instead of those of a window: RFC 3339, or milliseconds since the "
-            "epoch",
-            examples=["2026-11-19T10:00:00Z"],
-        ),
-    ] = ""
-    to: Annotated[
-        str,
-        Field(
-            description="and before then; up to where the model is settled if left out",
-            examples=["2026-11-20T10:00:00Z"],
-        ),
-    ] = ""
+    from_: str = parameter(
+        "predictions from then on instead of those of a window: RFC 3339, or milliseconds since the epoch",
+        "2026-11-19T10:00:00Z",
+        alias="from",
+    )
+    to: str = parameter("and before then; up to where the model is settled if left out", "2026-11-20T10:00:00Z")
 
 
 class ReportsQuery(PageParameters):
     """The reports of a page."""
 
-    model: Annotated[str, Field(description="only of this model", examples=["churn"])] = ""
-    version: Annotated[str, Field(description="only of this version", examples=["7"])] = ""
-    segment: Annotated[str, Field(description="only of this segment", examples=["all"])] = ""
-    window: Annotated[str, Field(description="only of this window", examples=["24h"])] = ""
+    model: str = parameter("only of this model", "churn")
+    version: str = parameter("only of this version", "7")
+    segment: str = parameter("only of this segment", "all")
+    window: str = parameter("only of this window", "24h")
 
 
 @router.get(

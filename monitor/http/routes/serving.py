@@ -7,7 +7,6 @@ import msgspec
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from numpy.typing import NDArray
-from pydantic import Field
 from starlette.responses import Response
 
 from monitor.access.model import Role
@@ -27,7 +26,7 @@ from monitor.http.recalibration_schemas import (
     SegmentValue,
     ServingBody,
 )
-from monitor.http.request_parsing import NO_PARAMETERS, Parameters, check_media_type, parse_body, read_body
+from monitor.http.request_parsing import NO_PARAMETERS, Parameters, check_media_type, parameter, parse_body, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, NOT_MODIFIED, encode_json, has_tag, problems, tagged_response
 from monitor.http.schemas import reader, request_body
 from monitor.http.services import ServicesOf
@@ -60,7 +59,7 @@ _read_batch: Final = reader(ApplyRequestBody)
 class VersionQuery(Parameters):
     """The version of the model."""
 
-    version: Annotated[str, Field(description="the one with the newest predictions if left out", examples=["7"])] = ""
+    version: str = parameter("the one with the newest predictions if left out", "7")
 
 
 @router.post(
