@@ -105,7 +105,7 @@ class Result(abc.ABC):
 
     def _repr_html_(self) -> str:
         # matplotlib takes a while to load, and most results are never drawn.
-        from monitor.reports.figures.output import to_png  # noqa: PLC0415
+        from monitor.reports.figures.style import to_png  # noqa: PLC0415
         from monitor.reports.page import render_notebook  # noqa: PLC0415
 
         try:
@@ -397,12 +397,12 @@ class Recalibration(Result, Trial):
 
     @in_python()
     def _page(self) -> bytes:
-        from monitor.recalibration.refit_page import refit_page  # noqa: PLC0415
+        from monitor.recalibration.refit_figures import refit_page  # noqa: PLC0415
 
         return refit_page(self, self.model)
 
     def plot(self) -> "Figure":
         """Draw the reliability diagrams of the later rows before and after the best method."""
-        from monitor.recalibration.refit_page import before_and_after  # noqa: PLC0415
+        from monitor.recalibration.refit_figures import before_and_after  # noqa: PLC0415
 
         return before_and_after(self)

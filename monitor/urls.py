@@ -1,5 +1,6 @@
 """Parts of URLs that are checked before a request is sent: hosts and ports, and names in paths."""
 
+import ipaddress
 from typing import Final
 from urllib.parse import quote
 
@@ -44,3 +45,11 @@ def path_of(key: str, name: str) -> str:
     if wrong:
         raise InputError(f"{key} {wrong}, got {name!r}")
     return quote(name)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can connect to this address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -15,8 +15,8 @@ from docs.generators.svg import to_svg
 from docs.generators.tce_diagram import tce_diagram
 from docs.generators.witness import witness_figure
 from monitor.classes import gce_family
-from monitor.reports.figures.output import to_png
 from monitor.reports.figures.reliability import reliability_diagram
+from monitor.reports.figures.style import to_png
 from monitor.scores import ScoreTable
 from monitor.simulation.figures import delays_figure
 from monitor.simulation.predictions import DrawnPredictions

@@ -12,8 +12,7 @@ from monitor.arrays import Floats
 from monitor.inference import null_level
 from monitor.measures import MEASURES, TceBins, tce_bins
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import COLUMNS, HistogramColumns
-from monitor.reports.diagrams.rows import on_cells
+from monitor.reports.diagrams.reliability import COLUMNS, HistogramColumns, on_cells
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, SMALL_SIZE, framed, legend, panel, show_on_y
 from monitor.reports.formatting import count, percent

@@ -2,9 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from monitor.reports.diagrams.rows import on_cells
+from monitor.reports.diagrams.reliability import on_cells, smce_result
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.cells import smce_result
 from monitor.reports.figures.style import new_figure
 from monitor.reports.figures.witness import HEIGHT, draw_witness
 from monitor.scores import ScoreTable

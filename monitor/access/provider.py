@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from monitor.access.cached_source import CachedSource, CacheTimes
-from monitor.access.oidc import ALGORITHMS, check_url
+from monitor.access.settings import ALGORITHMS, check_url
 from monitor.clock import Clock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError
 from monitor.outage_log import Outage

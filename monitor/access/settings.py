@@ -1,13 +1,57 @@
 """The settings of access control: API keys and tokens."""
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from monitor.access.model import parse_grants
-from monitor.access.oidc import ALGORITHMS, check_url
+from monitor.errors import InputError
 from monitor.section import Address, Duration, FilePath, Names, Positive, Section, Span, Text, reported
+from monitor.urls import is_loopback, wrong_address
+
+ALGORITHMS: Final = {
+    "RS256": "RSA",
+    "RS384": "RSA",
+    "RS512": "RSA",
+    "PS256": "RSA",
+    "PS384": "RSA",
+    "PS512": "RSA",
+    "ES256": "P-256",
+    "ES384": "P-384",
+    "ES512": "P-521",
+    "EdDSA": "Ed25519",
+}
+"""Signatures that may be accepted -> the kind of key, or its curve. All of them use public keys, so that the service
+cannot sign. Each belongs to one kind of key: tokens are forged by signatures that fit two."""
+
+
+def check_url(url: str) -> None:
+    """Refuse URLs whose answer others could change: its keys decide which tokens are valid.
+
+    Raises
+    ------
+    InputError
+        It is not https and not of this machine, no URL, or it has a password or a fragment. The URL is not shown.
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        raise InputError(f"must be a URL such as https://login.example.org/realms/ml ({error})") from error
+    if not host or not url.isprintable() or " " in url or parts.scheme not in {"http", "https"}:
+        raise InputError("must be a URL such as https://login.example.org/realms/ml")
+    wrong = wrong_address(host, parts.port)
+    if wrong:
+        raise InputError(wrong)
+    if parts.scheme == "http" and not is_loopback(host):
+        raise InputError("must begin with https://: over http, others on the network could replace its answer")
+    if parts.username is not None or parts.password is not None:
+        raise InputError("must hold no user or password: what it names is public")
+    if parts.fragment:
+        raise InputError("must have no fragment (#...)")
 
 
 def _off_of_yaml(value: Any) -> Any:

@@ -9,7 +9,7 @@ from monitor.alarms.missing_labels import Labelled, Labels
 from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_time
 from monitor.inference.cox import fit_cox
-from monitor.reports.evaluation.diagnosis import diagnose, offset_interval, slope_interval
+from monitor.reports.evaluation.diagnosis import diagnose
 from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import Diagnosis, Verdict, reliability_bins
 from monitor.reports.formatting import minute_text, pair, plain, rounded
@@ -250,9 +250,9 @@ class _Span(NamedTuple):
             "sentence": found.sentence,
             "error": found.error,
             "offset": found.offset,
-            "offset_interval": _interval(found.offset, offset_interval(found)),
+            "offset_interval": _interval(found.offset, found.offset_interval),
             "slope": found.slope,
-            "slope_interval": _interval(found.slope, slope_interval(found)),
+            "slope_interval": _interval(found.slope, found.slope_interval),
             "bins": [one._asdict() for one in reliability_bins(self.scores)],
         }
 
@@ -296,7 +296,7 @@ def _sentence(series: SeriesKey, label: str, change: ChangeSet, after: _Span, *,
 
 def _shape(found: Diagnosis) -> str:
     """What is wrong with the shape, as a predicate of the word "predictions"."""
-    ends = _interval(found.slope, slope_interval(found))
+    ends = _interval(found.slope, found.slope_interval)
     if ends is None or ends[0] <= 1.0 <= ends[1]:
         return "wrong in parts of their range"
     if ends[1] < 0.0:
@@ -305,7 +305,7 @@ def _shape(found: Diagnosis) -> str:
 
 
 def _slope_text(found: Diagnosis) -> str | None:
-    ends = _interval(found.slope, slope_interval(found))
+    ends = _interval(found.slope, found.slope_interval)
     if found.slope is None or ends is None:
         return None
     return f"slope {found.slope:.2f} ({ends[0]:.2f} to {ends[1]:.2f}), where 1 is right"
@@ -336,7 +336,7 @@ def _remedy(label: str, diagnosis: Diagnosis | None, doubt: str | None, *, there
         advice = "Look at how they come before anything is added to the logit."
         return f"Labels may be missing because of what they are: {doubt}. {advice}"
     if label == PRIOR_SHIFT and diagnosis is not None and diagnosis.offset is not None:
-        ends = _interval(diagnosis.offset, offset_interval(diagnosis))
+        ends = _interval(diagnosis.offset, diagnosis.offset_interval)
         sure = "" if ends is None else f" ({ends[0]:.2f} to {ends[1]:.2f})"
         odds = rounded(math.exp(diagnosis.offset))
         return (

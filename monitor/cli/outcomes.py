@@ -1,17 +1,20 @@
 """`monitor outcomes`: send the outcomes in a table or a query to the log."""
 
+import json
+import os
 import time
 from collections import Counter
 from contextlib import ExitStack
+from datetime import date, datetime
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 import typer
 
-from monitor.app.cursors import Cursors
 from monitor.app.parts import make_decoder, make_policy, make_topics, make_writer
 from monitor.app.replay import route
 from monitor.app.settings import Settings
+from monitor.bounded_file import read_bounded
 from monitor.cli.options import ConfigOption, argument, flag, option, read_settings
 from monitor.clock import SystemClock
 from monitor.errors import InputError
@@ -28,6 +31,7 @@ app = typer.Typer(add_completion=False)
 _BATCH: Final = 2_000
 _SHOWN: Final = 20
 """Bad rows that are named one by one."""
+_TYPES: Final = {"datetime": datetime.fromisoformat, "date": date.fromisoformat}
 _SOME_BAD: Final = 1
 
 
@@ -187,3 +191,58 @@ class _Run:
                 "and the service may drop them as late; sort the rows by time",
                 err=True,
             )
+
+
+class Cursors:
+    """Cursors by model and column, in one file of JSON. Not for two processes at a time.
+
+    Parameters
+    ----------
+    path
+        The file; made when the first cursor is saved.
+
+    Raises
+    ------
+    InputError
+        The file holds something else.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._saved: dict[str, dict[str, Any]] = json.loads(read_bounded(path)) if path.exists() else {}
+            for columns in self._saved.values():
+                for value in columns.values():
+                    _cursor(value)
+        except (OSError, ValueError, AttributeError, KeyError, RecursionError) as error:
+            raise InputError(f"--cursor-file: {path} holds no cursors: {error}; name another, or remove it") from error
+
+    def read(self, model: str, column: str) -> Any:
+        """The cursor's value; None before the first."""
+        return _cursor(self._saved.get(model, {}).get(column))
+
+    def save(self, model: str, column: str, value: Any) -> None:
+        """Replace the file by one with this value.
+
+        Raises
+        ------
+        InputError
+            It cannot be written.
+        """
+        encoded = value
+        if isinstance(value, date):
+            encoded = {"datetime" if isinstance(value, datetime) else "date": value.isoformat()}
+        self._saved.setdefault(model, {})[column] = encoded
+        written = self._path.with_name(f"{self._path.name}.new")
+        try:
+            written.write_text(json.dumps(self._saved, indent=1) + "\n", "utf-8")
+            os.replace(written, self._path)  # noqa: PTH105 - whole, or not at all
+        except OSError as error:
+            raise InputError(f"--cursor-file: cannot write {self._path}: {error.strerror}") from error
+
+
+def _cursor(value: Any) -> Any:
+    if isinstance(value, dict):
+        ((kind, text),) = value.items()
+        return _TYPES[kind](text)
+    return value

@@ -13,11 +13,11 @@ from monitor.errors import InputError
 from monitor.progress import StageProgress
 from monitor.recalibration.apply_file import needed_columns
 from monitor.recalibration.compare import Candidate
+from monitor.recalibration.refit_figures import before_and_after, refit_page
 from monitor.recalibration.refit_file import Trial, artifact, choose_methods, labelled_rows, refit_rows
-from monitor.recalibration.refit_page import before_and_after, refit_page
 from monitor.recalibration.refit_view import advice, print_trial, reasons_of
 from monitor.reports.evaluation.files import looks_like_event_log, model_of
-from monitor.reports.figures.output import to_png
+from monitor.reports.figures.style import to_png
 from monitor.reports.progress import rows_progress, stages_progress
 from monitor.reports.view import report_console
 from monitor.sources.feature_columns import read_with_words

@@ -13,13 +13,13 @@ from fastapi_offline import FastAPIOffline
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from monitor.access.oidc import is_loopback
 from monitor.http.authorization import check_declared
 from monitor.http.openapi import DESCRIPTION, complete_openapi
 from monitor.http.problems import Problem, add_problem_handlers
 from monitor.http.request_log import RequestLog
 from monitor.http.services import Services
 from monitor.scanning import scan_modules
+from monitor.urls import is_loopback
 from monitor.version import VERSION
 
 TITLE: Final = "Calibration monitor"

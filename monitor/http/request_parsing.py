@@ -34,7 +34,7 @@ def parameter(description: str, example: str | None = None, *, default: Any = ""
 
     Without `default` it is text, and empty where it is left out.
     """
-    return Field(default, description=description, examples=example and [example], **options)
+    return Field(default, description=description, examples=None if example is None else [example], **options)
 
 
 class Parameters(BaseModel):

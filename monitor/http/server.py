@@ -14,10 +14,10 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from monitor.access.oidc import is_loopback
 from monitor.errors import PortTaken, SettingsError
 from monitor.http.connections import Connections, LimitedProtocol
 from monitor.http.tls import Certificate
+from monitor.urls import is_loopback
 
 _START_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.005

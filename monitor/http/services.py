@@ -13,8 +13,8 @@ from monitor.events.codec import Decoder
 from monitor.events.log import Topics, Writer
 from monitor.events.model import ModelPolicy
 from monitor.http.authorization import Authorization, Of
+from monitor.http.event_stream import NewestChange
 from monitor.http.limits import ConcurrencyLimit, Shares
-from monitor.http.newest_change import NewestChange
 from monitor.http.request_log import RefusedRequests, RequestTraffic
 from monitor.http.settings import ApiSettings
 from monitor.http.snapshots import DifferentSnapshots, SnapshotView

@@ -23,7 +23,6 @@ from monitor.metrics.series import (
     WrittenFamily,
     read_families,
 )
-from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.report import Diagnosis, ReliabilityBin, Report, Verdict
 from monitor.windows.evaluator import Evaluator
 from monitor.windows.maturity import AgeCohort
@@ -82,12 +81,12 @@ DIAGNOSIS: Final = (
     _diagnosis(
         "calibration_offset_logit_lower",
         "Lower end of the offset's 95% confidence interval.",
-        lambda diagnosis: _end(offset_interval(diagnosis), 0),
+        lambda diagnosis: _end(diagnosis.offset_interval, 0),
     ),
     _diagnosis(
         "calibration_offset_logit_upper",
         "Upper end of the offset's 95% confidence interval.",
-        lambda diagnosis: _end(offset_interval(diagnosis), 1),
+        lambda diagnosis: _end(diagnosis.offset_interval, 1),
     ),
     _diagnosis(
         "calibration_slope",
@@ -98,13 +97,13 @@ DIAGNOSIS: Final = (
     _diagnosis(
         "calibration_slope_lower",
         "Lower end of the slope's 95% confidence interval.",
-        lambda diagnosis: _end(slope_interval(diagnosis), 0),
+        lambda diagnosis: _end(diagnosis.slope_interval, 0),
         Level.INTERVALS,
     ),
     _diagnosis(
         "calibration_slope_upper",
         "Upper end of the slope's 95% confidence interval.",
-        lambda diagnosis: _end(slope_interval(diagnosis), 1),
+        lambda diagnosis: _end(diagnosis.slope_interval, 1),
         Level.INTERVALS,
     ),
     _diagnosis(

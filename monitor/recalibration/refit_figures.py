@@ -1,8 +1,8 @@
-"""Figures of a compared map, as the page of a refit and the file of a recalibration show them."""
+"""Figures of a compared map, as the page of a refit and the file of a recalibration show them; and that file."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,14 +13,18 @@ from monitor.local import mlce_curve
 from monitor.local.calibration import confidence_and_hit
 from monitor.recalibration.compare import Candidate, segments_of
 from monitor.recalibration.comparison import ComparedSegment
+from monitor.recalibration.refit_file import Trial
+from monitor.recalibration.refit_view import trial_view
 from monitor.reports.diagrams.document import number
 from monitor.reports.diagrams.plane import plane_document
-from monitor.reports.diagrams.rows import on_cells
-from monitor.reports.figures.cells import smce_result
+from monitor.reports.diagrams.reliability import on_cells, smce_result
 from monitor.reports.formatting import count, points
-from monitor.reports.page import Figure, reliability
+from monitor.reports.page import Figure, reliability, render_page
 from monitor.scores import ScoreTable
 from monitor.scores.labelled import LabelledEvents
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 _MAPS: Final = {"none": "no map", "champion": "champion", "challenger": "new"}
 """Names of the maps in figures, in their order."""
@@ -113,6 +117,25 @@ def refit_figures(candidate: Candidate, held_out: LabelledEvents, rows: str = "e
     if segments:
         figures["segments"] = _segments(segments, _levels(held_out, *observed["challenger"]), method)
     return figures
+
+
+def refit_page(trial: Trial, name: str) -> bytes:
+    """One HTML file: advice, the table of methods, and figures of the best one."""
+    figures = refit_figures(trial.shown, trial.data.held_out, "rows")
+    return render_page(trial_view(trial, name), list(figures.values()))
+
+
+def before_and_after(trial: Trial) -> "Drawing":
+    """The reliability diagrams of the later rows before and after."""
+    # matplotlib takes a second to load, and a page does without it.
+    from monitor.reports.figures.reliability import before_and_after_figure  # noqa: PLC0415
+
+    held_out, observed = trial.data.held_out, observed_by(trial.shown, trial.data.held_out)
+    weight = None if held_out.is_whole else held_out.weight
+    labels = map_labels(trial.shown)
+    return before_and_after_figure(
+        {label: ScoreTable.from_events(*observed[name], weight) for name, label in labels.items()}
+    )
 
 
 def map_labels(candidate: Candidate) -> dict[str, str]:

@@ -15,7 +15,6 @@ from monitor.reports.diagrams.document import diagrams_document, number
 from monitor.reports.diagrams.plane import map_document
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import ReportComparison
-from monitor.reports.evaluation.diagnosis import offset_interval
 from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.spans import Spans
@@ -231,7 +230,7 @@ def _history(title: str, text: str, reports: Sequence[Report]) -> Figure:
     # Reports on spans have both times.
     ends = [(report.from_ms or 0, report.to_ms or 0) for report in reports]
     names = list(dict.fromkeys(name for report in reports for name in report.measures))
-    offsets = [None if report.diagnosis is None else offset_interval(report.diagnosis) for report in reports]
+    offsets = [None if report.diagnosis is None else report.diagnosis.offset_interval for report in reports]
     plots = [
         {
             "title": "What was predicted, and what came true",

@@ -12,11 +12,10 @@ from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Difference, ReportComparison
 from monitor.reports.evaluation.report import Report
 from monitor.reports.figures import comparison
-from monitor.reports.figures.cells import Results, judged
 from monitor.reports.figures.groups import groups_figure
-from monitor.reports.figures.output import to_png
 from monitor.reports.figures.reliability import draw_diagram, reliability_diagram
-from monitor.reports.figures.report import report_sheet
+from monitor.reports.figures.report import Results, judged, report_sheet
+from monitor.reports.figures.style import to_png
 from monitor.reports.findings import Findings, GroupFindings
 from monitor.reports.formatting import plain
 from monitor.reports.report_view import class_head_lines, head_lines, report_view

@@ -9,7 +9,6 @@ from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Difference, ReportComparison
-from monitor.reports.evaluation.diagnosis import offset_interval, slope_interval
 from monitor.reports.evaluation.files import FileReport, SearchReport
 from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Severity, Verdict
 from monitor.reports.evaluation.segments import SegmentReport
@@ -424,8 +423,8 @@ def logit_rows(comparison: ReportComparison) -> list[tuple[str, ...]]:
     diagnoses = [report.diagnosis for report in (comparison.first, comparison.second) if report.diagnosis is not None]
     if len(diagnoses) < 2:
         return []
-    offsets = [_logit_text(diagnosis.offset, offset_interval(diagnosis)) for diagnosis in diagnoses]
-    slopes = [_logit_text(diagnosis.slope, slope_interval(diagnosis)) for diagnosis in diagnoses]
+    offsets = [_logit_text(diagnosis.offset, diagnosis.offset_interval) for diagnosis in diagnoses]
+    slopes = [_logit_text(diagnosis.slope, diagnosis.slope_interval) for diagnosis in diagnoses]
     rows = (("offset of the logits", *offsets), ("slope of the logits", *slopes))
     return [texts for texts in rows if texts[1:] != ("-", "-")]
 

@@ -9,7 +9,6 @@ import numpy as np
 from monitor.arrays import Floats, Ints
 from monitor.classes import CLASS_MEASURES
 from monitor.events.model import SeriesKey
-from monitor.inference.false_discovery import false_discovery_control
 from monitor.measures import MEASURES
 from monitor.measures.base import MeanLoss, Unit
 from monitor.reports.evaluation.report import (
@@ -21,6 +20,7 @@ from monitor.reports.evaluation.report import (
     Severity,
     Verdict,
 )
+from monitor.reports.evaluation.segments import false_discovery_control
 from monitor.store import history
 from monitor.store.database import Database
 from monitor.store.history import FIELDS, Points

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from monitor.access.model import Grant, Principal, Role
-from monitor.access.oidc import ALGORITHMS
+from monitor.access.settings import ALGORITHMS
 from monitor.errors import Unauthenticated
 from tests.access.provider import AUDIENCE, Pair, ec_pair, rsa_pair, segment
 from tests.access.tokens import EC, ED, ISSUER, MISSING, NOW, RSA, STRANGER, Access, claims

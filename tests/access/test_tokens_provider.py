@@ -8,7 +8,6 @@ import pytest
 import structlog
 
 from monitor.access import provider as module
-from monitor.access.oidc import check_url
 from monitor.access.provider import (
     MAX_BYTES,
     MAX_KEYS,
@@ -18,7 +17,7 @@ from monitor.access.provider import (
     ProviderKeys,
     parse_keys,
 )
-from monitor.access.settings import OidcSettings
+from monitor.access.settings import OidcSettings, check_url
 from monitor.access.tokens import REMEMBERED_SECONDS, TokenAuthenticator
 from monitor.clock import ManualClock
 from monitor.errors import InputError, ProviderUnavailable, SettingsError, Unauthenticated

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from monitor.events.model import TopicPartition
+from monitor.http.event_stream import POLL_SECONDS, NewestChange
 from monitor.http.limits import ConcurrencyLimit
-from monitor.http.newest_change import POLL_SECONDS, NewestChange
 from monitor.http.server import ApiServer
 from monitor.http.snapshots import DifferentSnapshots
 from monitor.store.alerts import AlertStore

@@ -10,7 +10,7 @@ from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.inputs import Resampling
-from monitor.reports.figures.output import PNG_DPI
+from monitor.reports.figures.style import PNG_DPI
 from monitor.reports.findings import ReportOptions, measure_files
 from monitor.reports.pictures import sheet_of, sheet_subtitle
 from monitor.reports.report_view import report_view

@@ -15,7 +15,6 @@ from pydantic import (
     model_validator,
 )
 
-from monitor.access.oidc import is_loopback
 from monitor.access.settings import AccessSettings
 from monitor.alarms.settings import AlertsSettings
 from monitor.app.settings.models import ModelsSettings, RecalibrationSettings
@@ -41,6 +40,7 @@ from monitor.section import (
 )
 from monitor.sources.schema_registry import RegistrySettings
 from monitor.stream.pipeline import DeadLetterSettings, PipelineSettings
+from monitor.urls import is_loopback
 
 
 class ExpositionSettings(Section):

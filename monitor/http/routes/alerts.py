@@ -21,8 +21,7 @@ from monitor.errors import StoreUnavailable, UnknownAlert
 from monitor.events.fields import MAX_NAME_CHARACTERS, wrong_name
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, caller_of, needs, principal_of, readable
-from monitor.http.event_stream import HEARTBEAT_SECONDS, EventStream, event_response
-from monitor.http.newest_change import POLL_SECONDS
+from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import (
     MAX_NOTE,
@@ -257,7 +256,7 @@ async def stream(request: Request, services: ServicesOf) -> Response:
     newest = await services.lookups.run(store.newest_change)
     # A number of another store would wait for ever.
     after = min(_last_event_id(request, newest), newest)
-    return EventStream(services, caller_of(request), _events(services, models, after), "poll GET /v1/alerts")
+    return EventStream(services.streams, caller_of(request), _events(services, models, after), "poll GET /v1/alerts")
 
 
 @router.get(

@@ -12,8 +12,7 @@ from monitor.access.model import Role
 from monitor.errors import StoreUnavailable
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, caller_of, needs, readable
-from monitor.http.event_stream import HEARTBEAT_SECONDS, EventStream, event_response
-from monitor.http.newest_change import POLL_SECONDS
+from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
 from monitor.http.problems import Problem
 from monitor.http.request_parsing import NO_PARAMETERS
 from monitor.http.responses import encode_json, problems
@@ -40,7 +39,7 @@ _EVENT: Final = 'data: {"evaluated_at":"2026-11-21T08:05:13.000Z","evaluation":1
 async def updates(request: Request, services: ServicesOf) -> Response:
     models, newest = readable(request), await services.lookups.run(services.alerts.newest_change)
     events = _updates(services, models, newest)
-    return EventStream(services, caller_of(request), events, "ask again every now and then")
+    return EventStream(services.streams, caller_of(request), events, "ask again every now and then")
 
 
 class _Numbers(NamedTuple):

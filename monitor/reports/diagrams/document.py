@@ -11,9 +11,7 @@ from monitor.arrays import Floats, Ints
 from monitor.inference import Cox, fit_cox
 from monitor.measures import tce_bins
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Curve, HistogramColumns
-from monitor.reports.diagrams.rows import on_cells
-from monitor.reports.diagrams.witness import Witness
+from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Curve, HistogramColumns, Witness, on_cells
 from monitor.reports.evaluation.places import places
 from monitor.scores import ScoreTable
 

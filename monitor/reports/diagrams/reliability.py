@@ -1,4 +1,7 @@
-"""Reliability: what came true against what was predicted, in bins and as a curve, beside where chance puts both."""
+"""Reliability: what came true against what was predicted, in bins and as a curve, beside where chance puts both.
+
+And the witness of smCE, which says where the model is too low and where it is too high.
+"""
 
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple, Self
@@ -7,19 +10,56 @@ import numpy as np
 from scipy.special import bdtr, bdtrik, ndtri
 
 from monitor.arrays import Floats
+from monitor.errors import NotEnoughData
+from monitor.inference import coarsen, null_level
 from monitor.inference.resampling import outcomes
+from monitor.measures import MEASURES
 from monitor.measures.proper_scores import corp_curve
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.rows import on_points
-from monitor.scores import ScoreTable
-from monitor.scores.table import effective_number
+from monitor.reports.evaluation.places import centred_witness
+from monitor.reports.evaluation.report import MeasureResult
+from monitor.scores import ScoreTable, grid
+from monitor.scores.table import effective_number, gather_rows
 
 BINS: Final = 10
 COLUMNS: Final = 40
 DRAWS: Final = 199
 """Resamples behind a band or a level of a diagram."""
+MAX_POINTS: Final = 128
+"""Points of a curve: the eye sees no more, and their numbers are most of a document."""
 _SEED: Final = 0
 _NORMAL_975: Final = float(ndtri(0.975))
+
+
+def on_cells(table: ScoreTable) -> ScoreTable:
+    """Put a large table onto the cells of the shared grid: no diagram shows the difference.
+
+    Raises
+    ------
+    NotEnoughData
+        The table is empty.
+    """
+    if not table.counts.any():
+        raise NotEnoughData("a figure needs at least 1 event, got 0")
+    return coarsen(table) if table.rows > grid.cell_count() else table
+
+
+def on_points(cells: ScoreTable) -> ScoreTable:
+    """Merge neighbouring rows to at most ``MAX_POINTS``, of about equal weight and distance in log odds.
+
+    By weight alone, the few predictions at the ends would be one point, and they fill most of an axis in log odds.
+    Residuals stay exact. The table itself is returned if it has no more rows.
+    """
+    if cells.rows <= MAX_POINTS:
+        return cells
+    held = cells.counts > 0.0
+    counts = cells.counts[held]
+    axis = ProbabilityAxis.in_log_odds(cells)
+    first, last = axis.limits
+    # Each part of the sum is at most 1, and the first is below.
+    share = (np.cumsum(counts) - counts / 2.0) / cells.total
+    place = (axis.place(cells.score[held]) - first) / (last - first)
+    return gather_rows(cells, np.floor((share + place) * (MAX_POINTS / 2.0)), held=held)
 
 
 class RateRange(NamedTuple):
@@ -177,3 +217,26 @@ class HistogramColumns(NamedTuple):
     def surplus(self) -> Floats:
         """Positives beyond what was predicted, shape (columns,)."""
         return self.positives - self.expected
+
+
+class Witness(NamedTuple):
+    """The centred witness; shape (points,) each, points <= 128."""
+
+    prediction: Floats
+    """Ascending."""
+    value: Floats
+    """Above 0 where the model says too little, below where it says too much."""
+
+    @classmethod
+    def of(cls, cells: ScoreTable) -> Self:
+        """The witness of a table with events."""
+        at = on_points(cells).score
+        return cls(at, np.interp(at, cells.score, centred_witness(cells)))
+
+
+def smce_result(cells: ScoreTable) -> MeasureResult:
+    """Measure smCE with its level under calibration, which decides whether the title of a figure names a fault."""
+    measure = MEASURES["smce"]
+    value = measure.value(cells)
+    levels = null_level(cells, [measure], draws=DRAWS, values={measure.name: value})
+    return MeasureResult(value, measure.unit).with_level(levels[measure.name])

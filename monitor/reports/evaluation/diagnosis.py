@@ -17,7 +17,7 @@ from monitor.measures import Decomposition, corp_decomposition
 from monitor.measures.proper_scores import Score
 from monitor.options import TOLERANCE
 from monitor.reports.evaluation.assess import Minimum
-from monitor.reports.evaluation.report import Diagnosis, Report, Severity, Verdict
+from monitor.reports.evaluation.report import REACH, Diagnosis, Report, Severity, Verdict
 from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable
 
@@ -29,7 +29,6 @@ MINIMUM: Final = Minimum(events=50, positives=5, negatives=5)
 are unreliable. Weighted events count as many as they are worth."""
 
 _SCORES: Final[tuple[Score, ...]] = ("brier", "log_loss")
-_INTERVAL: Final = 1.96
 """Standard errors to either side in a 95% interval."""
 
 
@@ -127,21 +126,6 @@ def diagnose(table: ScoreTable, *, draws: int, seed: int | None = None, toleranc
     )
 
 
-def offset_interval(diagnosis: Diagnosis) -> tuple[float, float] | None:
-    """95% interval of the offset, if there is one."""
-    if diagnosis.offset is None or diagnosis.offset_error is None:
-        return None
-    reach = _INTERVAL * diagnosis.offset_error
-    return diagnosis.offset - reach, diagnosis.offset + reach
-
-
-def slope_interval(diagnosis: Diagnosis) -> tuple[float, float] | None:
-    """95% interval of the slope, if there is one."""
-    if diagnosis.slope_lower is None or diagnosis.slope_upper is None:
-        return None
-    return diagnosis.slope_lower, diagnosis.slope_upper
-
-
 def _verdict(evidence: _Evidence) -> Verdict:
     if evidence.p_value > LEVEL:
         return Verdict.CALIBRATED
@@ -179,7 +163,7 @@ def _sentence(verdict: Verdict, evidence: _Evidence) -> str:
     if verdict is Verdict.PRIOR_SHIFT:
         return (
             f"Predictions are too {direction}: {_frequencies(shift)}. Add {fit.offset:+.2f} (give or take "
-            f"{_few_digits(_INTERVAL * fit.offset_error)}) to every logit, which multiplies the odds by "
+            f"{_few_digits(REACH * fit.offset_error)}) to every logit, which multiplies the odds by "
             f"{math.exp(fit.offset):.2f}; {_beyond_offset(evidence)}."
         )
     if fit.slope_upper is not None and fit.slope_upper < 0.0:
@@ -213,7 +197,7 @@ def _calibrated_sentence(evidence: _Evidence) -> str:
         f"by {fit.offset:+.2f} in all and by {shift.logit_error_after_offset:.2f} beyond that, and up to "
         f"{tolerance:g} is tolerated"
     )
-    limit = abs(fit.offset) + _INTERVAL * fit.offset_error
+    limit = abs(fit.offset) + REACH * fit.offset_error
     if limit <= tolerance and _largest_left(shift) <= tolerance:
         if evidence.contradicted:
             return f"{text}."

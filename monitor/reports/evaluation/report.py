@@ -18,6 +18,8 @@ from monitor.measures.binned_errors import first_rows
 from monitor.reports.formatting import rounded_share
 from monitor.scores import ScoreTable
 
+REACH: Final = 1.96
+"""Standard errors from an estimate to the ends of its 95% interval."""
 THRESHOLD: Final = 0.5
 """Predictions from here on count as positive where accuracy is taken."""
 
@@ -304,6 +306,21 @@ class Diagnosis:
     detectable_offset: float | None = None
     detectable_slope_below: float | None = None
     detectable_slope_above: float | None = None
+
+    @property
+    def offset_interval(self) -> tuple[float, float] | None:
+        """95% interval of the offset, if there is one."""
+        if self.offset is None or self.offset_error is None:
+            return None
+        reach = REACH * self.offset_error
+        return self.offset - reach, self.offset + reach
+
+    @property
+    def slope_interval(self) -> tuple[float, float] | None:
+        """95% interval of the slope, if there is one."""
+        if self.slope_lower is None or self.slope_upper is None:
+            return None
+        return self.slope_lower, self.slope_upper
 
     @property
     def words(self) -> str:

@@ -7,11 +7,10 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from monitor.arrays import Bools, Floats, Ints
 from monitor.events.model import OTHER
-from monitor.inference.false_discovery import false_discovery_control
 from monitor.reports.evaluation.report import Report
 from monitor.sources.columns import EMPTY, MISSING_WORDS
 from monitor.sources.tables import SegmentColumn, crossed_columns
@@ -246,6 +245,33 @@ class SegmentReport:
     def to_dict(self) -> dict[str, Any]:
         """As JSON shows it."""
         return {**self.report.to_dict(), "p_value": self.p_value, "q_value": self.q_value}
+
+
+def false_discovery_control(p_values: ArrayLike) -> Floats:
+    """Least shares of false discoveries at which each hypothesis is rejected, as scipy has them.
+
+    ``scipy.stats``, where that is, takes longer to import than a small report takes.
+
+    Parameters
+    ----------
+    p_values
+        float64, shape (m,), in [0, 1], in any order.
+
+    Returns
+    -------
+    float64, shape (m,)
+
+    Notes
+    -----
+    Source: Benjamini, Hochberg, "Controlling the false discovery rate", 1995.
+    """
+    values = np.asarray(p_values, np.float64)
+    order = np.argsort(values)
+    # The k-th smallest, for each k, and never more than that of a larger one.
+    ranked = values[order] * (values.size / np.arange(1, values.size + 1))
+    corrected = np.empty(values.size)
+    corrected[order] = np.minimum.accumulate(ranked[::-1])[::-1]
+    return np.asarray(np.clip(corrected, 0.0, 1.0))
 
 
 def rank_segments(reports: Iterable[Report]) -> tuple[SegmentReport, ...]:

@@ -10,10 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Curve, HistogramColumns
-from monitor.reports.diagrams.rows import on_cells
+from monitor.reports.diagrams.reliability import BINS, COLUMNS, BinSums, Curve, HistogramColumns, on_cells, smce_result
 from monitor.reports.evaluation.report import MeasureResult
-from monitor.reports.figures.cells import smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREY,

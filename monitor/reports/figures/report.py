@@ -1,15 +1,16 @@
 """A report on one sheet: its measures, and the most important diagrams."""
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
-from monitor.reports.diagrams.rows import on_cells
+from monitor.measures import MEASURES
+from monitor.reports.diagrams.reliability import on_cells, smce_result
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures import reliability, witness
-from monitor.reports.figures.cells import Results, judged, smce_result
 from monitor.reports.figures.style import (
     CHANCE,
     GREEN,
@@ -29,6 +30,9 @@ from monitor.reports.figures.style import (
 from monitor.reports.formatting import interval_text, value_text
 from monitor.scores import ScoreTable
 
+Results = Mapping[str, MeasureResult]
+"""Results of a report, by the titles of the measures."""
+
 _HEAD_SIZE: Final = TITLE_SIZE + 3.0
 _ROW: Final = 0.27
 _HEADING: Final = 0.62
@@ -40,6 +44,12 @@ _REACH: Final = 3.0
 
 _COLUMNS: Final = {"measure": 0.0, "value": 0.285, "interval": 0.305, "chance": 0.635, "strip": 0.655, "verdict": 0.805}
 """Where columns begin, or end where they hold numbers, as shares of the width."""
+
+
+def judged(results: Results, name: str) -> MeasureResult | None:
+    """Return the result of a measure, if it has a level under calibration."""
+    result = results.get(MEASURES[name].title)
+    return None if result is None or result.null_q95 is None else result
 
 
 def report_sheet(

@@ -7,8 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import HistogramColumns
-from monitor.reports.diagrams.witness import Witness
+from monitor.reports.diagrams.reliability import HistogramColumns, Witness
 from monitor.reports.evaluation.places import Place, places
 from monitor.reports.evaluation.report import MeasureResult
 from monitor.reports.figures.style import GREY, HAPPENED, INK, PREDICTED, TEXT_SIZE, frame, panel, show_on_x

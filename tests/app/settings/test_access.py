@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.access.oidc import ALGORITHMS
+from monitor.access.settings import ALGORITHMS
 from monitor.app.settings import Settings, load_settings
 from monitor.errors import SettingsError
 

@@ -5,8 +5,7 @@ from scipy.stats import binom, binomtest
 
 from monitor.errors import NotEnoughData
 from monitor.reports.diagrams.axis import ProbabilityAxis
-from monitor.reports.diagrams.reliability import BinSums, Curve, HistogramColumns
-from monitor.reports.diagrams.rows import MAX_POINTS, on_cells, on_points
+from monitor.reports.diagrams.reliability import MAX_POINTS, BinSums, Curve, HistogramColumns, on_cells, on_points
 from monitor.scores import ScoreTable
 from tests.reports.figures.tables import TABLES, every_table
 

@@ -3,8 +3,7 @@ import pytest
 from scipy.special import expit
 
 from monitor.measures import smce, smce_witness
-from monitor.reports.diagrams.rows import MAX_POINTS, on_cells
-from monitor.reports.diagrams.witness import Witness
+from monitor.reports.diagrams.reliability import MAX_POINTS, Witness, on_cells
 from monitor.reports.evaluation.places import Place, centred_witness, places
 from monitor.scores import ScoreTable
 from tests.long import longer

@@ -19,7 +19,7 @@ from monitor.inference.power import detectable_faults
 from monitor.inference.prevalence import LEVEL, prior_shift
 from monitor.measures import MEASURES, corp_decomposition, smce
 from monitor.options import TOLERANCE
-from monitor.reports.evaluation.diagnosis import WEAK, diagnose, offset_interval, slope_interval
+from monitor.reports.evaluation.diagnosis import WEAK, diagnose
 from monitor.reports.evaluation.evaluate import evaluate_binary as evaluate
 from monitor.reports.evaluation.report import Diagnosis, Report, Severity, Verdict
 from monitor.scores import GridTable, ScoreTable
@@ -110,7 +110,7 @@ def test_the_numbers_are_those_of_the_tests() -> None:
     assert diagnosis.error == smce(table)
     assert diagnosis.error_after_offset == shift.error_after_offset
     assert diagnosis.logit_error_after_offset == shift.logit_error_after_offset
-    assert offset_interval(diagnosis) == pytest.approx(
+    assert diagnosis.offset_interval == pytest.approx(
         (fit.offset - 1.96 * fit.offset_error, fit.offset + 1.96 * fit.offset_error)
     )
     assert diagnosis == diagnose(table, draws=199)
@@ -215,7 +215,7 @@ def test_predictions_that_part_the_outcomes_are_not_sure_enough() -> None:
     diagnosis = diagnose(ScoreTable.from_events(p, p > 0.5), draws=99)
     assert diagnosis.verdict is Verdict.SHAPE
     assert diagnosis.slope is diagnosis.slope_error is None
-    assert slope_interval(diagnosis) is None
+    assert diagnosis.slope_interval is None
     assert "they part the outcomes perfectly" in diagnosis.sentence
 
 
@@ -375,7 +375,7 @@ def test_no_retraining_is_needed_only_where_the_data_exclude_it() -> None:
     assert len(shifts) >= 20
     for shift in shifts:
         assert NO_RETRAINING not in shift.sentence
-        interval = slope_interval(shift)
+        interval = shift.slope_interval
         assert interval is not None
         assert f"a slope between {interval[0]:.2f} and {interval[1]:.2f}" in shift.sentence
     many = found(1, 200_000, offset=0.5)

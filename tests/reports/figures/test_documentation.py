@@ -11,7 +11,7 @@ from docs.generators.counter_examples import confident_mistakes, two_points
 from docs.generators.figures import FIGURES
 from docs.generators.svg import to_svg
 from monitor.measures import ece, kce, smce, tce
-from monitor.reports.figures.output import to_png
+from monitor.reports.figures.style import to_png
 from tests.long import short_of
 from tests.reports.figures.tables import check_layout
 

@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from docs.generators.svg import to_svg
 from docs.generators.witness import witness_figure
-from monitor.reports.figures.output import to_png
 from monitor.reports.figures.reliability import reliability_diagram
+from monitor.reports.figures.style import to_png
 from tests.reports.figures.tables import TABLES
 
 

@@ -1,8 +1,6 @@
 import numpy as np
 
-from monitor.reports.diagrams.reliability import BinSums
-from monitor.reports.diagrams.rows import on_cells
-from monitor.reports.figures.cells import smce_result
+from monitor.reports.diagrams.reliability import BinSums, on_cells, smce_result
 from monitor.reports.figures.reliability import finding, reliability_diagram
 from monitor.reports.figures.report import report_sheet
 from monitor.scores import ScoreTable

@@ -5,7 +5,7 @@ import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.inference.false_discovery import false_discovery_control
+from monitor.reports.evaluation.segments import false_discovery_control
 
 
 @given(st.lists(st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 0.01, 0.5, 1.0])), min_size=1, max_size=60))
