@@ -121,8 +121,7 @@ def resolve(
 def remove_old(database: Database, before_ms: int) -> int:
     """Remove the alerts that were resolved before; returns their number."""
     old = sa.select(ALERTS.c.id).where(ALERTS.c.resolved_ms < before_ms, ALERTS.c.is_current == 0)
-    with database.reading() as connection:
-        ids = connection.execute(old).scalars().all()
+    ids = [alert for (alert,) in database.rows(old)]
     if ids:
         with database.writing() as connection:
             connection.execute(sa.delete(CHANGES).where(CHANGES.c.alert.in_(ids)))
@@ -184,9 +183,8 @@ class AlertStore:
 
     def changes_of(self, alert_id: str) -> Sequence[AlertChange]:
         """The changes of one alert, the oldest first."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(CHANGES).where(CHANGES.c.alert == alert_id).order_by(CHANGES.c.number))
-            return [_change(row) for row in rows]
+        of_alert = sa.select(CHANGES).where(CHANGES.c.alert == alert_id).order_by(CHANGES.c.number)
+        return [_change(row) for row in self._database.rows(of_alert)]
 
     def newest_change(self) -> int:
         """The number of the newest change; 0 if there is none."""

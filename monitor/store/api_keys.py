@@ -31,9 +31,8 @@ class ApiKeys:
 
     def keys(self) -> Sequence[StoredKey]:
         """All keys with the revoked ones, the oldest first. Raises StoreUnavailable, or DamagedStore."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(API_KEYS).order_by(API_KEYS.c.created_ms, API_KEYS.c.key_id))
-            return [_from_row(row) for row in rows]
+        rows = self._database.rows(sa.select(API_KEYS).order_by(API_KEYS.c.created_ms, API_KEYS.c.key_id))
+        return [_from_row(row) for row in rows]
 
     def add_key(self, key: StoredKey, *, actor: str) -> None:
         """Store a key, with an audit entry. Raises Conflict if a valid key has its name, or any key its id."""

@@ -145,11 +145,8 @@ def read(database: Database, model: str, from_ms: int, to_ms: int) -> list[Closi
     """The backfilled closings of a model that end in (from, to], in order. Raises StoreUnavailable, DamagedStore."""
     of_model = (CLOSINGS.c.partition == BACKFILL) & (CLOSINGS.c.model == model)
     within = (CLOSINGS.c.to_ms > from_ms) & (CLOSINGS.c.to_ms <= to_ms)
-    with database.reading() as connection:
-        rows = connection.execute(
-            sa.select(CLOSINGS.c.cells, CLOSINGS.c.sketches).where(of_model, within).order_by(CLOSINGS.c.to_ms)
-        ).all()
-    return [Closing.from_bytes(*row) for row in rows]
+    stored = sa.select(CLOSINGS.c.cells, CLOSINGS.c.sketches).where(of_model, within).order_by(CLOSINGS.c.to_ms)
+    return [Closing.from_bytes(*row) for row in database.rows(stored)]
 
 
 def _end_ms(connection: sa.Connection, model: str) -> int | None:

@@ -2,7 +2,7 @@
 
 import sqlite3
 import weakref
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -119,6 +119,11 @@ class Database:
         """One transaction that only reads."""
         with self.translated(), self.engine.begin() as connection:
             yield connection
+
+    def rows(self, statement: sa.Select[Any]) -> Sequence[Any]:
+        """The rows that a query finds, in a transaction of its own."""
+        with self.reading() as connection:
+            return connection.execute(statement).all()
 
     def now_ms(self, connection: sa.Connection) -> int:
         """The database's time, which all replicas share: milliseconds since the epoch. Leases last by it.

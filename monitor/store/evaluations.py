@@ -304,8 +304,7 @@ class EvaluationStore:
         """Model -> its lease and the evaluation of it that is stored."""
         of = EVALUATIONS.c
         columns = [of[name] for name in ("model", *EvaluationState._fields)]
-        with self._database.reading() as connection:
-            return {model: EvaluationState(*state) for model, *state in connection.execute(sa.select(*columns))}
+        return {model: EvaluationState(*state) for model, *state in self._database.rows(sa.select(*columns))}
 
     def read(self, numbers: Mapping[str, int]) -> Iterator[tuple[Evaluation, int, int]]:
         """Yield evaluations of models, with their number and the number of their reports.

@@ -78,9 +78,8 @@ def read(database: Database, models: Collection[str]) -> list[StoredEvidence]:
 def read_ends(database: Database) -> dict[tuple[str, str], int]:
     """(Model, version) -> end of its evidence. Raises StoreUnavailable where the database does not answer."""
     of = EVIDENCE.c
-    with database.reading() as connection:
-        rows = connection.execute(sa.select(of.model, of.version, of.to_ms))
-        return {(model, version): to_ms for model, version, to_ms in rows}
+    rows = database.rows(sa.select(of.model, of.version, of.to_ms))
+    return {(model, version): to_ms for model, version, to_ms in rows}
 
 
 def remove_stopped(database: Database, forget_ms: int) -> int:

@@ -82,9 +82,8 @@ def sweep(
 def _remove_letters(database: Database, before_ms: int) -> int:
     """Remove some of the letters stored before; returns their number."""
     oldest = sa.select(LETTERS.c.number, LETTERS.c.stored_ms).order_by(LETTERS.c.number)
-    with database.reading() as connection:
-        # Numbers ascend with time, so reading stops after the old letters.
-        rows = connection.execute(oldest.limit(_LETTERS_A_TRANSACTION)).all()
+    # Numbers ascend with time, so reading stops after the old letters.
+    rows = database.rows(oldest.limit(_LETTERS_A_TRANSACTION))
     old = [row.number for row in rows if row.stored_ms < before_ms]
     if not old:
         return 0

@@ -282,9 +282,7 @@ class RecalibrationStore:
 
     def methods(self, map_ids: Collection[str]) -> Mapping[str, str]:
         """Return the method by which each of these maps was made, by its id."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(REFITS.c.id, REFITS.c.method).where(REFITS.c.id.in_(map_ids)))
-            return {row.id: row.method for row in rows}
+        return dict(self._database.rows(sa.select(REFITS.c.id, REFITS.c.method).where(REFITS.c.id.in_(map_ids))))
 
     def overview(self) -> Overview:
         """Return champions, candidates and counts of refits. Reads no comparison and no map."""

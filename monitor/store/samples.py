@@ -123,8 +123,7 @@ def span_ends(database: Database, model: str, version: str, *, from_ms: int, to_
     columns = CLOSED_SAMPLES.c
     end_ms = columns.start_ms + columns.slide_ms
     of = columns.model == model, columns.version == version, end_ms > from_ms, end_ms <= to_ms
-    with database.reading() as connection:
-        return list(connection.execute(sa.select(end_ms).where(*of).distinct().order_by(end_ms)).scalars())
+    return [end_ms for (end_ms,) in database.rows(sa.select(end_ms).where(*of).distinct().order_by(end_ms))]
 
 
 def _whole_spans(parts: Iterable[Any]) -> Iterator[ClosedSample]:

@@ -55,6 +55,11 @@ class NameText(TypeDecorator[str]):
         return "\\".join(part.replace("\\0", "\0") for part in value.split("\\\\"))
 
 
+def table(name: str, *parts: Any, **options: Any) -> Table:
+    """A table of the store; `parts` and `options` are those of SQLAlchemy's Table."""
+    return Table(name, METADATA, *parts, **options)
+
+
 def columns(kind: Any, *names: str, nullable: bool = False) -> list[Column[Any]]:
     """Columns of one type."""
     return [Column(name, kind, nullable=nullable) for name in names]
@@ -81,9 +86,8 @@ def series_table(name: str, *key: str, peaks: bool = False) -> Table:
     ``step_ms`` is how far apart the points are at least; 0 as they were saved.
     """
     beside = [*columns(LargeBinary, "peaks"), Index(f"{name}_by_day", "day_ms")] if peaks else []
-    return Table(
+    return table(
         name,
-        METADATA,
         numbered(),
         *columns(NameText, *key),
         *columns(BigInteger, "day_ms", "step_ms"),
@@ -98,17 +102,15 @@ def series_table(name: str, *key: str, peaks: bool = False) -> Table:
     )
 
 
-META: Final = Table(
+META: Final = table(
     "meta",
-    METADATA,
     *keys(Text, "key"),
     *columns(Text, "value"),
 )
 """Versions of the whole store, and the ids of the topics that it was read from."""
 
-PARTITIONS: Final = Table(
+PARTITIONS: Final = table(
     "partitions",
-    METADATA,
     *keys(Integer, "partition"),
     *columns(BigInteger, "epoch"),
     # Raised by every save, even without batches: it numbers the batches, and shows whether a save whose COMMIT was
@@ -120,17 +122,15 @@ PARTITIONS: Final = Table(
     *columns(BigInteger, "saved_ms"),
 )
 
-OFFSETS: Final = Table(
+OFFSETS: Final = table(
     "offsets",
-    METADATA,
     owner(),
     *keys(Text, "topic"),
     *columns(BigInteger, "next_offset"),
 )
 
-MODELS: Final = Table(
+MODELS: Final = table(
     "models",
-    METADATA,
     owner(),
     *keys(NameText, "name"),
     *columns(BigInteger, "prediction_watermark_ms", "outcome_watermark_ms", "closed_to_ms"),
@@ -139,9 +139,8 @@ MODELS: Final = Table(
     *columns(BigInteger, "saved_ms"),
 )
 
-STRATA: Final = Table(
+STRATA: Final = table(
     "strata",
-    METADATA,
     owner(),
     *keys(Integer, "stratum_id"),
     *columns(NameText, "model", "version"),
@@ -150,9 +149,8 @@ STRATA: Final = Table(
     *columns(BigInteger, "newest_ms"),
 )
 
-JOURNAL: Final = Table(
+JOURNAL: Final = table(
     "journal",
-    METADATA,
     owner(),
     *keys(BigInteger, "sequence"),
     *columns(NameText, "model"),
@@ -163,9 +161,8 @@ JOURNAL: Final = Table(
     Index("journal_by_bucket", "partition", "model", "bucket_ms", "sequence", "size"),
 )
 
-CLOSINGS: Final = Table(
+CLOSINGS: Final = table(
     "closings",
-    METADATA,
     owner(),
     *keys(NameText, "model"),
     *keys(BigInteger, "to_ms"),
@@ -174,9 +171,8 @@ CLOSINGS: Final = Table(
     *columns(LargeBinary, "sketches", nullable=True),
 )
 
-UNSETTLED: Final = Table(
+UNSETTLED: Final = table(
     "unsettled",
-    METADATA,
     owner(),
     *columns(LargeBinary, "cells"),
     *columns(LargeBinary, "sketches", nullable=True),
@@ -185,9 +181,8 @@ UNSETTLED: Final = Table(
 HISTORY: Final = series_table("history", "model", "version", "segment")
 """Points of one series whose windows end within one day: see :mod:`monitor.store.history`."""
 
-SAMPLE_CANDIDATES: Final = Table(
+SAMPLE_CANDIDATES: Final = table(
     "sample_candidates",
-    METADATA,
     owner(),
     *keys(BigInteger, "sequence"),
     *columns(NameText, "model"),
@@ -196,9 +191,8 @@ SAMPLE_CANDIDATES: Final = Table(
     Index("sample_candidates_by_bucket", "partition", "model", "bucket_ms"),
 )
 
-CLOSED_SAMPLES: Final = Table(
+CLOSED_SAMPLES: Final = table(
     "closed_samples",
-    METADATA,
     owner(),
     # In the order in which the index also finds expired spans.
     *keys(NameText, "model"),
@@ -213,17 +207,15 @@ CLOSED_SAMPLES: Final = Table(
 """Keyed as panes are: ``slide_ms`` is the width of the span, ``segment`` is always ``all``. A span's sample is the sum
 of its parts, numbered in the order in which they were saved; ``size`` is their number of bytes."""
 
-COUNTERS: Final = Table(
+COUNTERS: Final = table(
     "counters",
-    METADATA,
     owner(),
     *keys(Text, "type", "result"),
     *columns(BigInteger, "events"),
 )
 
-CAPS: Final = Table(
+CAPS: Final = table(
     "caps",
-    METADATA,
     owner(),
     *keys(Text, "setting"),
     *keys(NameText, "model", "segment_key"),
@@ -232,9 +224,8 @@ CAPS: Final = Table(
 )
 """The caps of which :data:`monitor.store.base.CapUses` speaks."""
 
-DEAD_LETTERS: Final = Table(
+DEAD_LETTERS: Final = table(
     "dead_letters",
-    METADATA,
     numbered(),
     *columns(BigInteger, "stored_ms"),
     *columns(Text, "topic"),
@@ -254,9 +245,8 @@ _UNDER_WAY: Final = text("state IN ('queued', 'running')")
 _SERVES: Final = text("until_ms IS NULL")
 _NOT_REVOKED: Final = text("revoked_ms IS NULL")
 
-REFITS: Final = Table(
+REFITS: Final = table(
     "refits",
-    METADATA,
     numbered(),
     Column("id", Text, nullable=False, unique=True),
     *columns(NameText, "model", "version"),
@@ -285,25 +275,22 @@ REFITS: Final = Table(
     sqlite_autoincrement=True,
 )
 
-RECALIBRATION_MAPS: Final = Table(
+RECALIBRATION_MAPS: Final = table(
     "recalibration_maps",
-    METADATA,
     Column("id", Text, ForeignKey("refits.id"), primary_key=True),
     *columns(LargeBinary, "artifact"),
     *columns(Text, "sha256"),
 )
 
-REFIT_FIGURES: Final = Table(
+REFIT_FIGURES: Final = table(
     "refit_figures",
-    METADATA,
     Column("refit", Text, ForeignKey("refits.id"), primary_key=True),
     *keys(Text, "name"),
     *columns(LargeBinary, "document"),  # JSON
 )
 
-SERVINGS: Final = Table(
+SERVINGS: Final = table(
     "servings",
-    METADATA,
     *keys(NameText, "model", "version"),
     *keys(BigInteger, "revision"),
     *columns(Text, "map_id", nullable=True),  # null: predictions as they are
@@ -315,17 +302,15 @@ SERVINGS: Final = Table(
     Index("servings_now", "model", "version", unique=True, sqlite_where=_SERVES, postgresql_where=_SERVES),
 )
 
-REFIT_SCHEDULES: Final = Table(
+REFIT_SCHEDULES: Final = table(
     "refit_schedules",
-    METADATA,
     *keys(NameText, "model"),
     *columns(Text, "expression"),
     *columns(BigInteger, "handled_ms"),
 )
 
-AUDIT: Final = Table(
+AUDIT: Final = table(
     "audit",
-    METADATA,
     numbered(),
     *columns(BigInteger, "at_ms"),
     *columns(NameText, "actor"),
@@ -336,9 +321,8 @@ AUDIT: Final = Table(
     sqlite_autoincrement=True,
 )
 
-API_KEYS: Final = Table(
+API_KEYS: Final = table(
     "api_keys",
-    METADATA,
     *keys(Text, "key_id"),
     *columns(NameText, "name"),
     *columns(LargeBinary, "digest"),
@@ -348,17 +332,15 @@ API_KEYS: Final = Table(
     Index("api_keys_by_name", "name", unique=True, sqlite_where=_NOT_REVOKED, postgresql_where=_NOT_REVOKED),
 )
 
-REPLICAS: Final = Table(
+REPLICAS: Final = table(
     "replicas",
-    METADATA,
     *keys(Text, "id"),
     *columns(BigInteger, "started_ms", "seen_ms"),
     *columns(Text, "roles"),  # separated by commas
 )
 
-EVALUATIONS: Final = Table(
+EVALUATIONS: Final = table(
     "evaluations",
-    METADATA,
     *keys(NameText, "model"),
     # The lease: who evaluates the model, until when, and how many leases there were.
     *columns(Text, "owner"),
@@ -371,18 +353,16 @@ EVALUATIONS: Final = Table(
     *columns(NameText, "version"),
 )
 
-EVALUATED_REPORTS: Final = Table(
+EVALUATED_REPORTS: Final = table(
     "evaluated_reports",
-    METADATA,
     *keys(NameText, "model"),
     *columns(BigInteger, "number"),  # of the evaluation that last changed them
     *columns(LargeBinary, "reports"),
 )
 """Apart from the leases, which are renewed every few seconds: reports are large and change more rarely."""
 
-EVALUATED_MOMENTS: Final = Table(
+EVALUATED_MOMENTS: Final = table(
     "evaluated_moments",
-    METADATA,
     *keys(NameText, "model"),
     *keys(BigInteger, "watermark_ms"),
     # Up to this watermark the evaluation before was shown.
@@ -393,9 +373,8 @@ EVALUATED_MOMENTS: Final = Table(
 
 _IS_CURRENT: Final = text("is_current = 1")
 
-ALERTS: Final = Table(
+ALERTS: Final = table(
     "alerts",
-    METADATA,
     numbered(),
     Column("id", Text, nullable=False, unique=True),
     *columns(NameText, "model", "version"),
@@ -407,19 +386,13 @@ ALERTS: Final = Table(
     *columns(NameText, "acknowledged_by", "assigned_to", nullable=True),
     *columns(Text, "reason", nullable=True),
     *columns(Text, "finding", "document"),  # JSON
-    Index(
-        "alerts_current",
-        *("model", "version"),
-        sqlite_where=_IS_CURRENT,
-        postgresql_where=_IS_CURRENT,
-    ),
+    Index("alerts_current", "model", "version", sqlite_where=_IS_CURRENT, postgresql_where=_IS_CURRENT),
     Index("alerts_by_model", "model", "number"),
     sqlite_autoincrement=True,
 )
 
-ALERT_CHANGES: Final = Table(
+ALERT_CHANGES: Final = table(
     "alert_changes",
-    METADATA,
     numbered(),
     Column("alert", Text, ForeignKey("alerts.id"), nullable=False),
     *columns(BigInteger, "at_ms"),
@@ -429,9 +402,8 @@ ALERT_CHANGES: Final = Table(
     sqlite_autoincrement=True,
 )
 
-WEBHOOKS: Final = Table(
+WEBHOOKS: Final = table(
     "webhooks",
-    METADATA,
     *keys(Text, "name"),
     *columns(BigInteger, "delivered"),  # number of the last change that was delivered or refused
     # Who delivers the next one, and until when nobody else does.
@@ -443,9 +415,8 @@ WEBHOOKS: Final = Table(
     *columns(NameText, "error", nullable=True),
 )
 
-EVIDENCE: Final = Table(
+EVIDENCE: Final = table(
     "evidence",
-    METADATA,
     *keys(NameText, "model", "version"),
     *columns(BigInteger, "to_ms"),  # predictions before this time are in it
     *columns(LargeBinary, "state"),

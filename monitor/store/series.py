@@ -256,8 +256,7 @@ class SeriesStore:
             Points cannot be read.
         """
         of = self._table.c
-        with database.reading() as connection:
-            work = connection.execute(self._work(retention_ms)).all()
+        work = database.rows(self._work(retention_ms))
         # Older than the retention of its model.
         old = [row for row in work if row.age_ms > retention_ms]
         for model, newest_ms in {row.model: row.day_ms + row.age_ms for row in old}.items():

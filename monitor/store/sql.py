@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, cast
 
 import msgspec
 import sqlalchemy as sa
@@ -148,9 +148,8 @@ class SqlStore:
         StoreUnavailable
             The database does not answer.
         """
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(META).where(META.c.key.startswith(_TOPIC_ID)))
-            return {row.key.removeprefix(_TOPIC_ID): row.value for row in rows}
+        rows = self._database.rows(sa.select(META).where(META.c.key.startswith(_TOPIC_ID)))
+        return {row.key.removeprefix(_TOPIC_ID): row.value for row in rows}
 
     def note_topics(self, topic_ids: Mapping[str, str]) -> None:
         """Note the ids of topics, and forget the offsets of those that had another: they were made anew.
@@ -307,22 +306,20 @@ class SqlStore:
             sa.func.min(MODELS.c.closed_to_ms),
             sa.func.max(MODELS.c.awaits_outcomes),
         )
-        with self._database.reading() as connection:
-            of_log = sa.select(MODELS.c.name, *columns).where(MODELS.c.partition != BACKFILL)
-            rows = connection.execute(of_log.group_by(MODELS.c.name))
-            return {model: ModelClock(*clock) for model, *clock in rows}
+        of_log = sa.select(MODELS.c.name, *columns).where(MODELS.c.partition != BACKFILL)
+        return {model: ModelClock(*clock) for model, *clock in self._database.rows(of_log.group_by(MODELS.c.name))}
 
     def backfilled_ms(self) -> Mapping[str, int]:
         """Model -> time up to which past predictions were backfilled. Any thread; raises as :meth:`model_clocks`."""
-        rows = sa.select(MODELS.c.name, MODELS.c.closed_to_ms).where(MODELS.c.partition == BACKFILL)
-        with self._database.reading() as connection:
-            return {model: to_ms for model, to_ms in connection.execute(rows)}  # noqa: C416 - a row is no pair to the type checker
+        return dict(
+            self._database.rows(sa.select(MODELS.c.name, MODELS.c.closed_to_ms).where(MODELS.c.partition == BACKFILL))
+        )
 
     def first_closing_ms(self, model: str) -> int | None:
         """Start of the oldest closing of a model that the log's partitions have; None if there is none. Any thread."""
         of_log = (CLOSINGS.c.model == model) & (CLOSINGS.c.partition != BACKFILL)
-        with self._database.reading() as connection:
-            return connection.execute(sa.select(sa.func.min(CLOSINGS.c.from_ms)).where(of_log)).scalar()
+        ((first_ms,),) = self._database.rows(sa.select(sa.func.min(CLOSINGS.c.from_ms)).where(of_log))
+        return cast("int | None", first_ms)
 
     def evidence_ms(self) -> Mapping[str, int]:
         """Model -> time up to which its evidence has read panes. Any thread; raises as :meth:`model_clocks`."""
@@ -341,9 +338,8 @@ class SqlStore:
         """
         columns = [MODELS.c[name] for name in ("name", "partition", *ModelClock._fields)]
         clocks: dict[str, dict[int, ModelClock]] = {}
-        with self._database.reading() as connection:
-            for model, partition, *clock in connection.execute(sa.select(*columns)):
-                clocks.setdefault(model, {})[partition] = ModelClock(*clock)
+        for model, partition, *clock in self._database.rows(sa.select(*columns)):
+            clocks.setdefault(model, {})[partition] = ModelClock(*clock)
         return clocks
 
     def partition_clocks(self) -> Mapping[int, PartitionClock]:
@@ -357,9 +353,8 @@ class SqlStore:
             The database does not answer.
         """
         columns = (PARTITIONS.c.partition, PARTITIONS.c.read_to_ms, PARTITIONS.c.saved_ms)
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(*columns).where(_IS_READ))
-            return {partition: PartitionClock(*clock) for partition, *clock in rows}
+        rows = self._database.rows(sa.select(*columns).where(_IS_READ))
+        return {partition: PartitionClock(*clock) for partition, *clock in rows}
 
     def read_closings(self, model: str, after_ms: Mapping[int, int]) -> Mapping[int, Sequence[Closing]]:
         """Partition -> its closings of a model that end after a time of that partition, in order. Any thread.
@@ -390,8 +385,7 @@ class SqlStore:
 
     def read_unsettled(self) -> Mapping[int, Panes]:
         """Partition -> summary of what it has not settled. Any thread; raises as :meth:`read_closings`."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(UNSETTLED)).all()
+        rows = self._database.rows(sa.select(UNSETTLED))
         return {row.partition: Panes.from_bytes(row.cells, row.sketches)[0] for row in rows}
 
     def saved_offsets(self) -> Mapping[tuple[str, int], int]:
@@ -402,9 +396,7 @@ class SqlStore:
         StoreUnavailable
             The database does not answer.
         """
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(OFFSETS.c.topic, OFFSETS.c.partition, OFFSETS.c.next_offset))
-            return {(row.topic, row.partition): row.next_offset for row in rows}
+        return {(row.topic, row.partition): row.next_offset for row in self._database.rows(sa.select(OFFSETS))}
 
     def caps(self) -> CapUses:
         """How full caps are and what they made ``other``, over all partitions. Any thread.
@@ -414,9 +406,8 @@ class SqlStore:
         StoreUnavailable
             The database does not answer.
         """
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(CAPS).order_by(CAPS.c.model, CAPS.c.setting, CAPS.c.segment_key))
-            return join_cap_uses(_cap_use(row[1:]) for row in rows)
+        rows = self._database.rows(sa.select(CAPS).order_by(CAPS.c.model, CAPS.c.setting, CAPS.c.segment_key))
+        return join_cap_uses(_cap_use(row[1:]) for row in rows)
 
     def dead_letters(
         self, *, after: int = 0, limit: int = 100, reason: str | None = None
@@ -426,14 +417,12 @@ class SqlStore:
         statement = sa.select(DEAD_LETTERS).where(letters.number > after).order_by(letters.number).limit(limit)
         if reason is not None:
             statement = statement.where(letters.reason == reason)
-        with self._database.reading() as connection:
-            return [_dead_letter(row._asdict()) for row in connection.execute(statement)]
+        return [_dead_letter(row._asdict()) for row in self._database.rows(statement)]
 
     def count_dead_letters(self) -> Mapping[str, int]:
         """Number of stored letters by reason."""
-        statement = sa.select(DEAD_LETTERS.c.reason, sa.func.count()).group_by(DEAD_LETTERS.c.reason)
-        with self._database.reading() as connection:
-            return {reason: letters for reason, letters in connection.execute(statement)}  # noqa: C416 - a row is no pair to the type checker
+        of_reason = sa.select(DEAD_LETTERS.c.reason, sa.func.count()).group_by(DEAD_LETTERS.c.reason)
+        return dict(self._database.rows(of_reason))
 
     def remove_dead_letters(self, numbers: Sequence[int], *, entry: AuditEntry | None = None) -> None:
         """Remove replayed or discarded letters, and append ``entry`` to the audit trail."""
