@@ -1,7 +1,7 @@
 """Measure the structure of the package: ``python -m docs.generators.house``.
 
-Writes the tables of rooms and of numbers into docs/contributing.md, and prints the size of each room. A room is a
-folder of the package. Floors are those of the first import contract in pyproject.toml.
+Writes the tables of rooms, of numbers and of the largest features into docs/contributing.md, and prints the size of
+each room. A room is a folder of the package. Floors are those of the first import contract in pyproject.toml.
 """
 
 import ast
@@ -31,6 +31,108 @@ class Room(NamedTuple):
     code_lines: int
     purpose: str
     """The first line of its docstring."""
+
+
+class Feature(NamedTuple):
+    """A function of the product that could be given up whole."""
+
+    name: str
+    globs: str
+    """Files that it alone needs, below the package."""
+    cost: str
+    """What its users would lose."""
+
+    @property
+    def files(self) -> list[Path]:
+        """Its files."""
+        return [file for glob in self.globs.split() for file in sorted(PACKAGE.glob(glob))]
+
+    @property
+    def code_lines(self) -> int:
+        """Their lines of code."""
+        return sum(code_lines(file.read_text("utf-8")) for file in self.files)
+
+
+SHOWN_FEATURES: Final = 10
+FEATURES: Final = (
+    Feature(
+        "Refits: queue and worker, comparison on later events, guard, promotion, rollback, maps for scorers",
+        "recalibration/*.py store/recalibration*.py store/refits.py store/servings.py http/recalibration_schemas.py "
+        "http/routes/recalibrations.py http/routes/serving.py http/artifacts.py cli/recalibrate*.py cli/promote.py "
+        "cli/rollback.py cli/apply.py app/recalibration.py metrics/refits.py",
+        "Drift would be shown and not corrected. Maps would be fitted elsewhere, serve without a comparison on later "
+        "events, and be taken back by hand.",
+    ),
+    Feature(
+        "Alerts: sequential evidence, attribution, webhooks",
+        "alarms/*.py sequential/*.py store/alert*.py store/webhooks.py store/evidence*.py store/model_evidence.py "
+        "metrics/alerts.py metrics/evidence.py http/routes/alerts.py http/routes/evidence.py cli/alerts.py",
+        "Thresholds on windows instead, whose false alarms grow with each look: no budget for a year of all models, "
+        "no change point, no segments to blame, no remedy.",
+    ),
+    Feature(
+        "Simulation of models and of alarms, the demo",
+        "simulation/*.py alarm_functions.py cli/simulate*.py cli/demo.py app/history.py",
+        "No `monitor demo`. A tolerance and a budget would be chosen in an incident, and not before.",
+    ),
+    Feature(
+        "Access: roles, API keys, tokens of a provider, sessions",
+        "access/*.py app/access.py app/checks/access.py http/authorization.py http/routes/sessions.py cli/keys.py "
+        "store/api_keys.py",
+        "A proxy in front would have to know models and roles, and the audit trail would not say who.",
+    ),
+    Feature(
+        "Local calibration and LoRe",
+        "maps/lore*.py local/*.py reports/evaluation/local.py reports/evaluation/features.py reports/diagrams/plane.py",
+        "Errors among events that are alike, which cancel on the whole, would be neither seen nor corrected, and the "
+        "guard would pass maps that make them worse.",
+    ),
+    Feature(
+        "Many classes: measures and tests of whole vectors, their maps",
+        "classes/*.py reports/evaluation/classes.py scores/class_table.py scores/sketch*.py maps/temperature.py "
+        "maps/vector_scaling.py",
+        "A report on one class at a time, no measure of whole vectors, and no map for predictions over classes.",
+    ),
+    Feature(
+        "Mapping of messages of another shape, and its proposal",
+        "events/mapping.py events/proposal.py events/observations.py events/declared_fields.py events/presets/*.py "
+        "app/mapping_proposal.py app/checks/messages.py cli/map.py",
+        "Producers would have to write the events of this service, or a translator would run between.",
+    ),
+    Feature(
+        "Spark: reports, refits and backfills of a lake",
+        "spark/*.py app/spark_backfill.py",
+        "What one machine does not read would be sampled by its owner before it is reported on.",
+    ),
+    Feature(
+        "Avro, Protobuf, JSON Schema, MessagePack, the schema registry",
+        "events/formats/avro.py events/formats/protobuf.py events/formats/json_schema.py events/formats/messagepack.py "
+        "events/schema_format.py events/schemas.py sources/schema_registry.py",
+        "Plain JSON alone: most topics of Kafka would need a converter.",
+    ),
+    Feature(
+        "The scorer's client, and that of services",
+        "logging/*.py client.py",
+        "Scorers would write to Kafka or REST themselves, and a slow or absent log would delay or fail them.",
+    ),
+    Feature(
+        "Segments, groups and spans of a file; comparison of two files",
+        "reports/evaluation/segments.py reports/evaluation/segment_search.py reports/evaluation/groups.py "
+        "reports/evaluation/counting.py reports/evaluation/spans.py reports/evaluation/compare.py",
+        "A file would have one report: not for whom it is wrong, since when, or whether the new model is better.",
+    ),
+    Feature(
+        "`monitor check`",
+        "app/checks/[!am]*.py app/checks/machine.py cli/check.py",
+        "A wrong setting, topic or clock would be found by the first incident.",
+    ),
+    Feature(
+        "Figures by matplotlib: `plot()`, and reports as PNG",
+        "reports/figures/*.py reports/pictures.py",
+        "Notebooks and pull requests would have no picture; pages draw their own.",
+    ),
+)
+"""No file is one of two of them: what several need stays as long as one of them does."""
 
 
 @cache
@@ -136,9 +238,19 @@ def number_table() -> str:
 | protocols | 34 | 12 | {len(protocols())} | 8 |"""
 
 
+def feature_table() -> str:
+    """The table of the largest features, in Markdown, with lines in hundreds."""
+    sizes = {feature: round(feature.code_lines, -2) for feature in FEATURES}
+    rows = ["| what | lines | files | without it |", "|---|---|---|---|"]
+    largest = sorted(FEATURES, key=lambda feature: -sizes[feature])[:SHOWN_FEATURES]
+    rows += [f"| {one.name} | {sizes[one]:,} | {len(one.files)} | {one.cost} |" for one in largest]
+    return "\n".join(rows)
+
+
 def written(page: str) -> str:
     """The page with its tables as they are today, each between two comments."""
-    for name, table in (("rooms", room_table()), ("numbers", number_table())):
+    tables = {"rooms": room_table(), "numbers": number_table(), "features": feature_table()}
+    for name, table in tables.items():
         page, count = re.subn(
             rf"(<!-- {name}: .*? -->\n\n).*?(\n\n<!-- end of {name} -->)", rf"\1{table}\2", page, flags=re.DOTALL
         )

@@ -1,16 +1,23 @@
 """docs/contributing.md names rooms and files as they are."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 from docs.generators import house
-from docs.generators.house import ROOT
+from docs.generators.house import PACKAGE, ROOT
 
 PAGE = house.PAGE.read_text("utf-8")
 
 
-def test_the_tables_of_rooms_and_numbers_are_current() -> None:
+def test_the_tables_are_current() -> None:
     assert house.written(PAGE) == PAGE, "run: python -m docs.generators.house"
+
+
+def test_features_have_files_and_share_none() -> None:
+    assert [(of.name, glob) for of in house.FEATURES for glob in of.globs.split() if not any(PACKAGE.glob(glob))] == []
+    files = Counter(file for of in house.FEATURES for file in of.files)
+    assert [file for file, count in files.items() if count > 1] == []
 
 
 def test_every_file_that_it_names_exists() -> None:
