@@ -114,6 +114,11 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         return headers
 
 
+def wrong_parameter(detail: str, **members: Any) -> Problem:
+    """The problem of a parameter that no request may have."""
+    return Problem(422, "invalid-parameter", detail, **members)
+
+
 def _to_bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")  # a detail may repeat a lone surrogate that the caller sent
 
@@ -224,7 +229,7 @@ def _of_parameters(error: RequestValidationError) -> Problem:
         for item in error.errors()
     ]
     detail = "; ".join(f"{item['parameter']}: {item['detail']}, got {item['value']}" for item in wrong)
-    return Problem(422, "invalid-parameter", detail, errors=wrong)
+    return wrong_parameter(detail, errors=wrong)
 
 
 def _reason(error: Mapping[str, Any]) -> str:

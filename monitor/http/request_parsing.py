@@ -16,7 +16,7 @@ from monitor.durations import format_ms, parse_duration, to_ms
 from monitor.errors import InputError
 from monitor.events.fields import Rejected
 from monitor.events.times import format_time, read_time
-from monitor.http.problems import Problem
+from monitor.http.problems import Problem, wrong_parameter
 
 T = TypeVar("T")
 Key = tuple[str, ...]
@@ -164,10 +164,10 @@ def parse_step(text: str, least_ms: int) -> int:
     try:
         step_ms = to_ms(parse_duration(text))
     except ValueError as error:
-        raise Problem(422, "invalid-parameter", f"step {error}, got {text[:80]!r}") from None
+        raise wrong_parameter(f"step {error}, got {text[:80]!r}") from None
     if step_ms < least_ms:
         least = format_ms(least_ms)
-        raise Problem(422, "invalid-parameter", f"step must be at least {least}, got {text}: no more is kept")
+        raise wrong_parameter(f"step must be at least {least}, got {text}: no more is kept")
     return step_ms
 
 
@@ -179,7 +179,7 @@ def parse_time(text: str, name: str) -> int:
         # In a query a plus sign means a space, and few write %2B: 10:00:00+01:00 arrives as 10:00:00 01:00.
         return read_time(_SPACED_OFFSET.sub("+", text), text, name)
     except Rejected as error:
-        raise Problem(422, "invalid-parameter", error.detail) from None
+        raise wrong_parameter(error.detail) from None
 
 
 def parse_end(text: str, name: str, now_ms: int) -> int:
@@ -189,7 +189,7 @@ def parse_end(text: str, name: str, now_ms: int) -> int:
     except ValueError:
         end_ms = parse_time(text, name)
     if end_ms <= now_ms:
-        raise Problem(422, "invalid-parameter", f"{name} must be later than now, {format_time(now_ms)}, got {text}")
+        raise wrong_parameter(f"{name} must be later than now, {format_time(now_ms)}, got {text}")
     return end_ms
 
 
@@ -236,7 +236,7 @@ def first_page(found: Sequence[T], limit: int, id_of: Callable[[T], str]) -> tup
 def checked_note(note: str) -> str:
     """A note for the audit trail. Raises Problem (422) if it is too long."""
     if len(note) > MAX_NOTE:
-        raise Problem(422, "invalid-input", f"note must have at most {MAX_NOTE} characters, got {len(note)}")
+        raise InputError(f"note must have at most {MAX_NOTE} characters, got {len(note)}")
     return note
 
 
@@ -256,4 +256,4 @@ def read_cursor(cursor: str) -> Key:
 
 def wrong_cursor(cursor: str) -> Problem:
     """The problem of a cursor that was not issued by this service."""
-    return Problem(422, "invalid-parameter", f"cursor must be the next_cursor of the page before, got {cursor[:80]!r}")
+    return wrong_parameter(f"cursor must be the next_cursor of the page before, got {cursor[:80]!r}")

@@ -17,12 +17,12 @@ from pydantic import create_model
 from starlette.responses import Response, StreamingResponse
 
 from monitor.access.model import Role
-from monitor.errors import StoreUnavailable, UnknownAlert
+from monitor.errors import InputError, StoreUnavailable, UnknownAlert
 from monitor.events.fields import MAX_NAME_CHARACTERS, wrong_name
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, caller_of, needs, principal_of, readable
 from monitor.http.event_stream import HEARTBEAT_SECONDS, POLL_SECONDS, EventStream, event_response
-from monitor.http.problems import Problem
+from monitor.http.problems import Problem, wrong_parameter
 from monitor.http.request_parsing import (
     MAX_NOTE,
     NO_PARAMETERS,
@@ -289,7 +289,7 @@ async def acknowledge(request: Request, services: ServicesOf, id: str) -> Respon
     note, name = checked_note(wanted.note), wanted.assigned_to or None
     wrong = name and wrong_name(name)
     if wrong:
-        raise Problem(422, "invalid-input", f"assigned_to {wrong}")
+        raise InputError(f"assigned_to {wrong}")
     now_ms = services.clock.now_ms()
     until_ms = None if wanted.until is None else parse_end(wanted.until, "until", now_ms)
     actor, models = principal_of(request).name, readable(request)
@@ -356,7 +356,7 @@ def _last_event_id(request: Request, newest: int) -> int:
     if not text:
         return newest
     if not _NUMBER.fullmatch(text):
-        raise Problem(422, "invalid-parameter", f"Last-Event-ID must be the id of an event, got {text[:80]!r}")
+        raise wrong_parameter(f"Last-Event-ID must be the id of an event, got {text[:80]!r}")
     return int(text)
 
 

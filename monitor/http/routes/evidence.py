@@ -12,7 +12,7 @@ from monitor.durations import format_ms
 from monitor.errors import UnknownSeries
 from monitor.events.times import format_time
 from monitor.http.authorization import Of, needs, readable
-from monitor.http.problems import Problem
+from monitor.http.problems import Problem, wrong_parameter
 from monitor.http.request_parsing import Parameters, parameter, parse_step, parse_time
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.schemas import Body, field
@@ -205,7 +205,7 @@ async def fleet(request: Request, services: ServicesOf, query: Annotated[FleetQu
     _check_order(query, from_ms, to_ms)
     step_ms = parse_step(query.step, PEAK_MS) if query.step else fitting_step(from_ms, to_ms, _FLEET_STEPS, PEAK_MS)
     if step_ms % PEAK_MS:
-        raise Problem(422, "invalid-parameter", f"step must be a multiple of {format_ms(PEAK_MS)}, got {query.step}")
+        raise wrong_parameter(f"step must be a multiple of {format_ms(PEAK_MS)}, got {query.step}")
     steps = (to_ms - 1) // step_ms - (from_ms - 1) // step_ms + 1
     if steps > MAX_STEPS:
         raise _too_many(steps, MAX_STEPS, fitting_step(from_ms, to_ms, MAX_STEPS, PEAK_MS))
@@ -241,7 +241,7 @@ async def evidence(
     to_ms = parse_time(query.to, "to") if query.to else None
     step_ms = parse_step(query.step, STEP_MS) if query.step else None
     if from_ms is None and (to_ms is not None or step_ms is not None):
-        raise Problem(422, "invalid-parameter", "to and step are of the history: name from as well, the time it begins")
+        raise wrong_parameter("to and step are of the history: name from as well, the time it begins")
     snapshot = services.latest().snapshot
     check_model({*snapshot.models, *services.declared}, model)
     found = snapshot.models[model].evidence.versions if model in snapshot.models else {}
@@ -372,13 +372,11 @@ def _times(times_ms: Any) -> list[str]:
 def _check_order(query: EvidenceQuery | FleetQuery, from_ms: int, to_ms: int) -> None:
     if from_ms > to_ms:
         until = query.to or format_time(to_ms)
-        raise Problem(422, "invalid-parameter", f"from must not be later than to, got {query.from_} and {until}")
+        raise wrong_parameter(f"from must not be later than to, got {query.from_} and {until}")
 
 
 def _too_many(points: int, most: int, fitting_ms: int) -> Problem:
-    return Problem(
-        422,
-        "invalid-parameter",
+    return wrong_parameter(
         f"the history would have {points:,} points of a version, and an answer has at most {most:,}: set "
-        f"step={format_ms(fitting_ms)}, or a later from",
+        f"step={format_ms(fitting_ms)}, or a later from"
     )

@@ -13,7 +13,7 @@ from monitor.events.model import ALL, SeriesKey
 from monitor.events.times import format_known, format_time
 from monitor.http.authorization import Of, needs
 from monitor.http.diagram_schemas import SegmentsBody
-from monitor.http.problems import Problem
+from monitor.http.problems import wrong_parameter
 from monitor.http.request_parsing import Parameters, parameter, parse_step, parse_time
 from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
 from monitor.http.schemas import HistoryBody
@@ -61,7 +61,7 @@ class SpanQuery(Parameters):
         from_ms = parse_time(self.from_, "from") if self.from_ else None
         to_ms = parse_time(self.to, "to") if self.to else None
         if from_ms is not None and to_ms is not None and from_ms > to_ms:
-            raise Problem(422, "invalid-parameter", f"from must not be later than to, got {self.from_} and {self.to}")
+            raise wrong_parameter(f"from must not be later than to, got {self.from_} and {self.to}")
         return from_ms, to_ms
 
 
@@ -108,11 +108,9 @@ async def history(
         )
         if points.to_ms.size > max_points:
             fitting = format_ms(fitting_step(points, max_points))
-            raise Problem(
-                422,
-                "invalid-parameter",
+            raise wrong_parameter(
                 f"step={format_ms(used_ms)} makes {points.to_ms.size * len(measures):,} values, and an answer has at "
-                f"most {MAX_VALUES:,}: set step={fitting}, or name one measure or a shorter time",
+                f"most {MAX_VALUES:,}: set step={fitting}, or name one measure or a shorter time"
             )
         body = {
             **key.series._asdict(),
@@ -156,11 +154,9 @@ async def segments(
             max_values=MAX_VALUES,
         )
         if (values := of.n.size) > MAX_VALUES:
-            raise Problem(
-                422,
-                "invalid-parameter",
+            raise wrong_parameter(
                 f"step={format_ms(of.step_ms)} makes {values:,} values of {len(of.segments)} segments, and an answer "
-                f"has at most {MAX_VALUES:,}: set a longer step, or name a shorter time",
+                f"has at most {MAX_VALUES:,}: set a longer step, or name a shorter time"
             )
         body = {
             "model": model,

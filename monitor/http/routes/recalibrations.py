@@ -14,7 +14,7 @@ from monitor.errors import InputError, UnknownAlert, UnknownRecalibration
 from monitor.http.artifacts import ARTIFACT, artifact_response
 from monitor.http.authorization import Of, needs, principal_of, readable, require
 from monitor.http.html import SEE_PAGE, see_page, wants_page
-from monitor.http.problems import Problem
+from monitor.http.problems import wrong_parameter
 from monitor.http.recalibration_schemas import (
     FigureBody,
     NoteBody,
@@ -305,10 +305,8 @@ def _idempotency_key(request: Request) -> str | None:
     key = request.headers.get("idempotency-key")
     if key is not None and not _IDEMPOTENCY_KEY.fullmatch(key):
         got = repr(key) if len(key) <= _MAX_SHOWN else f"{len(key)} characters"
-        raise Problem(
-            422,
-            "invalid-parameter",
-            f"Idempotency-Key must have 1 to 255 printable ASCII characters without spaces, got {got}",
+        raise wrong_parameter(
+            f"Idempotency-Key must have 1 to 255 printable ASCII characters without spaces, got {got}"
         )
     return key
 
@@ -321,9 +319,9 @@ def _of_alert(
     if found.model != model:
         raise UnknownAlert(f"no alert about {model} is called {alert_id!r}")
     if version not in (None, found.version):
-        raise Problem(422, "invalid-input", f"the alert {alert_id} is about version {found.version}, got {version}")
+        raise InputError(f"the alert {alert_id} is about version {found.version}, got {version}")
     if since_ms is not None:
-        raise Problem(422, "invalid-input", "alert says since when: leave out since, or alert")
+        raise InputError("alert says since when: leave out since, or alert")
     return found.version, found.since_ms
 
 
@@ -331,9 +329,9 @@ def _window_ms(value: str | float) -> int:
     try:
         window_ms = to_ms(parse_duration(value))
     except ValueError as error:
-        raise Problem(422, "invalid-input", f"window {error}, got {value!r}") from None
+        raise InputError(f"window {error}, got {value!r}") from None
     if window_ms == 0:
-        raise Problem(422, "invalid-input", f"window must be longer than 0, got {value!r}; leave it out for all events")
+        raise InputError(f"window must be longer than 0, got {value!r}; leave it out for all events")
     return window_ms
 
 

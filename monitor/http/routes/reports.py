@@ -15,7 +15,7 @@ from monitor.events.times import format_time
 from monitor.http.authorization import Of, caller_of, may, needs, principal_of
 from monitor.http.diagram_schemas import WindowDiagramsBody
 from monitor.http.html import SEE_PAGE, see_page, wants_page
-from monitor.http.problems import Problem
+from monitor.http.problems import wrong_parameter
 from monitor.http.request_parsing import (
     NO_PARAMETERS,
     PageParameters,
@@ -164,17 +164,15 @@ async def diagrams(
         for text, name in ((query.as_of, "as_of"), (query.from_, "from"), (query.to, "to"))
     )
     if to_ms is not None and from_ms is None:
-        raise Problem(422, "invalid-parameter", f"to={query.to} needs from: name both ends of the span")
+        raise wrong_parameter(f"to={query.to} needs from: name both ends of the span")
     if from_ms is not None:
         for name, value in (("window", query.window), ("as_of", query.as_of)):
             if value:
-                raise Problem(
-                    422, "invalid-parameter", f"{name}={value} and from exclude each other: ask for a window or a span"
-                )
+                raise wrong_parameter(f"{name}={value} and from exclude each other: ask for a window or a span")
         if from_ms < 0:
-            raise Problem(422, "invalid-parameter", f"from must not lie before 1970, got {query.from_}")
+            raise wrong_parameter(f"from must not lie before 1970, got {query.from_}")
         if to_ms is not None and from_ms >= to_ms:
-            raise Problem(422, "invalid-parameter", f"from must be earlier than to, got {query.from_} and {query.to}")
+            raise wrong_parameter(f"from must be earlier than to, got {query.from_} and {query.to}")
 
     reports, version, segment = services.reports, query.version or None, query.segment or ALL
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from monitor.access.model import Role
+from monitor.errors import InputError
 from monitor.events.features import read_feature_column, read_features
 from monitor.events.fields import Rejected
 from monitor.events.times import format_time
 from monitor.http.artifacts import ARTIFACT, artifact_response, not_modified
 from monitor.http.authorization import Of, caller_of, needs
-from monitor.http.problems import Problem
 from monitor.http.recalibration_schemas import (
     AppliedBody,
     ApplyRequestBody,
@@ -175,19 +175,12 @@ def _features(raws: Sequence[msgspec.Raw]) -> NDArray[np.float32]:
         try:
             row = column[index] if column is not None else read_features(bytes(raw))
         except Rejected as error:
-            raise Problem(422, "invalid-input", f"{error.detail}, at index {index}") from None
+            raise InputError(f"{error.detail}, at index {index}") from None
         if row is None:
-            raise Problem(
-                422,
-                "invalid-input",
-                f"features must be those of every event, got none at index {index}; send null for all",
-            )
+            raise InputError(f"features must be those of every event, got none at index {index}; send null for all")
         if rows and len(row) != len(rows[0]):
-            raise Problem(
-                422,
-                "invalid-input",
-                f"features must be equally many of every event, got {len(rows[0])} at index 0 and {len(row)} at"
-                f" {index}",
+            raise InputError(
+                f"features must be equally many of every event, got {len(rows[0])} at index 0 and {len(row)} at {index}"
             )
         rows.append(row)
     return np.stack(rows) if rows else np.empty((0, 0), np.float32)
