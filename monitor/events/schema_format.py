@@ -1,6 +1,7 @@
 """Formats whose messages are not events of JSON: decoded together, mapped by columns, and checked as rows."""
 
 import base64
+import importlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -24,6 +25,24 @@ from monitor.events.wire import ABSENT, KEYS, Event, Row
 
 _MAX_SCHEMAS: Final = 10_000
 _MAX_SHOWN: Final = 300
+
+
+def require_packages(extra: str, *packages: str) -> None:
+    """Refuse a format whose packages, an extra of this one of its name, are not installed.
+
+    Raises
+    ------
+    SettingsError
+        Says which package is missing, and how to install it.
+    """
+    for package in packages:
+        try:
+            importlib.import_module(package)
+        except ImportError as error:
+            raise SettingsError(
+                f"format {extra} needs the package {error.name}, which is not installed: "
+                f"pip install 'calibration-monitor[{extra}]'"
+            ) from error
 
 
 class Part(NamedTuple):

@@ -178,13 +178,20 @@ def _check_settled(around: Surroundings, store: SqlStore) -> Iterator[CheckResul
         if (policy := policy_of(model)) is not None
     }
     held = {model: edge for model, edge in sorted(models.items()) if edge.held_back_by is not None}
-    for model, edge in list(held.items())[:_MAX_MODELS]:
+    texts = []
+    for model, edge in held.items():
         settled = f"settled up to {format_time(edge.to_ms)}" if edge.to_ms >= 0 else "nothing is settled yet"
-        yield warn("settled", f"{model}: {settled}, held back by {edge.held_back_by}")
-    if len(held) > _MAX_MODELS:
-        yield warn("settled", f"{len(held) - _MAX_MODELS} more models are held back")
+        texts.append(f"{model}: {settled}, held back by {edge.held_back_by}")
+    yield from _first("settled", texts, "{} more models are held back")
     if models and not held:
         yield ok("settled", f"no partition holds a model back, of {len(models)} models")
+
+
+def _first(check: str, warnings: Sequence[str], others: str) -> Iterator[CheckResult]:
+    """The first warnings, and the number of the others in a sentence."""
+    yield from (warn(check, text) for text in warnings[:_MAX_MODELS])
+    if len(warnings) > _MAX_MODELS:
+        yield warn(check, others.format(len(warnings) - _MAX_MODELS))
 
 
 def _check_refused(store: SqlStore) -> Iterator[CheckResult]:
@@ -193,14 +200,12 @@ def _check_refused(store: SqlStore) -> Iterator[CheckResult]:
     first: dict[str, StoredDeadLetter] = {}
     for stored in letters:
         first.setdefault(stored.letter.detail, stored)
-    for detail, stored in list(first.items())[:_MAX_MODELS]:
-        yield warn(
-            "refused",
-            f"{detail} (since {format_time(stored.stored_ms)}; `monitor dead-letters replay --reason "
-            f"{stored.letter.reason.value}` sends the first events again, and ends this line)",
-        )
-    if len(first) > _MAX_MODELS:
-        yield warn("refused", f"events of {len(first) - _MAX_MODELS} more models are refused")
+    texts = [
+        f"{detail} (since {format_time(stored.stored_ms)}; `monitor dead-letters replay --reason "
+        f"{stored.letter.reason.value}` sends the first events again, and ends this line)"
+        for detail, stored in first.items()
+    ]
+    yield from _first("refused", texts, "events of {} more models are refused")
 
 
 def _check_caps(store: SqlStore) -> Iterator[CheckResult]:
@@ -210,10 +215,7 @@ def _check_caps(store: SqlStore) -> Iterator[CheckResult]:
         for cap, use in store.caps().items()
         if (text := cap_warning(cap, use)) is not None
     ]
-    for text in warnings[:_MAX_MODELS]:
-        yield warn("caps", text)
-    if len(warnings) > _MAX_MODELS:
-        yield warn("caps", f"{len(warnings) - _MAX_MODELS} more caps are nearly full")
+    yield from _first("caps", warnings, "{} more caps are nearly full")
 
 
 def _check_replicas(database: Database) -> Iterator[CheckResult]:

@@ -20,10 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from monitor.errors import SettingsError
 from monitor.events.formats.base import Format
 from monitor.events.mapping import Column, Document, FieldMapping, Values
-from monitor.events.schema_format import Codec, Part, SchemaFormat, decode_documents
+from monitor.events.schema_format import Codec, Part, SchemaFormat, decode_documents, require_packages
 from monitor.events.schemas import Framed, Schema, Unframed
 
 NAME: Final = "avro"
@@ -91,14 +90,7 @@ def make_format(schemas: Framed | Unframed, mapping: FieldMapping | None = None)
     SettingsError
         The packages that it needs are not installed.
     """
-    try:
-        import fastavro  # noqa: F401, PLC0415 - an extra
-        import pyruhvro  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise SettingsError(
-            f"format avro needs the package {error.name}, which is not installed: "
-            "pip install 'calibration-monitor[avro]'"
-        ) from error
+    require_packages(NAME, "fastavro", "pyruhvro")
     return SchemaFormat("Avro", schemas, compile_schema, mapping).format
 
 

@@ -20,11 +20,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from monitor.errors import SettingsError
 from monitor.events.formats.base import Format
 from monitor.events.formats.plain_json import decode_each
 from monitor.events.mapping import Column, Document, FieldMapping, Values
-from monitor.events.schema_format import Codec, Part, SchemaFormat, decode_documents
+from monitor.events.schema_format import Codec, Part, SchemaFormat, decode_documents, require_packages
 from monitor.events.schemas import Framed, Schema, Unframed
 
 NAME: Final = "protobuf"
@@ -50,14 +49,7 @@ def make_format(schemas: Framed | Unframed, mapping: FieldMapping | None = None)
     SettingsError
         The packages that it needs are not installed.
     """
-    try:
-        import google.protobuf  # noqa: F401, PLC0415 - an extra
-        import grpc_tools  # noqa: F401, PLC0415
-    except ImportError as error:
-        raise SettingsError(
-            f"format protobuf needs the package {error.name}, which is not installed: "
-            "pip install 'calibration-monitor[protobuf]'"
-        ) from error
+    require_packages(NAME, "google.protobuf", "grpc_tools")
     framed = isinstance(schemas, Framed)
     return SchemaFormat("Protobuf", schemas, lambda schema: compile_schema(schema, framed=framed), mapping).format
 
