@@ -54,6 +54,17 @@ class PastPredictions(NamedTuple):
         return Closing(self.model, self.from_ms, self.to_ms, self.pane_ms, self.panes)
 
 
+class LandedTopics(NamedTuple):
+    """Two topics that have landed in a lake: tables, and the columns that both have."""
+
+    predictions: str
+    outcomes: str
+    id: str
+    time: str
+    partition: str | None
+    order: str
+
+
 def settled_to_ms(settings: Settings, model: str, newest_ms: int) -> int:
     """The time up to which predictions are settled, given the newest, as in a log that ends there."""
     policy, pane_ms = declared_policy(settings, model), min(make_kept_ms(settings))

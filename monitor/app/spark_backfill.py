@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own convention
 from pyspark.sql import types as T  # noqa: N812 - Spark's own convention
 
-from monitor.app.backfill import PastPredictions, declared_policy, of_tables, settled_to_ms
+from monitor.app.backfill import LandedTopics, PastPredictions, declared_policy, of_tables, settled_to_ms
 from monitor.app.parts import make_kept_ms
 from monitor.app.settings import Settings
 from monitor.errors import InputError, NotEnoughData
@@ -102,22 +102,6 @@ def read_by_spark(
     return of_tables(settings, model, tables.filter(tables[REASON].is_null()), to_ms=end_ms, not_settled=later)
 
 
-class LandedTopics(NamedTuple):
-    """Two topics that have landed: tables as :func:`read_by_spark` reads them, and the columns that both have."""
-
-    predictions: str
-    outcomes: str
-    id: str
-    time: str
-    partition: str | None
-    order: str
-
-    @property
-    def columns(self) -> LogColumns:
-        """Columns of both tables."""
-        return LogColumns(self.id, self.time, self.partition, self.order)
-
-
 class Settled(NamedTuple):
     """Predictions of two landed topics that have settled since a time."""
 
@@ -177,14 +161,14 @@ def settled_by_spark(
     rules = Rules(policy.horizon_ms, policy.lateness_ms)
     predictions, names = _series(_of_model(_table(topics.predictions), model), policy.segments, version)
     outcomes = _of_model(_table(topics.outcomes), model)
-    time = topics.columns.time
+    places, time = LogColumns(topics.id, topics.time, topics.partition, topics.order), topics.time
     if from_ms is not None:
         # An id is looked for as long as it would wait in the join; what is older makes nothing late.
         predictions = since(predictions, time, from_ms - rules.wait_ms)
         outcomes = since(outcomes, time, from_ms - rules.lateness_ms)
     (prediction,), outcome = columns.prediction or ("p",), columns.outcome or "y"
-    read = Log.of(prediction_rows(predictions, topics.columns, str(prediction)), rules.wait_ms)
-    answers = Log.of(outcome_rows(outcomes, topics.columns, str(outcome), columns.positive), rules.lateness_ms)
+    read = Log.of(prediction_rows(predictions, places, str(prediction)), rules.wait_ms)
+    answers = Log.of(outcome_rows(outcomes, places, str(outcome), columns.positive), rules.lateness_ms)
     refused = {
         reason: read.refused.get(reason, 0) + answers.refused.get(reason, 0)
         for reason in {**read.refused, **answers.refused}

@@ -2,11 +2,11 @@
 
 import importlib.util
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import typer
 
-from monitor.app.backfill import PastPredictions, append, declared_policy, past_predictions, write
+from monitor.app.backfill import LandedTopics, PastPredictions, append, declared_policy, past_predictions, write
 from monitor.app.logs import configure_logs
 from monitor.app.parts import open_current_store
 from monitor.app.settings import Settings
@@ -103,8 +103,8 @@ def backfill_command(
     if settled or predictions is not None or outcomes is not None:
         if file is not None or replace or not (spark and settled and predictions and outcomes):
             raise InputError("--settled needs --spark, --predictions and --outcomes, and neither FILE nor --replace")
-        landed = _Landed(predictions, outcomes, id, time or "ts", partition or None, order)
-        _backfill_settled(settings, model, landed, columns, version=version, to_ms=to_ms, batch=batch, clock=clock)
+        topics = LandedTopics(predictions, outcomes, id, time or "ts", partition or None, order)
+        _backfill_settled(settings, model, topics, columns, version=version, to_ms=to_ms, batch=batch, clock=clock)
         return
     if file is None:
         raise InputError("name a FILE, or --predictions and --outcomes with --spark --settled")
@@ -128,21 +128,10 @@ def backfill_command(
     typer.echo(_summary(past, batch, points))
 
 
-class _Landed(NamedTuple):
-    """Options of --settled."""
-
-    predictions: str
-    outcomes: str
-    id: str
-    time: str
-    partition: str | None
-    order: str
-
-
 def _backfill_settled(
     settings: Settings,
     model: str,
-    landed: _Landed,
+    topics: LandedTopics,
     columns: Columns,
     *,
     version: str,
@@ -151,11 +140,10 @@ def _backfill_settled(
     clock: Clock,
 ) -> None:
     """Join two topics in a lake, and write what has settled since the model's backfills end."""
-    from monitor.app.spark_backfill import LandedTopics, settled_by_spark  # noqa: PLC0415 - an extra
+    from monitor.app.spark_backfill import settled_by_spark  # noqa: PLC0415 - an extra
 
     with open_current_store(settings, clock, create=True) as store:
         from_ms = backfill.end_ms(store.database, model)
-        topics = LandedTopics(*landed)
         joined = settled_by_spark(settings, model, topics, columns, version=version, from_ms=from_ms, to_ms=to_ms)
         for reason, count in sorted(joined.refused.items()):
             typer.echo(f"{count:,} events left out: {reason.replace('_', ' ')}", err=True)

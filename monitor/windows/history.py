@@ -12,6 +12,7 @@ from monitor.events.model import SeriesKey
 from monitor.measures import MEASURES
 from monitor.measures.base import MeanLoss, Unit
 from monitor.reports.evaluation.report import (
+    REACH,
     Diagnosis,
     MeasureResult,
     Report,
@@ -31,7 +32,6 @@ CANONICAL: Final = ("skce",)
 
 _FIT: Final = ("offset", "slope")
 """Beside the measures of a point: the numbers of its diagnosis that tell the prior from the shape, with intervals."""
-_Z: Final = 1.96
 """Standard errors from an offset to the ends of its interval."""
 
 STEPS_MS: Final = tuple(MINUTE_MS * minutes for minutes in (1, 5, 15, 60, 180, 360, 720, 1440, 10080))
@@ -203,9 +203,8 @@ def _points(reports: Iterable[Report]) -> Points:
 def _fit(diagnosis: Diagnosis | None) -> dict[str, list[float]]:
     """The offset and the slope as measures are kept: value, and ends of the interval."""
     fit = {}
-    if diagnosis is not None and diagnosis.offset is not None and diagnosis.offset_error is not None:
-        reach = _Z * diagnosis.offset_error
-        fit["offset"] = [diagnosis.offset, diagnosis.offset - reach, diagnosis.offset + reach]
+    if diagnosis is not None and diagnosis.offset is not None and diagnosis.offset_interval is not None:
+        fit["offset"] = [diagnosis.offset, *diagnosis.offset_interval]
     if diagnosis is not None and diagnosis.slope is not None:
         ends = (diagnosis.slope_lower, diagnosis.slope_upper)
         fit["slope"] = [diagnosis.slope, *(np.nan if end is None else end for end in ends)]
@@ -261,7 +260,7 @@ def _diagnosis(verdict: str, severity: str, offset: Sequence[float], slope: Sequ
         "",
         severity=Severity(severity) if severity else None,
         offset=_known(of_offset),
-        offset_error=_known(round((upper - of_offset) / _Z, 7)),
+        offset_error=_known(round((upper - of_offset) / REACH, 7)),
         **{f"slope{end}": _known(value) for end, value in zip(("", "_lower", "_upper"), slope, strict=False)},
     )
 
