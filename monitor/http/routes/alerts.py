@@ -224,7 +224,7 @@ async def alerts(request: Request, services: ServicesOf, query: Annotated[Alerts
     def page() -> Response:
         listed, next_cursor = _page(services.alerts, models, query, since_ms)
         body = {"alerts": summaries_of(listed), "next_cursor": next_cursor}
-        return tagged_response(request, tagged(body))
+        return tagged_response(request, body)
 
     return await services.lookups.run(page)
 

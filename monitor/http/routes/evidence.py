@@ -14,7 +14,7 @@ from monitor.events.times import format_time
 from monitor.http.authorization import Of, needs, readable
 from monitor.http.problems import Problem, wrong_parameter
 from monitor.http.request_parsing import Parameters, parameter, parse_step, parse_time
-from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
+from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.schemas import Body, field
 from monitor.http.services import Services, ServicesOf
 from monitor.store.evidence_history import DETECTORS, NO_POINTS, PEAK_MS, STEP_MS, thinned
@@ -217,8 +217,12 @@ async def fleet(request: Request, services: ServicesOf, query: Annotated[FleetQu
         for row in rows:
             of_row = above.get((row["model"], row["version"]))
             row["above_line"] = [None] * steps if of_row is None else _numbers(of_row)
-        body = {"step": format_ms(step_ms), "times": _times(ends_ms), "versions": rows}
-        return tagged_response(request, tagged(body), compress=True)
+        body = {
+            "step": format_ms(step_ms),
+            "times": [format_time(end_ms) for end_ms in ends_ms.tolist()],
+            "versions": rows,
+        }
+        return tagged_response(request, body, compress=True)
 
     return await services.lookups.run(read)
 
@@ -251,7 +255,7 @@ async def evidence(
         )
     versions = [_version(services, *one) for one in sorted(found.items()) if query.version in ("", one[0])]
     if from_ms is None:
-        return tagged_response(request, tagged({"model": model, "step": None, "versions": versions}))
+        return tagged_response(request, {"model": model, "step": None, "versions": versions})
     newest_ms = max((one.to_ms for one in found.values()), default=services.clock.now_ms())
     until_ms = newest_ms if to_ms is None else to_ms
     _check_order(query, from_ms, until_ms)
@@ -266,7 +270,7 @@ async def evidence(
             if thin.size > MAX_POINTS:
                 raise _too_many(thin.size, MAX_POINTS, fitting_step(first_ms, until_ms, MAX_POINTS))
             row["history"] = _history(thin)
-        return tagged_response(request, tagged({"model": model, "step": format_ms(used_ms), "versions": versions}))
+        return tagged_response(request, {"model": model, "step": format_ms(used_ms), "versions": versions})
 
     return await services.lookups.run(read)
 
@@ -345,7 +349,7 @@ def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
 def _history(points: Any) -> dict[str, Any]:
     has_line = ~np.isnan(points["log10_line"])
     return {
-        "to": _times(points["to_ms"]),
+        "to": [format_time(to_ms) for to_ms in points["to_ms"].tolist()],
         "detectors": {
             name: {
                 "log10_evidence": _numbers(points["log10_evidence"][:, at]),
@@ -362,11 +366,6 @@ def _numbers(values: Any) -> list[float]:
     """Round to three digits after the point, which a figure shows; nan becomes null in JSON."""
     rounded: list[float] = np.round(np.asarray(values, np.float64), 3).tolist()
     return rounded
-
-
-def _times(times_ms: Any) -> list[str]:
-    texts: list[str] = np.datetime_as_string(np.asarray(times_ms).astype("M8[ms]"), timezone="UTC").tolist()
-    return texts
 
 
 def _check_order(query: EvidenceQuery | FleetQuery, from_ms: int, to_ms: int) -> None:

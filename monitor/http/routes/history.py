@@ -15,7 +15,7 @@ from monitor.http.authorization import Of, needs
 from monitor.http.diagram_schemas import SegmentsBody
 from monitor.http.problems import wrong_parameter
 from monitor.http.request_parsing import Parameters, parameter, parse_step, parse_time
-from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
+from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.schemas import HistoryBody
 from monitor.http.services import Services, ServicesOf
 from monitor.reports.diagrams.document import short
@@ -118,7 +118,7 @@ async def history(
             "step": format_ms(used_ms),
             "points": [_to_dict(report) for report in reports_of(key, points, measures)],
         }
-        return tagged_response(request, tagged(body))
+        return tagged_response(request, body)
 
     return await services.lookups.run(read)
 
@@ -175,7 +175,7 @@ async def segments(
                 for row, segment in enumerate(of.segments)
             ],
         }
-        return tagged_response(request, tagged(body))
+        return tagged_response(request, body)
 
     return await services.lookups.run(read)
 

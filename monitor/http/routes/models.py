@@ -14,7 +14,7 @@ from monitor.events.times import DAY_MS, format_time
 from monitor.http.authorization import Of, may, needs
 from monitor.http.html import SEE_PAGE, see_page, wants_page
 from monitor.http.request_parsing import PageParameters, paginate, parameter
-from monitor.http.responses import NOT_MODIFIED, problems, tagged, tagged_response
+from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.schemas import ModelsBody
 from monitor.http.services import Services, ServicesOf
 from monitor.http.snapshots import ModelView, SnapshotView, document_of
@@ -58,7 +58,7 @@ async def models(request: Request, services: ServicesOf, query: Annotated[Models
             "next_cursor": next_cursor,
             "partitions": sorted(services.status().partitions),
         }
-        return tagged_response(request, tagged(body), compress=True)
+        return tagged_response(request, body, compress=True)
 
     return await anyio.to_thread.run_sync(read)
 
