@@ -8,13 +8,14 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.measures import MEASURES
+from monitor.measures.base import Unit
 from monitor.options import Option
 from monitor.recalibration.compare import Candidate
 from monitor.recalibration.comparison import ComparedMap, ComparedSegment, Comparison
 from monitor.recalibration.guard import MIN_E_VALUE
 from monitor.recalibration.refit_file import LossInterval, Trial
 from monitor.reports.evaluation.groups import measure_columns
-from monitor.reports.evaluation.report import Verdict
+from monitor.reports.evaluation.report import MeasureResult, Verdict
 from monitor.reports.formatting import interval_text, p_text, plain, printable, time_text, value_text
 from monitor.reports.view import (
     WIDE,
@@ -241,7 +242,11 @@ def _methods_table(trial: Trial) -> Table:
         if source.comparison is not None:
             report = source.comparison.maps.none if candidate is None else source.comparison.maps.challenger
             losses = trial.losses(candidate)
-            values = [_loss_cell(losses.log_loss), _loss_cell(losses.brier), _smce_cell(report)]
+            values = [
+                _value_cell(losses.log_loss, "nats"),
+                _value_cell(losses.brier, "nats"),
+                _value_cell(report.measures.get("smce"), "ratio"),
+            ]
             values += [_mlce_cell(report)] if local else []
         rows.append(
             row(
@@ -254,15 +259,10 @@ def _methods_table(trial: Trial) -> Table:
     return Table(columns, rows)
 
 
-def _loss_cell(loss: LossInterval) -> Cell:
-    return Cell(value_text(loss.value, "nats"), below=interval_text(loss.lower, loss.upper, "nats"))
-
-
-def _smce_cell(report: ComparedMap) -> Cell:
-    smce = report.measures.get("smce")
-    if smce is None:
+def _value_cell(result: LossInterval | MeasureResult | None, unit: Unit) -> Cell:
+    if result is None:
         return Cell("-")
-    return Cell(value_text(smce.value, "ratio"), below=interval_text(smce.lower, smce.upper, "ratio"))
+    return Cell(value_text(result.value, unit), below=interval_text(result.lower, result.upper, unit))
 
 
 def _mlce_cell(report: ComparedMap) -> Cell:

@@ -10,7 +10,7 @@ from monitor.classes import CLASS_MEASURES
 from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Difference, ReportComparison
-from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.report import Report, leading_measure
 from monitor.reports.figures import comparison
 from monitor.reports.figures.groups import groups_figure
 from monitor.reports.figures.reliability import draw_diagram, reliability_diagram
@@ -77,8 +77,7 @@ def comparison_of(compared: ReportComparison, differences: Mapping[str, Differen
 def groups_of(findings: GroupFindings) -> Figure:
     """Draw one measure of each group: smCE, or the first one that was measured."""
     groups = {group.name: segment for group, segment in findings.result.groups}
-    measured = dict.fromkeys(name for segment in groups.values() for name in segment.report.measures)
-    name = "smce" if "smce" in measured or not measured else next(iter(measured))
+    name = leading_measure(name for segment in groups.values() for name in segment.report.measures)
     return groups_figure({plain(key): segment for key, segment in groups.items()}, name, MEASURES[name].title)
 
 

@@ -10,7 +10,14 @@ from monitor.measures import MEASURES
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import Difference, ReportComparison
 from monitor.reports.evaluation.files import FileReport, SearchReport
-from monitor.reports.evaluation.report import MeasureResult, Performance, Report, Severity, Verdict
+from monitor.reports.evaluation.report import (
+    MeasureResult,
+    Performance,
+    Report,
+    Severity,
+    Verdict,
+    leading_measure,
+)
 from monitor.reports.evaluation.segments import SegmentReport
 from monitor.reports.findings import Findings, GroupFindings
 from monitor.reports.formatting import (
@@ -290,12 +297,6 @@ def measures_table(results: Mapping[str, MeasureResult]) -> Table:
     return Table(columns, rows, narrow_caption=_CHANCE)
 
 
-def _leading_measure(reports: Iterable[Report]) -> str:
-    """Choose the measure that a table with one row per group shows: smCE, or the first there is."""
-    names = dict.fromkeys(name for report in reports for name in report.measures)
-    return "smce" if "smce" in names or not names else next(iter(names))
-
-
 def _short(result: MeasureResult | None) -> tuple[str, str, str]:
     """Format a measure, its interval, and what chance gives."""
     if result is None:
@@ -322,7 +323,7 @@ def groups_view(findings: GroupFindings) -> View:
 
 def segments_table(segments: Sequence[SegmentReport]) -> Table:
     """List segments, worst first, those of too little data last."""
-    name = _leading_measure(segment.report for segment in segments)
+    name = leading_measure(name for segment in segments for name in segment.report.measures)
     columns = (
         Column("segment", words=True, folds=True),
         Column("n"),
@@ -362,7 +363,7 @@ def segment_text(segment: SegmentReport) -> str:
 
 def classes_table(names: Sequence[str], reports: Sequence[Report]) -> Table:
     """List the reports of classes, one row each; a wide terminal also shows TCE, kCE and intCE with their levels."""
-    name = _leading_measure(reports)
+    name = leading_measure(name for report in reports for name in report.measures)
     others = [other for other in _SHOWN if other != name and any(other in report.measures for report in reports)]
     columns = (
         Column("class", words=True, folds=True),
@@ -489,7 +490,7 @@ def comparison_sentence(comparison: ReportComparison) -> str:
     """Say which of two models is better calibrated, by smCE or the first measure both have."""
     if not comparison.differences:
         return "The two cannot be compared: there is too little data."
-    name = "smce" if "smce" in comparison.differences else next(iter(comparison.differences))
+    name = leading_measure(comparison.differences)
     result, title = comparison.differences[name], MEASURES[name].title
     first, second = plain(comparison.first.model), plain(comparison.second.model)
     if result.lower is None or result.upper is None:

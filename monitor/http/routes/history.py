@@ -19,7 +19,7 @@ from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.schemas import HistoryBody
 from monitor.http.services import Services, ServicesOf
 from monitor.reports.diagrams.document import short
-from monitor.reports.evaluation.report import Report, ReportKey
+from monitor.reports.evaluation.report import Report, ReportKey, leading_measure
 from monitor.store.history import FIELDS
 from monitor.store.series import MINUTE_MS
 from monitor.windows.history import CANONICAL, fitting_step, reports_of, unit_of
@@ -29,9 +29,6 @@ router: Final = APIRouter(tags=["reports"])
 
 MAX_VALUES: Final = 10_000
 """Values of measures in one answer."""
-
-LEAD: Final = "smce"
-"""The measure of segments if none is named: the error in plain probability."""
 
 _SEGMENT_COLUMNS: Final = ("gap", "value", "null_q95", "q_value")
 _DIAGNOSIS: Final = ("verdict", "severity", "offset", "offset_error", "slope", "slope_lower", "slope_upper")
@@ -142,7 +139,7 @@ async def segments(
 
     def read() -> Response:
         measures = _measures(services, query.measure)
-        measure = LEAD if LEAD in measures else measures[0]
+        measure = leading_measure(measures)
         key = _key(services, model, query, ALL)
         of = services.history.segments(
             key.series,

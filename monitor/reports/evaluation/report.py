@@ -434,6 +434,12 @@ class Report:
         }
 
 
+def leading_measure(names: Iterable[str]) -> str:
+    """The measure that speaks for the others where there is room for one: smCE, or the first there is."""
+    known = dict.fromkeys(names)
+    return "smce" if "smce" in known or not known else next(iter(known))
+
+
 def numbers_text(results: Iterable[tuple[str, MeasureResult]]) -> str:
     """Measures with their titles in a line, each with the 95% point of calibrated models."""
     texts = []
