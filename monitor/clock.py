@@ -1,7 +1,7 @@
 """Clocks. Every part that needs the time gets one as an argument, so that tests and replays can control it."""
 
 import time
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Clock(Protocol):
@@ -60,3 +60,18 @@ class ManualClock:
         if seconds < 0:
             raise ValueError(f"a clock does not go back, got {seconds} seconds")
         self._elapsed_ms += round(seconds * 1000)
+
+
+class SimulatedTime(NamedTuple):
+    """The time of simulated events, which runs at a speed of its own until it has caught up with the clock."""
+
+    began_ms: int
+    """Time of the clock at which it began to run, or now if it has not."""
+    start_ms: int
+    """Simulated time then."""
+    speed: float
+    """Simulated seconds per second."""
+
+    def at(self, clock_ms: int) -> int:
+        """The simulated time when the clock stood there."""
+        return min(clock_ms, self.start_ms + round(max(clock_ms - self.began_ms, 0) * self.speed))

@@ -50,7 +50,7 @@ from monitor.app.settings import Settings
 from monitor.app.telemetry import make_telemetry
 from monitor.app.upkeep import BACKLOG_SECONDS, CAPS_SECONDS, CLEANUP_SECONDS, Backlog, CapWatch, Periodic, make_cleanup
 from monitor.app.warmup import warm_up
-from monitor.clock import Clock
+from monitor.clock import Clock, SimulatedTime
 from monitor.errors import MonitorError, SettingsError, StoreUnavailable
 from monitor.events.log import Topics
 from monitor.free_memory import without_collection
@@ -104,8 +104,8 @@ class Service:
         All settings.
     clock
         The wall clock.
-    simulated_ms
-        The time of a simulation that writes the events; None: events are of the clock's time.
+    simulation
+        How the time of a simulation runs that writes the events; None: events are of the clock's time.
 
     Raises
     ------
@@ -113,7 +113,9 @@ class Service:
         It cannot start. Nothing runs.
     """
 
-    def __init__(self, settings: Settings, clock: Clock, simulated_ms: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, simulation: Callable[[], SimulatedTime | None] = lambda: None
+    ) -> None:
         self._clock = clock
         self._ended = threading.Event()
         self._warm = threading.Event()
@@ -221,7 +223,7 @@ class Service:
                         replicas=evaluations.replicas,
                         traffic=traffic,
                         refused=refused,
-                        simulated_ms=simulated_ms,
+                        simulation=simulation,
                     )
                 ),
                 api.host,

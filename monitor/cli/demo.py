@@ -77,7 +77,7 @@ def demo(
 
         def run(port: int) -> int:
             # The simulator writes to the log that the service opens; nobody asks before both are there.
-            service = Service(demo_settings(directory, port), SystemClock(), lambda: simulator.now_ms)
+            service = Service(demo_settings(directory, port), SystemClock(), lambda: simulator.time)
             write = service.log.writer.write
             simulator = Simulator(write, _TOPIC, SystemClock(), pace=Pace(speed=speed), seed=seed)
             return run_service(service, _Screen(console, service, simulator, directory, seconds).run)

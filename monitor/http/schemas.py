@@ -569,6 +569,14 @@ class LogInBody(Body):
     )
 
 
+class SimulationBody(Body):
+    """How the time of simulated events runs: at its speed until it has caught up with the clock."""
+
+    began_at: str = field("2026-11-28T20:00:00.000Z", "RFC 3339: when it began to run, by the clock")
+    start: str = field("2026-10-29T20:00:00.000Z", "RFC 3339: the simulated time then")
+    speed: float = field(120.0, "simulated seconds per second")
+
+
 class SessionBody(Body):
     """The caller and their roles."""
 
@@ -580,6 +588,9 @@ class SessionBody(Body):
         None,
         "RFC 3339: where the events of a simulation are, as those of `monitor demo`, whose time runs faster; null: "
         "events are of the clock's time",
+    )
+    simulation: SimulationBody | None = field(
+        None, "how that time runs, so that a time of the clock, such as that of a refit, can be shown in it; or null"
     )
 
 

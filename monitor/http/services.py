@@ -8,7 +8,7 @@ from fastapi import Depends, Request
 
 from monitor.access.model import Authenticator
 from monitor.access.settings import AccessSettings
-from monitor.clock import Clock
+from monitor.clock import Clock, SimulatedTime
 from monitor.events.codec import Decoder
 from monitor.events.log import Topics, Writer
 from monitor.events.model import ModelPolicy
@@ -73,8 +73,8 @@ class Services:
         Streams of events that are open at one time, shared among callers.
     authenticator
         Identifies callers; None: access control is off.
-    simulated_ms
-        The time of a simulation whose events are read; None: events are of the clock's time.
+    simulation
+        How the time of simulated events runs, once they flow; None: events are of the clock's time.
     traffic, refused
         Count requests, and those refused.
     roles
@@ -129,7 +129,7 @@ class Services:
     is_stopping: Callable[[], bool]
     evaluate: Callable[..., Report | ClassReport] = evaluate
     max_streams: int = MAX_STREAMS
-    simulated_ms: Callable[[], int] | None = None
+    simulation: Callable[[], SimulatedTime | None] = lambda: None
 
     def __post_init__(self) -> None:
         wait_seconds = self.api.turn_timeout.total_seconds()
@@ -138,7 +138,7 @@ class Services:
         self.streams = Shares(self.max_streams)
         self.body_bytes = Shares(self.api.all_body_bytes)
         self.evaluations = DifferentSnapshots(self.clock.now_ms())
-        self._view = SnapshotView(self.reports.latest)
+        self._view = SnapshotView(self.reports.latest, self.recalibrations.serving.revision)
         self.computations = ConcurrencyLimit(self.api.computations, wait_seconds)
         self.writes = ConcurrencyLimit(self.api.writes, wait_seconds)
         self.lookups = ConcurrencyLimit(self.api.writes, wait_seconds)
@@ -163,7 +163,7 @@ class Services:
         snapshot = self.reports.latest
         # By identity: one evaluation publishes twice under one number, first its values and then their intervals.
         if snapshot is not self._view.snapshot:
-            self._view = SnapshotView(snapshot)
+            self._view = SnapshotView(snapshot, self.recalibrations.serving.revision)
         return self._view
 
 

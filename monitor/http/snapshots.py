@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -20,9 +20,10 @@ class SnapshotView:
     in a worker thread.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, revision: Callable[[str, str], int]) -> None:
         self.snapshot = snapshot
-        self._reports: dict[ReportKey, TaggedBody] = {}
+        self._revision = revision
+        self._reports: dict[ReportKey, tuple[int, TaggedBody]] = {}
 
     @cached_property
     def keys(self) -> Sequence[ReportKey]:
@@ -31,14 +32,19 @@ class SnapshotView:
 
     def report(self, key: ReportKey) -> TaggedBody | None:
         """The body of a report, or None if the snapshot has no such report."""
-        body = self._reports.get(key)
-        if body is None:
+        model, version, _ = key.series
+        revision, (encoded_at, body) = self._revision(model, version), self._reports.get(key, (0, None))
+        if body is None or encoded_at != revision:
             report = self.snapshot.reports.get(key)
             if report is None:
                 return None
-            evidence = document_of(self.snapshot.state(key.series.model, key.series.version))
-            body = self._reports[key] = tagged({**report.to_dict(), "evidence": evidence})
+            body = tagged({**report.to_dict(), "evidence": self.evidence(model, version)})
+            self._reports[key] = revision, body
         return body
+
+    def evidence(self, model: str, version: str) -> dict[str, Any]:
+        """What EvidenceStateBody describes, of what serves now."""
+        return document_of(self.snapshot.state(model, version, self._revision(model, version)))
 
     def listing(self, keys: Sequence[ReportKey], next_cursor: str | None) -> bytes:
         """Several reports in one body."""

@@ -80,6 +80,11 @@ class ServingMaps:
         """Return what serves; ``map_id`` is None and ``revision`` 0 if no map was ever promoted."""
         return self._read().get((model, version), Champion(model, version, None, 0, 0))
 
+    def revision(self, model: str, version: str) -> int:
+        """Return the revision of what serves, as it was last read: never waits for the store."""
+        champion = (self._champions or {}).get((model, version))
+        return 0 if champion is None else champion.revision
+
     def served(self, model: str) -> list[Champion]:
         """Return the champion of each version of a model that ever had a map."""
         return [champion for (name, _), champion in self._read().items() if name == model]

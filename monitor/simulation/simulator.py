@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from monitor.clock import Clock
+from monitor.clock import Clock, SimulatedTime
 from monitor.errors import SourceUnavailable
 from monitor.events.model import Message
 from monitor.simulation.traffic import Traffic
@@ -79,6 +79,7 @@ class Simulator:
         """Simulated time at which the models begin to change."""
         self._traffic = Traffic(topic, start_ms=begin_ms, change_ms=self.change_ms, seed=seed, rate=rate)
         self._written_ms = begin_ms
+        self._began_ms: int | None = None
         self._stopping = threading.Event()
         self.messages = 0
         """Messages written so far."""
@@ -87,6 +88,12 @@ class Simulator:
     def now_ms(self) -> int:
         """Simulated time up to which everything is written."""
         return self._written_ms
+
+    @property
+    def time(self) -> SimulatedTime:
+        """Simulated time as a function of the clock, which shows times of both beside each other."""
+        began_ms = self._clock.now_ms() if self._began_ms is None else self._began_ms
+        return SimulatedTime(began_ms, self.start_ms, self._pace.speed)
 
     def write_until(self, end_ms: int) -> None:
         """Write the messages that reach the log before that simulated time.
@@ -119,7 +126,7 @@ class Simulator:
             The log cannot be written.
         """
         self.write_until(self.start_ms)
-        began = self._clock.monotonic()
+        began, self._began_ms = self._clock.monotonic(), self._clock.now_ms()
         while not self._stopping.is_set():
             elapsed = self._clock.monotonic() - began
             simulated_ms = self.start_ms + round(min(elapsed, seconds) * 1000 * self._pace.speed)

@@ -45,10 +45,22 @@ class EvidenceState(NamedTuple):
 
 
 WAITING: Final = EvidenceState("waiting", "no evidence yet", "No labelled prediction is settled yet.")
+BEGINS_ANEW: Final = WAITING._replace(
+    sentence="Evidence begins anew with what serves since the last promotion or rollback."
+)
 
 
-def evidence_state(known: VersionEvidence | None) -> EvidenceState:
-    """The state of a version."""
+def evidence_state(known: VersionEvidence | None, revision: int = 0) -> EvidenceState:
+    """The state of a version.
+
+    Parameters
+    ----------
+    revision
+        Revision of what serves now, as of a :class:`~monitor.store.recalibrations.Champion`. Evidence on what served
+        before says nothing any more, also before the next evaluation lets it begin anew.
+    """
+    if known is not None and known.revision < revision:
+        return BEGINS_ANEW
     levels = {} if known is None else {name: one for name, one in known.levels.items() if _is_there(one)}
     if known is None or not levels:
         resting = "" if known is None else known.resting

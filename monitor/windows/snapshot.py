@@ -112,10 +112,10 @@ class Snapshot:
         }
         return replace(self, models=models, duration_seconds=duration_seconds)
 
-    def state(self, model: str, version: str) -> EvidenceState:
-        """The state of a version by its evidence."""
+    def state(self, model: str, version: str, revision: int = 0) -> EvidenceState:
+        """The state of a version by its evidence; ``revision`` is that of what serves now."""
         of_model = self.models.get(model)
-        return evidence_state(None if of_model is None else of_model.evidence.versions.get(version))
+        return evidence_state(None if of_model is None else of_model.evidence.versions.get(version), revision)
 
     def current_version(self, model: str) -> str | None:
         """The version with the newest predictions; None for a model that has no evaluation."""

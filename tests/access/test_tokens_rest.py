@@ -81,7 +81,12 @@ def test_a_token_lets_in_whom_its_claims_allow(site: Site) -> None:
     for pair in (RSA, EC):
         token = site.token(pair)
         session = site.get("/v1/session", token).json()
-        assert session == {"name": "oidc:grace", "roles": ["promote:churn", "read"], "simulated_now": None}
+        assert session == {
+            "name": "oidc:grace",
+            "roles": ["promote:churn", "read"],
+            "simulated_now": None,
+            "simulation": None,
+        }
         assert site.get("/metrics", token).status_code == 200
         refused = site.client.post("/v1/events", key=token, json={})
         assert_problem(refused, 403, "role write", "oidc:grace holds promote:churn, read")

@@ -10,6 +10,8 @@ import pytest
 from fastapi import APIRouter, FastAPI
 
 from monitor.access.model import Role
+from monitor.clock import SimulatedTime
+from monitor.events.times import format_time
 from monitor.http.authorization import Of, check_declared, needs, public
 from tests.http.guarded import ALL, AUTOMATON, CLIENT, EVERYTHING, KEYS, MODEL, OTHER, REFITS, SERVICE, TWO, alert_id
 from tests.http.service import Client, Service, assert_problem
@@ -319,13 +321,18 @@ def test_who_asks_may_ask_who_they_are() -> None:
         "name": "key:read:churn write:org/model",
         "roles": ["read:churn", "write:org/model"],
         "simulated_now": None,
+        "simulation": None,
     }
     assert Service().client().get("/v1/session").json()["name"] == "anonymous"
 
 
 def test_a_session_says_where_a_simulation_is() -> None:
-    client = Service().client(simulated_ms=lambda: 1_793_304_000_000)
-    assert client.get("/v1/session").json()["simulated_now"] == "2026-10-29T20:00:00.000Z"
+    service = Service()
+    simulated = SimulatedTime(service.clock.now_ms() - 5_000, 1_793_304_000_000 - 600_000, 120.0)
+    answer = service.client(simulation=lambda: simulated).get("/v1/session").json()
+    assert answer["simulated_now"] == "2026-10-29T20:00:00.000Z"
+    began_at = format_time(simulated.began_ms)
+    assert answer["simulation"] == {"began_at": began_at, "start": "2026-10-29T19:50:00.000Z", "speed": 120.0}
 
 
 async def nothing() -> None:

@@ -68,7 +68,9 @@ def aged_site(folder: Path) -> Iterator[Aged]:
     refits.promote(refits.end(asked.id, chosen=Temperature(SLOPE)).id, actor="ada", note="")
     refits.clock.advance((NOW_MS - refits.clock.now_ms()) / 1000)
     says = Explanation("shape", f"{_summary(OLD, '7', CHANGE_MS)} Refit on the events since then.", is_firing=True)
-    firing = evidence(calibration=evidence_level(6.4, raised=True))._replace(explanations={"calibration": says})
+    firing = evidence(calibration=evidence_level(6.4, raised=True))._replace(
+        explanations={"calibration": says}, revision=1
+    )
     panes = MemoryPanes(POLICY)
     evaluator = Alone(
         panes,

@@ -70,7 +70,9 @@ def churn_site(folder: Path, serves: RecalibrationMap | None = None) -> Iterator
         for at, (segment, slope) in enumerate(SEGMENTS.items()):
             p, y = calibrated(times.size, STEPS * at + step, slope=slope if times[0] >= CHANGE_MS else 1.0)
             panes.add(SeriesKey("churn", "7", segment), times, p, y)
-        evaluator.evaluate({"churn": ModelEvidence({"7": evidence(calibration=level)})})
+        evaluator.evaluate(
+            {"churn": ModelEvidence({"7": evidence(calibration=level)._replace(revision=0 if serves is None else 1)})}
+        )
         with store.writing() as connection:
             history.append(connection, points_of(evaluator.latest.reports.values()))
     levels = np.zeros(STEPS, evidence_history.POINT)

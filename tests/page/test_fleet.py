@@ -1,22 +1,26 @@
 """The fleet: find the model that fires, among many, and see it change."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
+from urllib.request import urlopen
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from monitor.events.model import TopicPartition
+from monitor.events.times import format_time
 from monitor.http.server import ApiServer
 from monitor.store.model_evidence import Explanation
 from monitor.stream.status import Phase, PipelineStatus
 from monitor.windows.snapshot import Snapshot
 from tests.http.service import RUNNING, Service
 from tests.page.site import Site
+from tests.patience import PATIENCE_SECONDS
 from tests.snapshots import evidence, evidence_level, report, snapshot, with_evidence
 
 LABELS: Final = {"churn": {"team": "growth"}, "fraud": {"team": "payments"}, "eta": {"team": "payments"}}
@@ -38,7 +42,7 @@ def fleet(*names: str) -> Snapshot:
         snapshot(reports),
         {
             ("churn", "8"): evidence(calibration=evidence_level(6.4, raised=True))._replace(
-                explanations={"calibration": shape}
+                explanations={"calibration": shape}, revision=1
             ),
             ("spam", "1"): evidence(calibration=evidence_level(3.4))._replace(explanations={"calibration": prior}),
             **quiet,
@@ -103,6 +107,24 @@ def test_evidence_from_before_a_promotion_does_not_fire(page: Page, tmp_path: Pa
         churn.get_by_role("link", name="churn").click()
         expect(page.locator("main .pill").first).to_contain_text("not enough data")
         expect(page.locator(".lead")).to_contain_text("Evidence begins anew with the map that serves")
+
+
+def test_evidence_from_before_a_rollback_to_no_map_does_not_fire(page: Page, tmp_path: Path) -> None:
+    with Site(tmp_path) as site:
+        page.goto(f"{site.url}/")
+        churn = rows(page).filter(has_text="churn 8")
+        expect(churn).to_contain_text("firing")
+        assert site.refits.roll_back("churn", "8", actor="ada", note="").map_id is None
+        # The page stands open: it is told, and no evaluation comes.
+        expect(churn).to_contain_text("not enough data")
+        expect(churn.locator(".what")).to_have_text("")
+        expect(page.get_by_role("heading", level=1)).to_have_text("All quiet")
+        churn.get_by_role("link", name="churn").click()
+        expect(page.locator("main .pill").first).to_contain_text("not enough data")
+        expect(page.locator(".lead")).to_contain_text("Evidence begins anew with what serves since the last promotion")
+        with urlopen(f"{site.url}/v1/reports?model=churn&window=24h", timeout=PATIENCE_SECONDS) as answer:
+            (of_churn,) = json.load(answer)["reports"]
+        assert of_churn["evidence"]["state"] == "waiting"
 
 
 def test_search_filters_and_order_are_in_the_url(site: Site, shown: Page) -> None:
@@ -205,7 +227,7 @@ def test_of_two_alerts_a_row_names_the_one_that_it_leads_to(site: Site, shown: P
 
 def test_ages_of_events_count_from_the_clock_of_a_simulation(site: Site, page: Page) -> None:
     site.service.show(fleet())
-    ages: dict[str, str] = {}
+    ages: dict[str, Any] = {}
     settled = "2026-10-29T20:00:00.000Z"
 
     def simulate(route: Route) -> None:
@@ -226,10 +248,33 @@ def test_ages_of_events_count_from_the_clock_of_a_simulation(site: Site, page: P
     of_churn = rows(page).first.locator("td[data-title='Settled to']")
     expect(of_churn).to_have_text("30 d ago")
     expect(page.get_by_text("simulated time")).to_have_count(0)
-    ages["simulated_now"] = "2026-10-29T20:10:00.000Z"
+    began = {"began_at": "2026-11-28T19:55:00.000Z", "start": "2026-10-29T10:10:00.000Z", "speed": 120.0}
+    ages |= {"simulated_now": "2026-10-29T20:10:00.000Z", "simulation": began}
     page.reload()
     expect(of_churn).to_have_text("10 min ago")
     expect(page.locator("header").get_by_text("simulated time")).to_be_visible()
+
+
+def test_what_happened_in_the_service_is_shown_in_the_time_of_a_simulation(site: Site, page: Page) -> None:
+    fired_ms = site.alert.firing_ms or 0
+    began = {"began_at": format_time(fired_ms - 600_000), "start": "2026-10-29T10:00:00.000Z", "speed": 120.0}
+
+    def simulate(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=answer.json() | {"simulated_now": began["start"], "simulation": began})
+
+    page.route("**/v1/session", simulate)
+    page.goto(f"{site.url}/alerts/{site.alert.id}")
+    fired = page.locator(".facts div", has_text="Fired").locator("time").first
+    expect(fired).to_have_attribute("datetime", "2026-10-30T06:00:00.000Z")
+    noted = page.locator("section", has_text="History and notes").locator("tbody time").last
+    expect(noted).to_have_attribute("datetime", "2026-10-30T06:00:00.000Z")
+    finished_ms = site.refits.store.job(site.candidate).finished_ms or 0
+    page.goto(f"{site.url}/models/churn?version=8")
+    happened = page.locator("table.happened tr", has_text="Refit").filter(has_text="candidate")
+    # Two minutes of the simulation are a second of the clock.
+    at = format_time(1_793_340_000_000 + 120 * (finished_ms - fired_ms))
+    expect(happened.locator("time")).to_have_attribute("datetime", at)
 
 
 def test_the_history_of_a_young_fleet_takes_the_whole_column(site: Site, page: Page) -> None:

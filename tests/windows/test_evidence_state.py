@@ -3,7 +3,7 @@
 import pytest
 
 from monitor.store.model_evidence import NO_EVIDENCE, EvidenceLevel, Explanation, Raised, VersionEvidence
-from monitor.windows.evidence_state import WAITING, EvidenceState, evidence_state
+from monitor.windows.evidence_state import BEGINS_ANEW, WAITING, EvidenceState, evidence_state
 
 SINCE_MS = 1_790_000_100_000
 RAISED = Raised(SINCE_MS + 10, SINCE_MS + 10, 7.24, "all", SINCE_MS, [])
@@ -18,6 +18,14 @@ def test_without_a_settled_label_there_is_none() -> None:
     assert evidence_state(None) is WAITING
     assert evidence_state(VersionEvidence(5, {})) is WAITING
     assert evidence_state(VersionEvidence(5, {"change": level(NO_EVIDENCE)})) is WAITING
+
+
+def test_evidence_on_what_served_before_says_nothing() -> None:
+    known = VersionEvidence(5, {"calibration": level(7.24, RAISED)}, revision=1)
+    assert evidence_state(known, 2) is BEGINS_ANEW
+    assert evidence_state(known, 1).state == "firing"
+    # Whoever asks has not read yet what it is on.
+    assert evidence_state(known, 0).state == "firing"
 
 
 def test_where_nothing_is_found_the_strongest_is_shown_beside_its_line() -> None:

@@ -17,7 +17,7 @@ from monitor.http.request_parsing import PageParameters, paginate, parameter
 from monitor.http.responses import NOT_MODIFIED, problems, tagged_response
 from monitor.http.schemas import ModelsBody
 from monitor.http.services import Services, ServicesOf
-from monitor.http.snapshots import ModelView, SnapshotView, document_of
+from monitor.http.snapshots import ModelView, SnapshotView
 from monitor.reports.evaluation.report import Report
 from monitor.store.caps import cap_warning
 from monitor.store.settled import Hold
@@ -88,15 +88,17 @@ def _model(name: str, view: SnapshotView, services: Services, caps: list[dict[st
 def _versions(name: str, model: ModelView, view: SnapshotView, services: Services) -> list[dict[str, Any]]:
     """What VersionBody describes, of each."""
     daily = _daily(model.reports)
+    # First: what was just promoted or rolled back here is read by it, and evidence is on what serves.
+    serves = {version: _serves(services, name, version) for version in model.versions}
     return [
         {
             "version": version,
             "segments": list(parts["segments"]),
             "windows": list(parts["windows"]),
-            "evidence": document_of(view.snapshot.state(name, version)),
+            "evidence": view.evidence(name, version),
             "predictions_per_day": _rate(daily.get(version)),
             "label_coverage": daily[version].label_coverage if version in daily else None,
-            "serves": _serves(services, name, version),
+            "serves": serves[version],
         }
         for version, parts in model.versions.items()
     ]

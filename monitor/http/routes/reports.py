@@ -48,7 +48,7 @@ from monitor.http.schemas import (
     request_body,
 )
 from monitor.http.services import Services, ServicesOf
-from monitor.http.snapshots import document_of, flat_key
+from monitor.http.snapshots import flat_key
 from monitor.measures import REPORT_MEASURES, choose_measures
 from monitor.reports.diagrams.document import diagrams_document
 from monitor.reports.evaluation.report import Report, ReportKey
@@ -139,7 +139,7 @@ async def report(
             answer.headers.update(_age(services, evaluated_ms))
             return answer
     recomputed = await services.computations.run(recompute)
-    evidence = None if as_of_ms is not None else document_of(view.snapshot.state(model, recomputed.version))
+    evidence = None if as_of_ms is not None else view.evidence(model, recomputed.version)
     return tagged_response(request, {**recomputed.to_dict(), "evidence": evidence})
 
 

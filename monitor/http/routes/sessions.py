@@ -13,7 +13,7 @@ from monitor.http.authorization import Credential, Of, needs, principal_of, publ
 from monitor.http.problems import SESSION_COOKIE, expired_cookie
 from monitor.http.request_parsing import NO_PARAMETERS, check_media_type, read_body
 from monitor.http.responses import BODY_PROBLEMS, JSON, problems
-from monitor.http.schemas import LogInBody, SessionBody, reader, request_body
+from monitor.http.schemas import LogInBody, SessionBody, SimulationBody, reader, request_body
 from monitor.http.services import ServicesOf
 
 router: Final = APIRouter(tags=["access"])
@@ -63,11 +63,16 @@ async def log_in(request: Request, services: ServicesOf) -> Response:
 )
 async def session(request: Request, services: ServicesOf) -> SessionBody:
     principal = principal_of(request)
-    simulated_ms = services.simulated_ms
+    simulated = services.simulation()
     return SessionBody(
         name=principal.name,
         roles=[str(grant) for grant in principal.grants],
-        simulated_now=None if simulated_ms is None else format_time(simulated_ms()),
+        simulated_now=None if simulated is None else format_time(simulated.at(services.clock.now_ms())),
+        simulation=None
+        if simulated is None
+        else SimulationBody(
+            began_at=format_time(simulated.began_ms), start=format_time(simulated.start_ms), speed=simulated.speed
+        ),
     )
 
 

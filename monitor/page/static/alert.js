@@ -4,7 +4,7 @@ import { modelPath, ROOT, sendJson, withQuery } from "page/api.js";
 import { AskRefit } from "page/ask_refit.js";
 import { Ask } from "page/dialog.js";
 import { DETECTORS, EvidencePlot } from "page/model_plots.js";
-import { PastLine, Power, State, Time, toneOf } from "page/parts.js";
+import { PastLine, Power, ServiceTime, State, Time, toneOf } from "page/parts.js";
 import { reported, SideBySide } from "page/spans.js";
 import { Help, ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useMemo, useState } from "page/vendor/preact.js";
@@ -81,7 +81,7 @@ function Facts({ alert }) {
   const fact = (/** @type {string} */ name, /** @type {any} */ value) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`;
   return html`<section class="card"><h2>Since when</h2><dl class="facts">
     ${fact("Changed", html`<${Time} at=${point.at} />${point.from !== point.to && html` <small>between <${Time} at=${point.from} /> and <${Time} at=${point.to} /></small>`}`)}
-    ${fact(alert.firing_since ? "Fired" : "Pending since", html`<${Time} at=${alert.firing_since ?? alert.pending_since} /> <small><${Time} at=${alert.firing_since ?? alert.pending_since} relative /></small>`)}
+    ${fact(alert.firing_since ? "Fired" : "Pending since", html`<${ServiceTime} at=${alert.firing_since ?? alert.pending_since} /> <small><${ServiceTime} at=${alert.firing_since ?? alert.pending_since} relative /></small>`)}
     ${fact("Evidence", html`<${PastLine} log10=${alert.log10_evidence} line=${alert.log10_line} /> <small>which the budget of false alarms draws</small>`)}
     ${
       alert.witnesses.length > 1 &&
@@ -105,8 +105,8 @@ function Facts({ alert }) {
     }
     ${fact("Labelled since", html`${count(alert.events)} <small>settled to <${Time} at=${alert.settled_to} /></small>`)}
     ${alert.acknowledged_by && fact("Acknowledged by", html`<bdi>${alert.acknowledged_by}</bdi>${alert.assigned_to && html` <small>assigned to <bdi>${alert.assigned_to}</bdi></small>`}`)}
-    ${alert.muted_until && alert.state === "acknowledged" && fact("Silent until", html`<${Time} at=${alert.muted_until} />`)}
-    ${alert.resolved_at && fact("Resolved", html`<${Time} at=${alert.resolved_at} /> <small>${ENDED[alert.resolved_because] ?? alert.resolved_because}</small>`)}
+    ${alert.muted_until && alert.state === "acknowledged" && fact("Silent until", html`<${ServiceTime} at=${alert.muted_until} />`)}
+    ${alert.resolved_at && fact("Resolved", html`<${ServiceTime} at=${alert.resolved_at} /> <small>${ENDED[alert.resolved_because] ?? alert.resolved_because}</small>`)}
   </dl></section>`;
 }
 
@@ -119,7 +119,7 @@ function Refits({ alert }) {
   if (!since.length) return null;
   return html`<p>${plural(since.length, "refit")} since:</p><ul>${since.map(
     (/** @type {any} */ job) =>
-      html`<li><a href="${ROOT}recalibrations/${encodeURIComponent(job.id)}">${job.method}</a> <${State} state=${job.state} /> <small><${Time} at=${job.requested_at} relative /></small></li>`,
+      html`<li><a href="${ROOT}recalibrations/${encodeURIComponent(job.id)}">${job.method}</a> <${State} state=${job.state} /> <small><${ServiceTime} at=${job.requested_at} relative /></small></li>`,
   )}</ul>`;
 }
 
@@ -191,7 +191,7 @@ function Alert({ roles }) {
         <thead><tr>${["When", "State", "Who", "Note"].map((head) => html`<th scope="col" class="text">${head}</th>`)}</tr></thead>
         <tbody>${alert.history.map(
           (/** @type {any} */ one) => html`<tr>
-        <td class="text"><${Time} at=${one.at} /></td><td class="text"><${State} state=${one.state} /></td><td class="text"><bdi>${one.actor}</bdi></td><td class="text"><bdi>${inZone(one.note)}</bdi></td></tr>`,
+        <td class="text"><${ServiceTime} at=${one.at} /></td><td class="text"><${State} state=${one.state} /></td><td class="text"><bdi>${one.actor}</bdi></td><td class="text"><bdi>${inZone(one.note)}</bdi></td></tr>`,
         )}</tbody></table></div></section>
     </div>`;
 }

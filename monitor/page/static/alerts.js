@@ -3,7 +3,7 @@
 import { ROOT, send, withQuery } from "page/api.js";
 import { Exports } from "page/export.js";
 import { ABOUT } from "page/open_alert.js";
-import { PastLine, State, Time } from "page/parts.js";
+import { PastLine, ServiceTime, State, Time } from "page/parts.js";
 import { Field, ModelLink, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
 import { inZone, sentence } from "page/words.js";
@@ -91,8 +91,8 @@ function Alerts() {
         <td class="text what"><a href="${ROOT}alerts/${alert.id}">${sentence(ABOUT[alert.kind] ?? alert.kind).slice(0, -1)}</a><br /><small><bdi>${inZone(alert.summary)}</bdi></small></td>
         <td data-title="Evidence"><${PastLine} log10=${alert.log10_evidence} line=${alert.log10_line} /></td>
         <td class="text" data-title="Changed"><${Time} at=${alert.change_point.at} /></td>
-        <td class="text" data-title="Fired"><${Time} at=${alert.firing_since} relative /></td>
-        <td class="text" data-title="Who has it">${alert.acknowledged_by ? html`<bdi>${alert.assigned_to ?? alert.acknowledged_by}</bdi>${alert.muted_until && html` <small>until <${Time} at=${alert.muted_until} /></small>`}` : html`<span class="soft">nobody</span>`}</td>
+        <td class="text" data-title="Fired"><${ServiceTime} at=${alert.firing_since} relative /></td>
+        <td class="text" data-title="Who has it">${alert.acknowledged_by ? html`<bdi>${alert.assigned_to ?? alert.acknowledged_by}</bdi>${alert.muted_until && html` <small>until <${ServiceTime} at=${alert.muted_until} /></small>`}` : html`<span class="soft">nobody</span>`}</td>
       </tr>`,
       )}</tbody></table></div><${Exports} title="alerts" heads=${HEADS} rows=${() => alerts.map(rowOf)} plot=${false} />`
     }

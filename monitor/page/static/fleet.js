@@ -63,12 +63,12 @@ const COLUMNS = {
   serves: { title: "Serves", about: "The recalibration map that serves", text: true, by: (row) => row.method ?? "~" },
 };
 
-/** @param {any} model @param {any} version @param {any} alert @param {boolean} areKnown whether open alerts are @returns {string} */
-function stateOf(model, version, alert, areKnown) {
+/** @param {any} model @param {any} version @param {any} alert @returns {string} */
+function stateOf(model, version, alert) {
   if (alert) return alert.state;
   if (model.state !== "measured") return model.state;
   // A model that sent nothing for a while is not stale: what came of it is settled, or waits for its outcomes as always.
-  const state = evidenceState(version, areKnown);
+  const state = evidenceState(version);
   return model.held_back_by && model.held_back_by.reason !== "idle" && state === "quiet" ? "stale" : state;
 }
 
@@ -115,7 +115,7 @@ function rowsOf(models, past, alerts) {
       const alert = leading(open.get(keyOf(of)) ?? [], version.evidence);
       // What the row leads to is what it names.
       const isOther = alert && !isOf(alert, version.evidence);
-      const state = stateOf(model, version, alert, alerts !== null);
+      const state = stateOf(model, version, alert);
       return {
         ...of,
         key: keyOf(of),

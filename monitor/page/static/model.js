@@ -145,11 +145,11 @@ function Model({ roles }) {
     ${report.data && html`<${Report} report=${report.data} measures=${measures} note=${asServed ? SERVED : serving ? BEFORE_THE_MAP : ""} mixed=${mixed} />`}
     ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}`;
   return html`<${Problem} failure=${listed.failure} stale />
-    <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert, alerts.data !== null)} />
+    <div class="bar"><h1><bdi>${MODEL}</bdi> ${version && html`<small>version <bdi>${version}</bdi></small>`}</h1> <${State} state=${stateOf(model, of, alert)} />
       <span class="right"></span>
       ${of && may(roles, "write", MODEL) && html`<${AskRefit} model=${MODEL} version=${version} label="Refit" what=${html`<p>A map, which corrects predictions, is fitted on the events that the settings of <bdi>${MODEL}</bdi> choose, and compared on later ones. It serves only once it is promoted; that is asked on its page.</p>`} />`}
     </div>
-    <${Lead} model=${model} of=${of} alert=${alert} areKnown=${alerts.data !== null} report=${report.data} serving=${serving} refit=${refit.data} />
+    <${Lead} model=${model} of=${of} alert=${alert} report=${report.data} serving=${serving} refit=${refit.data} />
     ${model.versions.length > 0 && html`<${Controls} view=${view} change=${change} model=${model} version=${version} window=${window} segment=${segment} range=${range} served=${movable ? served !== null : null} />`}
     <${Problem} failure=${report.failure} />
     ${view.as_of && report.data && !report.failure && html`<p class="banner calm">What was known <${Time} at=${iso(timeOf(view.as_of) ?? 0)} />: the window from <${Time} at=${report.data.from} /> to <${Time} at=${report.data.to} />. The sentence above is of now.</p>`}

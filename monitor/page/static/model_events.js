@@ -4,7 +4,7 @@ import { ROOT } from "page/api.js";
 import { DETECTORS } from "page/model_plots.js";
 import { State, Time } from "page/parts.js";
 import { html, useState } from "page/vendor/preact.js";
-import { inZone } from "page/words.js";
+import { eventsTime, inZone } from "page/words.js";
 
 /** @typedef {{ at: number, text: string, tone?: string, title: string, link?: string, state?: string }} Happened */
 
@@ -64,6 +64,8 @@ function served(servings, refits) {
 export function happened({ version, alerts, refits, servings, evidence, from }) {
   const changes = new Map(alerts.filter((alert) => alert.firing_since).map((alert) => [alert.change_point.at, alert]));
   const past = evidence.find((one) => one.version === version)?.history;
+  // The first: a map serves from the events on that were read when it was promoted, which may be older than its refit.
+  const servedFrom = new Map(servings.toReversed().map((one) => [one.map, Date.parse(one.from)]));
   const all = [
     ...[...changes].map(([at, alert]) => ({
       at: Date.parse(at),
@@ -77,7 +79,7 @@ export function happened({ version, alerts, refits, servings, evidence, from }) 
     ...refits
       .filter((job) => job.finished_at)
       .map((job) => ({
-        at: Date.parse(job.finished_at),
+        at: Math.min(eventsTime(Date.parse(job.finished_at)), servedFrom.get(job.id) ?? Infinity),
         text: "refit",
         title: `Refit: ${job.method}`,
         link: refitLink(job.id),

@@ -10,10 +10,10 @@ import { duration, inZone, sentence } from "page/words.js";
 
 const STALE_MS = 15 * 60_000;
 
-/** The state of a version: that of its alert, where it has an open one. @param {any} model @param {any} of its version @param {any} alert @param {boolean} areKnown whether open alerts are */
-export function stateOf(model, of, alert, areKnown) {
+/** The state of a version: that of its alert, where it has an open one. @param {any} model @param {any} of its version @param {any} alert */
+export function stateOf(model, of, alert) {
   if (alert) return alert.state;
-  return model.state === "failed" || model.state === "waiting" ? model.state : evidenceState(of, areKnown);
+  return model.state === "failed" || model.state === "waiting" ? model.state : evidenceState(of);
 }
 
 /** What is known of a version without an alert. @param {string} state @param {any} model @param {any} of @param {any} report @param {any} serving @param {string | null} local */
@@ -46,12 +46,12 @@ const powers = (evidence) =>
     : `evidence 10^${evidence.log10_evidence.toFixed(1)}, the alert line is 10^${evidence.log10_line.toFixed(1)}`;
 
 /**
- * @param {{ model: any, of: any, alert: any, areKnown: boolean, report: any, serving: any, refit: any }} props
- *   model: as `GET /v1/models` has it; of: its version; alert: the open or pending one; areKnown: whether alerts are; serving: the refit whose map serves;
+ * @param {{ model: any, of: any, alert: any, report: any, serving: any, refit: any }} props
+ *   model: as `GET /v1/models` has it; of: its version; alert: the open or pending one; serving: the refit whose map serves;
  *   refit: the newest that compared anything, while none serves
  */
-export function Lead({ model, of, alert, areKnown, report, serving, refit }) {
-  const state = stateOf(model, of, alert, areKnown);
+export function Lead({ model, of, alert, report, serving, refit }) {
+  const state = stateOf(model, of, alert);
   const local = localError(refit?.comparison?.maps?.none);
   // Evidence that has no explanation, or speaks of another alert of the version, says less than the alert.
   const told =

@@ -6,14 +6,10 @@ export const ABOUT = { calibration: "predictions are wrong", change: "outcomes h
 /** A detector -> the kind of alert that it raises; calibration of all others. @type {Record<string, string>} */
 const KINDS = { change: "change", serving_map: "map" };
 
-/**
- * The state of a version that has no open alert. Where a map serves, evidence that fires without one is of the time before:
- * a promotion resolved its alert, and evidence begins anew with the next evaluation.
- * @param {any} version of `GET /v1/models` @param {boolean} areKnown whether the open alerts are known
- */
-export function evidenceState(version, areKnown) {
+/** The state of a version that has no open alert. @param {any} version of `GET /v1/models` */
+export function evidenceState(version) {
   const state = version?.evidence?.state ?? "waiting";
-  return state === "waiting" || (state === "firing" && areKnown && version.serves) ? "insufficient" : state;
+  return state === "waiting" ? "insufficient" : state;
 }
 
 /** Whether an alert is what a version's evidence speaks of. @param {any} alert @param {any} evidence of the version in `GET /v1/models` */

@@ -2,7 +2,7 @@
 
 import { Exports } from "page/export.js";
 import { html, useState } from "page/vendor/preact.js";
-import { ago, eventsNow, number, timeText, utcTime } from "page/words.js";
+import { ago, eventsNow, eventsTime, number, timeText, utcTime } from "page/words.js";
 
 /** A state -> its tone, its sign (colour alone says nothing), its word. @type {Record<string, [string, string, string]>} */
 const STATES = {
@@ -39,11 +39,21 @@ export const toneOf = (state) => (STATES[state] ?? [""])[0];
 /** An age by the clock of what it is of. @param {string} at @param {string | undefined} of "events", which may be simulated, or the service */
 export const ageOf = (at, of) => (of === "events" ? ago(at, eventsNow()) : ago(at));
 
-/** A time in the zone that is chosen, with UTC on hover. @param {{ at: string | null, relative?: boolean | "events" }} props relative: its age, by the clock of the service or of events */
+/**
+ * A time in the zone that is chosen, with UTC on hover.
+ * @param {{ at: string | null, relative?: boolean | "events" }} props relative: its age, by the clock of the service or of events
+ */
 export function Time({ at, relative = false }) {
   if (!at) return html`–`;
   return html`<time datetime=${at} title=${utcTime(at)} data-ago=${relative || null}>${relative ? ageOf(at, String(relative)) : timeText(at)}</time>`;
 }
+
+/**
+ * When something happened in the service: in a simulation, at that time of its events, among which it is shown.
+ * @param {{ at: string | null, relative?: boolean }} props relative: its age
+ */
+export const ServiceTime = ({ at, relative = false }) =>
+  html`<${Time} at=${at && new Date(eventsTime(Date.parse(at))).toISOString()} relative=${relative && "events"} />`;
 
 /** Evidence as a power of ten. @param {{ log10: number }} props */
 export const Power = ({ log10 }) => html`<span>10<sup>${log10.toFixed(1)}</sup></span>`;

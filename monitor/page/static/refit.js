@@ -8,7 +8,7 @@ import "page/figures/lines.js";
 import "page/figures/plane.js";
 import "page/figures/reliability.js";
 import "page/figures/strips.js";
-import { Power, State, Time, toneOf } from "page/parts.js";
+import { Power, ServiceTime, State, Time, toneOf } from "page/parts.js";
 import { Progress, repairs, took, underWay, whatOf } from "page/refit_parts.js";
 import { ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html } from "page/vendor/preact.js";
@@ -122,7 +122,7 @@ function Refit({ roles }) {
       ${job.state === "champion" && allowed && html`<${Ask} label="Roll back" title="Take this map back" what=${html`<p>${job.baseline ? html`The map that served before (<a href="${ROOT}recalibrations/${encodeURIComponent(job.baseline)}">${job.baseline}</a>) serves` : "Predictions are served without a map"} again, for <bdi>${model}</bdi> <bdi>${version}</bdi>. This map is never promoted again, and automatic promotion waits for somebody's word.</p>`} note="Note for the audit trail" act=${rollBack} />`}
       ${(job.links.promotion || job.state === "champion") && !allowed && html`<small>Changing what serves takes the role promote for ${model}.</small>`}
     </div>
-    <p class=${`lead ${toneOf(job.state)}`}><${Progress} job=${job} /><bdi>${sentence(whatOf(job) || job.state)}</bdi>${told?.maps?.none && html`<br />${sentence(repairs(told.maps))}`}<br /><small>Asked for by <bdi>${job.actor}</bdi>${job.trigger !== "request" && ` (${job.trigger})`} <${Time} at=${job.requested_at} />${took(job) && `, took ${took(job)}`}</small></p>
+    <p class=${`lead ${toneOf(job.state)}`}><${Progress} job=${job} /><bdi>${sentence(whatOf(job) || job.state)}</bdi>${told?.maps?.none && html`<br />${sentence(repairs(told.maps))}`}<br /><small>Asked for by <bdi>${job.actor}</bdi>${job.trigger !== "request" && ` (${job.trigger})`} <${ServiceTime} at=${job.requested_at} />${took(job) && `, took ${took(job)}`}</small></p>
     ${
       !underWay(job) &&
       html`<div class="grid">

@@ -2,7 +2,7 @@
 
 import { ROOT, send, withQuery } from "page/api.js";
 import { Exports } from "page/export.js";
-import { State, Time, wordOf } from "page/parts.js";
+import { ServiceTime, State, wordOf } from "page/parts.js";
 import { Progress, took, whatOf } from "page/refit_parts.js";
 import { ModelLink, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useState } from "page/vendor/preact.js";
@@ -53,7 +53,7 @@ function Refits({ roles }) {
         <td class="text"><${State} state=${job.state} /></td>
         <td class="text name"><${ModelLink} model=${job.model} version=${job.version} /> <small><bdi>${job.version}</bdi></small></td>
         <td class="text what"><a href="${ROOT}recalibrations/${encodeURIComponent(job.id)}">${job.method}</a> <${Progress} job=${job} /><br /><small><bdi>${whatOf(job)}</bdi></small></td>
-        <td class="text" data-title="Asked for"><${Time} at=${job.requested_at} relative /></td>
+        <td class="text" data-title="Asked for"><${ServiceTime} at=${job.requested_at} relative /></td>
         <td class="text" data-title="By"><bdi>${job.actor}</bdi>${job.trigger !== "request" && html` <small>${job.trigger}</small>`}</td>
         <td class="text" data-title="Took">${took(job)}</td>
       </tr>`,

@@ -4,7 +4,7 @@ import { ask, askAll, Failure, isPath, modelPath, ROOT, SESSION, send, sendJson 
 import { isLive, listen, newsOf } from "page/live.js";
 import { ageOf, Time, watchScrollers } from "page/parts.js";
 import { html, render, useEffect, useRef, useState } from "page/vendor/preact.js";
-import { isUtc, sentence, setEventsNow, switchZone, timeText } from "page/words.js";
+import { isUtc, sentence, setSimulation, switchZone, timeText } from "page/words.js";
 
 export { Numbers, Power, State, Time, toneOf } from "page/parts.js";
 
@@ -67,7 +67,8 @@ export function useAnswer(path, seconds = 10, list) {
       }
     };
     const end = listen((what) => {
-      if (what === "all" || (what === "alert" && news === what)) load();
+      // A promotion or rollback resolves alerts, and evidence begins anew: so models are another answer, too.
+      if (what === "all" || (what === "alert" && (news === what || path.startsWith("v1/models?")))) load();
       else if (what === news) later();
     });
     load();
@@ -182,14 +183,16 @@ const PLACES = [
  * @param {{ place: string, page: (props: { roles: string[] }) => any, anybody: boolean }} props
  */
 function Frame({ place, page: Page, anybody }) {
-  const [session, setSession] = useState(/** @type {{ name: string, roles: string[], simulated_now: string | null } | null} */ (null));
+  const [session, setSession] = useState(
+    /** @type {{ name: string, roles: string[], simulated_now: string | null, simulation: any } | null} */ (null),
+  );
   const [why, setWhy] = useState("");
   const [failure, setFailure] = useState(/** @type {Failure | null} */ (null));
   const wasKnown = useRef(false);
   const identify = async () => {
     try {
       const answer = await send(SESSION);
-      setEventsNow(answer.simulated_now);
+      setSimulation(answer.simulation);
       setSession(answer);
       wasKnown.current = true;
       setWhy("");
@@ -240,7 +243,7 @@ function Frame({ place, page: Page, anybody }) {
         ${PLACES.map(([path, name]) => html`<a href=${ROOT + path} aria-current=${path === place ? "page" : null}>${name}${path === "alerts" && (session || anybody) && html`<${OpenAlerts} />`}</a>`)}
         <a href="${ROOT}docs">API</a>
       </nav>
-      ${session && html`<div class="who"><${Live} />${session.simulated_now && html`<span class="pill warn" title=${`Events are simulated, and their clock runs faster: for them it is ${timeText(session.simulated_now)}. Ages of events count from there.`}>simulated time</span>`}<${Zone} />${known && html`<span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button>`}</div>`}
+      ${session && html`<div class="who"><${Live} />${session.simulated_now && html`<span class="pill warn" title=${`Events are simulated, and their clock runs faster: for them it is ${timeText(session.simulated_now)}. All times are theirs.`}>simulated time</span>`}<${Zone} />${known && html`<span title=${session.roles.join("\n")}>${session.name}</span> <button type="button" onClick=${logOut}>Log out</button>`}</div>`}
     </header>
     <main>
       <${Problem} failure=${failure} />

@@ -79,15 +79,20 @@ export function duration(seconds) {
   return `${Math.round(seconds / unit[1])} ${unit[0]}`;
 }
 
-let ahead = 0; // by how much the clock of events is ahead of the browser's, in milliseconds: a simulation has its own
+/** How the time of events runs, if they are simulated. @type {{ began_at: string, start: string, speed: number } | null} */
+let simulation = null;
 
-/** Set the clock of events. @param {string | null} at where a simulation is; null: events are of the time of the browser */
-export const setEventsNow = (at) => {
-  ahead = at ? Date.parse(at) - Date.now() : 0;
+/** Set the clock of events. @param {typeof simulation} simulated null: events are of the time of the browser */
+export const setSimulation = (simulated) => {
+  simulation = simulated;
 };
 
+/** The time of events when the clock stood at a time, in milliseconds: they are the same but in a simulation. @param {number} ms */
+export const eventsTime = (ms) =>
+  simulation ? Math.min(ms, Date.parse(simulation.start) + Math.max(ms - Date.parse(simulation.began_at), 0) * simulation.speed) : ms;
+
 /** The time that it is for events, in milliseconds. */
-export const eventsNow = () => Date.now() + ahead;
+export const eventsNow = () => eventsTime(Date.now());
 
 /** Such as "3 h ago". @param {string} at @param {number} [now] */
 export function ago(at, now = Date.now()) {
