@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, Final
 
-from monitor.classes import gce_family
+from monitor.classes import CLASS_MEASURES, gce_family
 from monitor.classes.gce import FAMILY, GceMember
+from monitor.clock import Clock, SystemClock
 from monitor.errors import NotEnoughData
 from monitor.measures import MEASURES
 from monitor.measures.base import Unit
@@ -19,10 +20,11 @@ from monitor.reports.evaluation.local import LocalReport
 from monitor.reports.evaluation.report import Report
 from monitor.reports.evaluation.spans import Spans
 from monitor.reports.findings import MAX_GROUPS, Findings, GroupFindings, Plane
-from monitor.reports.formatting import interval_text, plain, value_text
+from monitor.reports.formatting import interval_text, minute_text, plain, value_text
 from monitor.reports.report_view import groups_view, judge_difference, report_view
 from monitor.reports.view import Cell, Column, Table, View, ViewSection, row
 from monitor.scores import ClassTable, ScoreTable
+from monitor.version import VERSION
 
 Figure = dict[str, Any]
 """What a figure of a page shows: ``kind`` names its module below ``monitor/page/static/figures``, the rest are its
@@ -37,6 +39,20 @@ TONES: Final = {
     "dim": "soft",
 }
 """rich's style of a word -> its class on the page."""
+
+_CLOCK: Final = SystemClock()
+_WORDS: Final = {
+    "logit": ("logit", "log odds of a prediction, log(p / (1 - p)): 0 at 50%, 2.2 at 90%, -4.6 at 1%"),
+    "prior, offset": (
+        "offset",
+        "how far all logits are too low (above 0) or too high. If that is all, the prior has shifted",
+    ),
+    "shape, slope": (
+        "slope",
+        "below 1 predictions are too sure of themselves, too near to 0% and 100%; above 1 not sure enough. 1 is right",
+    ),
+}
+"""A word of a lead -> what shows that it is said, and its meaning."""
 
 _RELIABILITY: Final = (
     "Of predictions of 70%, 70% should come true. The diagram compares the two for all predictions; the shaded band is "
@@ -61,19 +77,39 @@ _FAMILY: Final = (
 )
 
 
-def render_page(view: View, figures: Sequence[Figure], missing: Sequence[str] = ()) -> bytes:
-    """Render one HTML file with words, tables and figures; ``missing`` says which figures could not be drawn."""
+def render_page(view: View, figures: Sequence[Figure], missing: Sequence[str] = (), clock: Clock = _CLOCK) -> bytes:
+    """Render one HTML file with words, tables and figures, and when it was made.
+
+    ``missing`` says which figures could not be drawn.
+    """
     document = {
         "title": view.title,
+        "made": f"Made on {minute_text(clock.now_ms())}, by version {VERSION}.",
         "lead": {"text": view.lead.sentence if view.lead.text else "", "tone": TONES.get(view.lead.style, "")},
         "cautions": list(view.cautions),
         "sections": [_section(section) for section in view.sections],
         "figures": list(figures),
         "reading": view.reading,
+        "terms": _terms(view),
         "notes": [*view.notes, *missing],
     }
     kinds = dict.fromkeys(f"figures/{figure['kind']}" for figure in figures)
     return single_file([*kinds, "report"], view.title, document).encode()
+
+
+def _terms(view: View) -> list[tuple[str, str]]:
+    """What the words of the lead and the measures of the tables mean."""
+    said = " ".join([view.lead.sentence, *(line for section in view.sections for line in section.before)])
+    tables = [section.table for section in view.sections if section.table is not None]
+    shown = {cells[0].text for table in tables for cells in table.rows} | {
+        column.heading for table in tables for column in table.columns
+    }
+    words = [(name, meaning) for name, (mark, meaning) in _WORDS.items() if mark in said]
+    known = [
+        *((one.title, one.help) for one in MEASURES.values()),
+        *((one.title, one.help) for one in CLASS_MEASURES.values()),
+    ]
+    return words + [(title, meaning) for title, meaning in known if title in shown]
 
 
 def _section(section: ViewSection) -> dict[str, Any]:

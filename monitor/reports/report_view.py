@@ -217,8 +217,10 @@ def _performance(scores: Performance) -> str:
 
 def _binary_sections(findings: Findings, report: FileReport) -> list[ViewSection]:
     whole = report.whole
-    after = [*_hidden(findings, whole.measures), *_omitted(findings, whole)]
-    sections = [ViewSection("The measures", head_lines(whole), _measures(findings, whole), after, implied=True)]
+    omitted, hidden = _omitted(findings, whole), _hidden(findings, whole.measures)
+    sections = [
+        ViewSection("The measures", head_lines(whole), _measures(findings, whole), omitted, implied=True, hints=hidden)
+    ]
     if report.segments:
         lines = [segments_sentence(report.segments)]
         sections.append(ViewSection("Segments, worst first", lines, segments_table(report.segments)))
@@ -238,7 +240,7 @@ def _class_sections(findings: Findings, report: ClassReport) -> list[ViewSection
     sections = [
         ViewSection(whole, class_head_lines(report), measures_table(results), _omitted(findings, report)),
         ViewSection(
-            "The most probable class", head_lines(top), _measures(findings, top), _hidden(findings, top.measures)
+            "The most probable class", head_lines(top), _measures(findings, top), hints=_hidden(findings, top.measures)
         ),
     ]
     if report.each_class:
@@ -251,7 +253,7 @@ def _class_sections(findings: Findings, report: ClassReport) -> list[ViewSection
 def _comparison_sections(findings: Findings, comparison: ReportComparison) -> list[ViewSection]:
     table = differences_table(comparison, findings.shown(comparison.differences)) if comparison.differences else None
     hidden = _hidden(findings, comparison.differences)
-    sections = [ViewSection("The measures of both", (), table, hidden, implied=True)]
+    sections = [ViewSection("The measures of both", (), table, implied=True, hints=hidden)]
     for report in (comparison.first, comparison.second):
         lead = _verdict_lead(report).sentence
         sections.append(ViewSection(plain(report.model), [*head_lines(report), *([lead] if lead else [])]))

@@ -68,13 +68,17 @@ class Table(NamedTuple):
 
 
 class ViewSection(NamedTuple):
-    """A heading, sentences and a table. A terminal leaves out a title that is ``implied`` by the lead."""
+    """A heading, sentences and a table. A terminal leaves out a title that is ``implied`` by the lead.
+
+    ``hints`` say what else the command line can do: a page, which others read, has none of them.
+    """
 
     title: str
     before: Sequence[str] = ()
     table: Table | None = None
     after: Sequence[str] = ()
     implied: bool = False
+    hints: Sequence[str] = ()
 
 
 class Lead(NamedTuple):
@@ -137,8 +141,8 @@ def print_view(console: Console, view: View) -> None:
             table = rich_table(section.table, console.width)
             console.print(table)
             # Below its last row a table has an empty line.
-            blank = table.caption is None and not section.after
-        for line in section.after:
+            blank = table.caption is None and not section.after and not section.hints
+        for line in (*section.after, *section.hints):
             console.print(Text(printable(line), style="dim"))
 
 

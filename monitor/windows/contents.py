@@ -14,6 +14,7 @@ from monitor.errors import InputError, NoLongerKept
 from monitor.events.model import CLASS, SeriesKey
 from monitor.reports.evaluation.assess import Assessment, build_report
 from monitor.reports.evaluation.report import MeasureResult, Report, ReportKey, reliability_bins
+from monitor.reports.formatting import minute_text
 from monitor.scores import GridTable, ScoreTable
 from monitor.scores.recalibrated import recalibrate_steps
 from monitor.scores.sketch import SkceSketch
@@ -25,6 +26,7 @@ _MIN_SKETCHED_SHARE: Final = 0.99
 """Share of the window's events that a sketch must hold. While events arrive, cells and sketch are not read at once."""
 
 _MIN_SKETCHED: Final = 2
+_MINUTE_MS: Final = 60_000
 
 
 class Contents(NamedTuple):
@@ -212,16 +214,17 @@ def _emptiness(panes: ClosedPanes, series: SeriesKey, window: Window, span: tupl
     from_ms, to_ms = span
     waiting = panes.counts(series, window.slide_ms, to_ms, at.watermark_ms + 1)
     if not waiting:
-        return f"holds no predictions: there are none since {_utc(from_ms)}"
+        return f"holds no predictions: there are none since {minute_text(from_ms)}"
     first_ms, wait_ms = waiting[0].start_ms, 0
     if window.mature:
         wait_ms = panes.policy(series.model).retention_ms if at.edge_ms < 0 else at.watermark_ms - at.edge_ms
     ends = (
         f"ends where all is settled, {rough_duration(wait_ms)} before the newest event, and " if window.mature else ""
     )
+    next_ms = first_ms + window.slide_ms + wait_ms
     return (
-        f"holds no predictions yet: the first ones, since {_utc(first_ms)}, will be in it once there is an event of "
-        f"{_utc(first_ms + window.slide_ms + wait_ms)} or later, as it {ends}moves on in steps of "
+        f"holds no predictions yet: the first ones, since {minute_text(first_ms)}, will be in it once there is an "
+        f"event of {minute_text(-(-next_ms // _MINUTE_MS) * _MINUTE_MS)} or later, as it {ends}moves on in steps of "
         f"{format_ms(window.slide_ms)}"
     )
 

@@ -103,7 +103,11 @@ def test_five_measures_are_shown_and_the_others_on_request(tmp_path: Path, table
     assert shown(text) == main
     assert f"And {len(titles) - 5} more measures, which --all shows" in text
     assert rows(tmp_path / "page.html") == main
-    assert "more measures, which --all shows" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    # Who is mailed the page has no command line, and was not told what the measures are.
+    assert "--all" not in page
+    assert all(MEASURES[name].help in page for name in ("tce", "smce", "ece"))
+    assert re.search(r"Made on \d{4}-\d\d-\d\d \d\d:\d\d UTC, by version ", page)
     assert shown(inside(*quick, "--all", cwd=tmp_path).stdout) == titles
     assert rows(tmp_path / "page.html") == titles
     assert set(json.loads(inside(*quick, "--json", cwd=tmp_path).stdout)["measures"]) == set(REPORT_MEASURES)

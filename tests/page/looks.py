@@ -14,7 +14,9 @@ Comparing the boxes of elements was the alternative. It does not see colours, pl
 pages break without anybody noticing.
 """
 
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
@@ -25,7 +27,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from playwright.sync_api import Page
 
-from tests.page.aged import Aged
+from tests.page.aged import MODELS, Aged, aged_site, fresh_site
 from tests.page.states import LONGEST, NOW_MS, States
 
 STORED: Final = Path(__file__).parent / "pictures"
@@ -41,11 +43,10 @@ MAX_TALLER: Final = 0.06
 
 SCHEMES: Final = {"light": (1280, 900), "dark": (1280, 900), "phone": (390, 844), "dark phone": (390, 844)}
 """Name -> width and height of the window."""
-STORED_SCHEMES: Final = ("light", "dark", "phone")
-AGED_SCHEMES: Final = ("light", "dark phone")
-"""Those in which pictures of a large fleet and an old model are stored: what is between was seen with little data."""
-AGED_HEIGHT: Final = 2400
-"""How many pixels of their top are stored: what follows in a fleet are the same rows."""
+FLEETS: Final = ((1, True), (1, False), (MODELS, True), (MODELS, False))
+"""How many models a fleet has, and whether it has just started or has a past of a year."""
+MAX_HEIGHT: Final = 2400
+"""How many pixels of the top of a page are stored: what follows in a fleet of 200 models are the same rows."""
 
 _COUNT_REQUESTS: Final = """(() => {
   const ask = window.fetch;
@@ -119,12 +120,38 @@ def places(states: States) -> Iterator[tuple[str, str]]:
     yield "alert", states.alert
     yield "refit", states.refit
     yield "report", f"{states.url}/reports/churn?window=24h"
+    yield "alerts", f"{states.url}/alerts"
+    yield "refits", f"{states.url}/recalibrations"
 
 
-def aged_places(aged: Aged) -> Iterator[tuple[str, str]]:
-    """The pages of a large fleet and of an old model of which pictures are stored, by name."""
-    yield "fleet of 200", f"{aged.url}/"
-    yield "model after a year", aged.model
+@contextmanager
+def fleet_pages(models: int, *, is_fresh: bool) -> Iterator[Sequence[tuple[str, str]]]:
+    """Serve a fleet of :data:`FLEETS`, and give its pages of which pictures are stored, by name."""
+    with (
+        tempfile.TemporaryDirectory(prefix="fleet-") as folder,
+        (fresh_site if is_fresh else aged_site)(Path(folder), models) as site,
+    ):
+        yield list(_fleet_places(site, models, is_fresh=is_fresh))
+
+
+def _fleet_places(site: Aged, models: int, *, is_fresh: bool) -> Iterator[tuple[str, str]]:
+    """The pages of a fleet of some models, just started or after a year, of which pictures are stored, by name.
+
+    The pages of one model, alert or refit do not depend on how many others there are.
+    """
+    what = f"{models} {'fresh' if is_fresh else 'after a year'}"
+    yield f"fleet of {what}", f"{site.url}/"
+    if is_fresh and models > 1:
+        return
+    yield f"alerts of {what}", f"{site.url}/alerts"
+    if models > 1:
+        return
+    yield f"refits of {what}", f"{site.url}/recalibrations"
+    yield f"model of {what}", site.model
+    yield f"report of {what}", site.report
+    if not is_fresh:
+        yield f"alert of {what}", site.alert
+        yield f"refit of {what}", site.refit
 
 
 def hard_cases(states: States) -> dict[str, str]:
@@ -143,15 +170,13 @@ def hard_cases(states: States) -> dict[str, str]:
         "no model": f"{states.empty_url}/",
         "no alert": f"{states.empty_url}/alerts",
         "no refit": f"{states.empty_url}/recalibrations",
-        "alerts": f"{states.url}/alerts",
-        "refits": f"{states.url}/recalibrations",
     } | {state: states.model(name) for state, name in models.items()}
 
 
-def picture(page: Page, height: int | None = None) -> Image.Image:
-    """The whole page as it is seen, or its top of some height, in three colours."""
+def picture(page: Page) -> Image.Image:
+    """The page as it is seen, its top of :data:`MAX_HEIGHT`, in three colours."""
     whole = Image.open(BytesIO(page.screenshot(full_page=True, animations="disabled"))).convert("RGB")
-    return whole.crop((0, 0, whole.width, min(height or whole.height, whole.height)))
+    return whole.crop((0, 0, whole.width, min(MAX_HEIGHT, whole.height)))
 
 
 def reduced(image: Image.Image) -> Image.Image:

@@ -3,22 +3,20 @@
 Writes the reduced pictures that ``test_looks.py`` compares with, and those of the documentation.
 """
 
-import tempfile
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Final
 
 from PIL import Image
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from docs.generators.recalibration_example import example
-from tests.page.aged import aged_site
 from tests.page.looks import (
-    AGED_HEIGHT,
-    AGED_SCHEMES,
-    STORED_SCHEMES,
-    aged_places,
+    FLEETS,
+    SCHEMES,
     difference,
+    fleet_pages,
     path_of,
     picture,
     places,
@@ -27,7 +25,7 @@ from tests.page.looks import (
     stored_picture,
     visit,
 )
-from tests.page.states import States, states
+from tests.page.states import NOW_MS, states
 from tests.real.chromium import start_browser
 from tests.snapshots import NOW_MS as AGED_NOW_MS
 
@@ -43,32 +41,27 @@ def main() -> None:
     """Write all pictures; those that still look alike stay as they are."""
     with states() as made:
         playwright, browser = start_browser()
-        for scheme in STORED_SCHEMES:
-            page = browser.new_context().new_page()
-            prepare(page, scheme)
-            _store(page, made, scheme)
-            page.context.close()
+        _store(browser, list(places(made)), NOW_MS)
         _store_refit(browser.new_page(viewport={"width": 1500, "height": 900}))
-        with tempfile.TemporaryDirectory(prefix="aged-") as folder, aged_site(Path(folder)) as aged:
-            for scheme in AGED_SCHEMES:
-                page = browser.new_context().new_page()
-                prepare(page, scheme, AGED_NOW_MS)
-                for name, url in aged_places(aged):
-                    visit(page, url)
-                    _store_reduced(picture(page, AGED_HEIGHT), name, scheme)
-                page.context.close()
+        for models, is_fresh in FLEETS:
+            with fleet_pages(models, is_fresh=is_fresh) as pages:
+                _store(browser, pages, AGED_NOW_MS)
         browser.close()
         playwright.stop()
 
 
-def _store(page: Page, made: States, scheme: str) -> None:
-    for name, url in places(made):
-        visit(page, url)
-        image = picture(page)
-        _store_reduced(image, name, scheme)
-        if scheme == "light" and name in SHOWN:
-            top = image.crop((0, 0, image.width, min(SHOWN[name], image.height)))
-            _save(top.quantize(128, dither=Image.Dither.NONE), DOCS / f"{name}.png")
+def _store(browser: Browser, pages: Sequence[tuple[str, str]], now_ms: int) -> None:
+    for scheme in SCHEMES:
+        page = browser.new_context().new_page()
+        prepare(page, scheme, now_ms)
+        for name, url in pages:
+            visit(page, url)
+            image = picture(page)
+            _store_reduced(image, name, scheme)
+            if scheme == "light" and name in SHOWN:
+                top = image.crop((0, 0, image.width, min(SHOWN[name], image.height)))
+                _save(top.quantize(128, dither=Image.Dither.NONE), DOCS / f"{name}.png")
+        page.context.close()
 
 
 def _store_reduced(image: Image.Image, name: str, scheme: str) -> None:

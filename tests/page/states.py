@@ -31,7 +31,9 @@ NOW_MS: Final = 1_795_176_000_000
 START_MS: Final = NOW_MS - 14 * DAY_MS
 CHANGE_MS: Final = NOW_MS - 3 * DAY_MS
 """Since when ``churn`` is too sure of itself."""
-_EVALUATED_MS: Final = range(START_MS + 12 * HOUR_MS, NOW_MS + 1, 12 * HOUR_MS)
+YOUNG_MS: Final = NOW_MS - DAY_MS
+"""Since when there are the models of the last day: they are evaluated once, as each of many segments costs."""
+_EVALUATED_MS: Final = range(START_MS + DAY_MS, NOW_MS + 1, DAY_MS)
 """When what was written until then is evaluated."""
 _REFIT_MS: Final = START_MS + 8 * DAY_MS
 """When ``uplift`` gets a map that serves."""
@@ -109,9 +111,9 @@ def _uplift() -> Iterator[Event]:
 
 
 def _recent(model: str, seed: int, count: int, mean: float, offset: float = 0.0, **optional: Any) -> Iterator[Event]:
-    """Of the last two days; calibrated but for an offset of the predicted logits."""
+    """Of the last day; calibrated but for an offset of the predicted logits."""
     rng = np.random.default_rng(seed)
-    for at, time_ms in enumerate(_times(rng, count, NOW_MS - 2 * DAY_MS)):
+    for at, time_ms in enumerate(_times(rng, count, YOUNG_MS)):
         logit = rng.normal(mean, 0.9)
         y = int(rng.random() < expit(logit))
         yield Event(time_ms, encode_labelled(model, at, time_ms, float(expit(logit + offset)), y, **optional))
@@ -120,7 +122,7 @@ def _recent(model: str, seed: int, count: int, mean: float, offset: float = 0.0,
 def _ranking() -> Iterator[Event]:
     """Fifty segments, one of which is wrong, and one with a name that would be markup."""
     rng = np.random.default_rng(4)
-    for at, time_ms in enumerate(_times(rng, 25_000, NOW_MS - 2 * DAY_MS)):
+    for at, time_ms in enumerate(_times(rng, 25_000, YOUNG_MS)):
         place = int(rng.integers(49))
         shop = MARKUP if place == 7 else f"shop-{place:02}"
         logit = rng.normal(-1.0, 0.8)
@@ -131,7 +133,7 @@ def _ranking() -> Iterator[Event]:
 
 def _digits() -> Iterator[Event]:
     rng = np.random.default_rng(5)
-    for at, time_ms in enumerate(_times(rng, 6_000, NOW_MS - 2 * DAY_MS)):
+    for at, time_ms in enumerate(_times(rng, 6_000, YOUNG_MS)):
         logits = rng.normal(0.0, 1.5, 10)
         y = int(rng.choice(10, p=softmax(logits)))
         yield Event(time_ms, encode_labelled("digits", at, time_ms, softmax(1.1 * logits), y, version="1"))
@@ -139,13 +141,13 @@ def _digits() -> Iterator[Event]:
 
 def _constant() -> Iterator[Event]:
     rng = np.random.default_rng(6)
-    for at, time_ms in enumerate(_times(rng, 4_000, NOW_MS - 2 * DAY_MS)):
+    for at, time_ms in enumerate(_times(rng, 4_000, YOUNG_MS)):
         yield Event(time_ms, encode_labelled("constant", at, time_ms, 0.3, int(rng.random() < 0.3), version="1"))
 
 
 def _unlabelled() -> Iterator[Event]:
     rng = np.random.default_rng(7)
-    for at, time_ms in enumerate(_times(rng, 2_000, NOW_MS - 2 * DAY_MS)):
+    for at, time_ms in enumerate(_times(rng, 2_000, YOUNG_MS)):
         yield Event(time_ms, encode_prediction("unlabelled", at, time_ms, float(rng.random()), version="1"))
 
 

@@ -53,6 +53,15 @@ def test_an_alert_is_found_read_and_acknowledged_with_a_note(page: Page, own: Si
     assert own.service.alerts is not None
     alert = own.service.alerts.alert(own.alert.id)
     assert (alert.acknowledged_by, alert.assigned_to) == ("key:write", "ada")
+    # A note is one more of the thread, and changes neither who has it nor until when it is silent.
+    page.get_by_role("button", name="Add a note").click()
+    dialog.get_by_label("Note").fill("it was")
+    dialog.get_by_role("button", name="Add a note").click()
+    expect(history.get_by_role("row").last).to_contain_text("it was")
+    expect(history.get_by_role("row")).to_have_count(4)
+    noted = own.service.alerts.alert(own.alert.id)
+    assert (noted.assigned_to, noted.muted_until_ms) == (alert.assigned_to, alert.muted_until_ms)
+    assert noted.muted_until_ms is not None
 
 
 def test_the_list_of_alerts_is_filtered_and_its_url_holds_the_filters(page: Page, own: Site) -> None:

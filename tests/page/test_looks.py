@@ -1,7 +1,7 @@
 """How pages look, to everybody: pictures against stored ones, axe-core, colours, keyboard, phone and print."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,15 +9,12 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from monitor.page.assets import assets
-from tests.page.aged import aged_site
 from tests.page.looks import (
-    AGED_HEIGHT,
-    AGED_SCHEMES,
+    FLEETS,
     SCHEMES,
-    STORED_SCHEMES,
     Difference,
-    aged_places,
     difference,
+    fleet_pages,
     hard_cases,
     picture,
     places,
@@ -58,32 +55,34 @@ def shown() -> Iterator[States]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("scheme", STORED_SCHEMES)
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_pages_look_as_they_did(page: Page, shown: States, scheme: str) -> None:
     """If a change is meant, ``make pictures`` stores how pages look now: look at what it changed."""
     prepare(page, scheme)
+    assert changes(page, list(places(shown)), scheme) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("models", "is_fresh"), FLEETS)
+def test_fleets_look_as_they_did(page: Page, models: int, is_fresh: bool) -> None:
+    """Of one model and of 200, just started and after a year."""
+    prepare(page, "light", AGED_NOW_MS)
+    with fleet_pages(models, is_fresh=is_fresh) as pages:
+        for scheme in SCHEMES:
+            show(page, scheme)
+            assert changes(page, pages, scheme) == {}
+
+
+def changes(page: Page, pages: Sequence[tuple[str, str]], scheme: str) -> dict[str, Difference]:
+    """The pages that do not look as their stored pictures, or are wider than the window."""
     changed: dict[str, Difference] = {}
-    for name, url in places(shown):
+    for name, url in pages:
         visit(page, url)
         found = difference(stored_picture(name, scheme), picture(page))
         if not found.is_small:
             changed[name] = found
-    assert changed == {}
-
-
-@pytest.mark.long
-def test_a_large_fleet_and_an_old_model_look_as_they_did(page: Page, tmp_path: Path) -> None:
-    changed: dict[str, Difference] = {}
-    with aged_site(tmp_path) as aged:
-        prepare(page, "light", AGED_NOW_MS)
-        for name, url in aged_places(aged):
-            for scheme in AGED_SCHEMES:
-                show(page, scheme)
-                visit(page, url)
-                found = difference(stored_picture(name, scheme), picture(page, AGED_HEIGHT))
-                if not found.is_small:
-                    changed[f"{name}, {scheme}"] = found
-    assert changed == {}
+        assert page.evaluate("document.documentElement.scrollWidth") <= SCHEMES[scheme][0], name
+    return changed
 
 
 @pytest.mark.long

@@ -34,7 +34,7 @@ def key(series: SeriesKey = CHURN, window: str = "1h") -> ReportKey:
 
 
 def text_of(milliseconds: int) -> str:
-    return format_time(milliseconds).replace(".000Z", "Z")
+    return format_time(milliseconds).replace("T", " ").replace(":00.000Z", " UTC")
 
 
 def add_hours(panes: MemoryPanes, series: SeriesKey, first_hour: float, hours: float, seed: int = 1) -> None:

@@ -8,7 +8,7 @@ import { PastLine, Power, ServiceTime, State, Time, toneOf } from "page/parts.js
 import { reported, SideBySide } from "page/spans.js";
 import { Help, ModelLink, may, Problem, show, useAnswer, useTitle } from "page/ui.js";
 import { html, useMemo, useState } from "page/vendor/preact.js";
-import { certain, count, interval, inZone, percent, plural, sentence } from "page/words.js";
+import { certain, count, eventsTime, interval, inZone, percent, plural, sentence, timeText } from "page/words.js";
 
 const ID = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
 const HARM = "map"; // the kind of alert about a map that serves
@@ -126,7 +126,7 @@ function Refits({ alert }) {
 /** Who has it from now on, and for how long it is silent. @param {{ alert: any }} props */
 function Terms({ alert }) {
   return html`<p><label>Assigned to <input name="assigned_to" maxlength="128" placeholder="a name" defaultValue=${alert.assigned_to ?? ""} /></label>
-    <label>Silent <select name="until"><option value="">until it is over</option>${SILENCES.map(
+    <label>Silent <select name="until">${alert.state === "acknowledged" && alert.muted_until && html`<option value=${alert.muted_until}>until ${timeText(eventsTime(Date.parse(alert.muted_until)))}, as now</option>`}<option value="">until it is over</option>${SILENCES.map(
       ([value, text]) => html`<option value=${value}>${text}</option>`,
     )}</select></label></p>`;
 }
@@ -191,7 +191,7 @@ function Alert({ roles }) {
         <thead><tr>${["When", "State", "Who", "Note"].map((head) => html`<th scope="col" class="text">${head}</th>`)}</tr></thead>
         <tbody>${alert.history.map(
           (/** @type {any} */ one) => html`<tr>
-        <td class="text"><${ServiceTime} at=${one.at} /></td><td class="text"><${State} state=${one.state} /></td><td class="text"><bdi>${one.actor}</bdi></td><td class="text"><bdi>${inZone(one.note)}</bdi></td></tr>`,
+        <td class="text"><${ServiceTime} at=${one.at} /></td><td class="text"><${State} state=${one.state} /></td><td class="text"><bdi>${one.actor}</bdi></td><td class="text"><bdi>${inZone(one.note, eventsTime)}</bdi></td></tr>`,
         )}</tbody></table></div></section>
     </div>`;
 }

@@ -30,10 +30,9 @@ const BEFORE_THE_MAP = "Measures and diagrams are of the predictions as the mode
 /** The numbers of one window. @param {{ report: any, measures: Map<string, any>, note: string, mixed: boolean }} props mixed: predictions are shown as a map makes them that served only a part of them */
 function Report({ report, measures, note, mixed }) {
   return html`<section class="card"><${TableExport} title="measures of this window" /><h2>This window</h2>
-    <p><${Time} at=${report.from} /> to <${Time} at=${report.to} />: ${count(report.predictions)} predictions, ${percent(report.label_coverage)} labelled, ${percent(report.prevalence)} came true.</p>
-    ${mixed ? html`<p>${EARLIER}</p>` : report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
+    <p><${Time} at=${report.from} /> to <${Time} at=${report.to} />: ${count(report.predictions)} predictions${report.n > 0 && `, ${percent(report.label_coverage)} labelled, ${percent(report.prevalence)} came true`}.</p>
+    ${mixed ? html`<p>${EARLIER}</p>` : report.insufficient ? html`<p>${sentence(report.insufficient)}</p>` : report.diagnosis && html`<p>${report.diagnosis.sentence} <small class="soft">In this window alone.</small></p>`}
     ${note && html`<p class="soft">${note}</p>`}
-    ${report.insufficient && html`<p>${sentence(report.insufficient)}</p>`}
     ${
       Object.keys(report.measures).length > 0 &&
       html`<div class="scroll"><table><thead><tr><th scope="col" class="text">Measure</th><th scope="col">Value</th><th scope="col">95% interval</th><th scope="col">If calibrated, below</th></tr></thead>
@@ -156,7 +155,7 @@ function Model({ roles }) {
     <div class="grid three window" aria-busy=${String(![report, past, evidence, alerts, diagrams, state, refits, catalogue].every((one) => one.data || one.failure))}>
       ${changed ? html`<${BeforeAndSince} version=${version} segment=${segment} served=${served} at=${Date.parse(since)} settled=${settled} kept=${keptOf(of.windows)} document=${told.data?.document} />` : ofWindow}
     </div>
-    ${isThere && of.segments.length > 1 && html`<${Later} title="Segments and classes"><div class="grid"><${Segments} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
+    ${isThere && of.segments.length > 1 && html`<${Later} title="Segments and classes"><div class="grid"><${Segments} measures=${measures} version=${version} window=${window} count=${of.segments.length} range=${range} marks=${events} blamed=${told.data?.document.segments ?? []} onPick=${(/** @type {string} */ name) => change({ segment: name === "all" ? null : name })} /></div></${Later}>`}
     <div class="grid three">
       ${of_version?.history && html`<${EvidencePlot} evidence=${of_version} shared=${shared} />`}
       ${points.some((/** @type {any} */ point) => point.n) && html`<${PriorAndShape} points=${points} shared=${shared} />`}

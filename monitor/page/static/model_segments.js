@@ -46,9 +46,9 @@ function Blamed({ segments }) {
 }
 
 /**
- * @param {{ version: string, window: string, count: number, range: [number, number], marks: { at: number }[], blamed: any[], onPick: (segment: string) => void }} props
+ * @param {{ measures: Map<string, any>, version: string, window: string, count: number, range: [number, number], marks: { at: number }[], blamed: any[], onPick: (segment: string) => void }} props
  */
-export function Segments({ version, window, count: total, range, marks, blamed, onPick }) {
+export function Segments({ measures, version, window, count: total, range, marks, blamed, onPick }) {
   const [all, setAll] = useState(false);
   const step = stepOf(range[1] - range[0], total);
   const { data, failure } = useAnswer(
@@ -58,11 +58,13 @@ export function Segments({ version, window, count: total, range, marks, blamed, 
   if (!data) return html`<${Problem} failure=${failure} />`;
   const starts = data.steps.map(Date.parse);
   const rows = ranked(data.segments);
+  if (!rows.length && !blamed.length) return null;
+  const title = measures.get(data.measure)?.title ?? data.measure;
   const shown = all ? rows : rows.slice(0, FIRST);
   return html`<section class="card wide"><h2>For whom</h2>
     ${blamed.length > 0 && html`<${Blamed} segments=${blamed} />`}
     <p class="soft full"><small>Blocks that hang from the top: predictions were too high; blocks on the ground: too low. The stronger, the further beyond chance; a thin line is within chance. Segments with q below 5% are wrong, but for 1 in 20 of them.</small></p>
-    <div class="scroll"><table class="segments"><thead><tr><th scope="col" class="text">Segment</th><th scope="col">n</th><th scope="col">Predicted less came true</th><th scope="col">${data.measure}</th><th scope="col" title="Of all segments with a q of at most this, that share is named wrongly">q</th>
+    <div class="scroll"><table class="segments"><thead><tr><th scope="col" class="text">Segment</th><th scope="col">n</th><th scope="col">Predicted less came true</th><th scope="col">${title}</th><th scope="col" title="Of all segments with a q of at most this, that share is named wrongly">q</th>
       <th scope="col" class="text over">${html`<${Time} at=${iso(range[0])} />`}<span class="right"><${Time} at=${iso(range[1])} /></span></th></tr></thead>
     <tbody>${shown.map(
       (
@@ -72,7 +74,7 @@ export function Segments({ version, window, count: total, range, marks, blamed, 
       <td class="over"><${HeatRow} name=${of.segment} starts=${starts} step=${step * MINUTE_MS} gap=${of.gap} value=${of.value} chance=${of.null_q95} q=${of.q_value} range=${range} marks=${marks} /></td></tr>`,
     )}</tbody></table></div>
     ${rows.length > FIRST && html`<button type="button" onClick=${() => setAll(!all)}>${all ? "Fewer" : `All ${rows.length}`}</button>`}
-    <${Numbers} title="segments over time" plot=${false} heads=${["At", "segment", "n", "predicted less came true", data.measure, "q"]}
+    <${Numbers} title="segments over time" plot=${false} heads=${["At", "segment", "n", "predicted less came true", title, "q"]}
       rows=${() => data.segments.flatMap((/** @type {any} */ of) => starts.map((/** @type {number} */ start, /** @type {number} */ at) => [{ text: timeText(start), exact: iso(start) }, of.segment, count(of.n[at]), number(of.gap[at]), number(of.value[at]), number(of.q_value[at])]).filter((/** @type {any[]} */ row) => row[2] !== "–"))} />
   </section>`;
 }

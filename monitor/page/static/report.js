@@ -18,11 +18,12 @@ function Section({ section, beside = false }) {
 
 /** @param {{ report: any }} props */
 function Report({ report }) {
-  const { title, lead, cautions, sections, figures, reading, notes } = report;
+  const { title, made, lead, cautions, sections, figures, reading, terms, notes } = report;
   const [first, ...others] = sections;
   const [main, ...more] = figures;
   return html`<main class="report">
     <h1><bdi>${title}</bdi></h1>
+    <p class="soft"><small>${made}</small></p>
     ${lead.text && html`<p class=${`lead ${lead.tone}`}><bdi>${lead.text}</bdi></p>`}
     ${cautions.map((/** @type {string} */ text) => html`<p class="banner calm">Mind: <bdi>${sentence(text)}</bdi></p>`)}
     <div class="grid">
@@ -30,6 +31,7 @@ function Report({ report }) {
       ${others.map((/** @type {any} */ section) => html`<${Section} section=${section} />`)}
       ${more.map((/** @type {any} */ figure) => html`<${Figure} figure=${figure} />`)}
       <section class="card"><h2>How to read it</h2><p>${reading}</p>
+        ${terms.map((/** @type {[string, string]} */ [name, help]) => html`<p><strong>${name}</strong>: ${sentence(help)}</p>`)}
         ${notes.map((/** @type {string} */ note) => html`<p class="soft">Note: <bdi>${sentence(note)}</bdi></p>`)}</section>
     </div></main>`;
 }

@@ -50,7 +50,7 @@ function Measures({ report, known }) {
     ].map((text) => ({ text })),
   ]);
   return html`<section class="card"><h2>The measures</h2>
-    ${report.insufficient ? html`<p>${sentence(report.insufficient)}</p>` : html`<${Table} title="The measures" columns=${columns} rows=${rows} />`}
+    ${report.insufficient ? html`<p>None: there are too few predictions with an outcome.</p>` : html`<${Table} title="The measures" columns=${columns} rows=${rows} />`}
     ${Object.entries(report.omitted).map(([name, reason]) => html`<p class="soft">${of.get(name)?.title ?? name} is left out: ${reason}.</p>`)}
     ${report.intervals_outdated_since && html`<p class="soft">Intervals and levels are of earlier predictions, <${Time} at=${report.intervals_outdated_since} />.</p>`}
     <p class="soft"><small>A value is to be compared with what a calibrated model shows by chance, and never with 0.</small></p></section>`;

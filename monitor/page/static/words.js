@@ -128,9 +128,17 @@ export const timeOfInput = (text) => new Date(isUtc ? `${text}Z` : text).getTime
 /** @param {string | number} at */
 export const utcTime = (at) => `${new Date(at).toISOString().replace("T", " ").slice(0, 19)} UTC`;
 
-/** A text of the service, with its times in the zone that is chosen. @param {string} text */
-export const inZone = (text) =>
-  isUtc ? text : text.replace(/(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}) UTC/g, (_, day, time) => timeText(`${day}T${time}Z`));
+/**
+ * A text of the service, with its times in the zone that is chosen.
+ * @param {string} text @param {(ms: number) => number} [shown] the time to show for one of the text: `eventsTime` of what happened in the service
+ */
+export const inZone = (text, shown) =>
+  isUtc && !shown
+    ? text
+    : text.replace(/(\d{4}-\d{2}-\d{2}) (\d{2}:\d{2}) UTC/g, (_, day, time) => {
+        const ms = Date.parse(`${day}T${time}Z`);
+        return timeText(shown ? shown(ms) : ms);
+      });
 
 /** The first letter large, a full stop, and its times in the zone that is chosen. @param {string} text */
 export const sentence = (text) => inZone(text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : "."));

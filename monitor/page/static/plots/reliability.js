@@ -41,7 +41,7 @@ function Density({ columns, top }) {
   const bar = (/** @type {number} */ value, /** @type {number} */ at, /** @type {string} */ kind) =>
     html`<rect class=${kind} x=${LEFT + at * width + 0.5} width=${Math.max(width - 1, 0.5)} y=${top + STRIP * (1 - value / most)} height=${(STRIP * value) / most} />`;
   return html`<g role="img" aria-label="How many predictions there are, and how many came true">
-    <text x=${LEFT} y=${top - 5}>Predictions (most: ${count(most)} in a column); stronger: came true</text>
+    <text x=${LEFT} y=${top - 5}>Predictions, up to ${count(most)}; stronger: came true</text>
     ${total.map((/** @type {number} */ value, /** @type {number} */ at) => bar(value, at, "bar"))}
     ${columns.positives.map((/** @type {number} */ value, /** @type {number} */ at) => bar(value, at, "bar second"))}
     <line class="axis" x1=${LEFT} x2=${LEFT + SIZE} y1=${top + STRIP} y2=${top + STRIP} />

@@ -57,7 +57,7 @@ export function Witness({ data }) {
       <line class="axis" x1=${LEFT} x2=${LEFT + SIZE} y1=${line} y2=${line} />
     </svg>
     <${Places} places=${places} />
-    <figcaption>Bars beyond the shaded band are more than chance explains.</figcaption>
+    <figcaption>By chance one bar in twenty is beyond the shaded band.</figcaption>
     <${Numbers} title="where it is wrong" heads=${["column", "positives", "negatives", "beyond predicted", "chance"]}
       rows=${() => columns.surplus.map((/** @type {number | null} */ value, /** @type {number} */ at) => [at + 1, count(columns.positives[at]), count(columns.negatives[at]), number(value), number(columns.chance[at])])} />
   </figure>`;
