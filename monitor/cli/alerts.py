@@ -77,6 +77,7 @@ def show_alert(
     with service_at(url, key_file) as http:
         shown = request_document(http, "GET", f"v1/alerts/{path_of('alert', alert)}")
         help_url = http.base_url.join("help/answers.html")
+        simulated_now = request_document(http, "GET", "v1/session")["simulated_now"]
     if as_json:
         typer.echo(json.dumps(shown))
         return
@@ -96,6 +97,8 @@ def show_alert(
         console.print(_segments(document["segments"]))
     if document.get("after", {}).get("bins"):
         console.print(_reliability(document["before"].get("bins", []), document["after"]["bins"]))
+    if simulated_now is not None:
+        console.print(f"events are simulated, and theirs is {_time(simulated_now)}; by the clock:", style="dim")
     for change in shown["history"]:
         console.print(Text(_change(change)))
 

@@ -9,6 +9,7 @@ from unittest import mock
 
 import pytest
 
+from monitor.clock import SimulatedTime
 from monitor.http.server import ApiServer
 from monitor.store.alert import Alert
 from tests.alarms.findings import NOW_MS, advanced
@@ -53,6 +54,16 @@ def test_a_list_says_what_is_wrong(alert_and_url: tuple[Alert, str], tmp_path: P
         "  repairs it.",
     ]
     assert lines_of("list", "--state", "resolved", "--url", url, folder=tmp_path) == ["no alerts"]
+
+
+def test_the_clock_of_a_simulation_is_told_from_that_of_the_service(tmp_path: Path) -> None:
+    simulated = SimulatedTime(NOW_MS, 1_793_304_000_000, 120.0)
+    with closing(Alerts(tmp_path)) as service, ApiServer(service.app(simulation=lambda: simulated), port=0) as server:
+        alert = service.fire()
+        lines = lines_of("show", alert.id, "--url", server.url, folder=tmp_path)
+    (clock,) = [line for line in lines if line.startswith("events are simulated, and theirs is ")]
+    assert clock.endswith(" UTC; by the clock:")
+    assert lines[lines.index(clock) + 1].endswith("UTC  firing by service")
 
 
 def test_a_page_of_a_proxy_is_one_line(tmp_path: Path) -> None:
