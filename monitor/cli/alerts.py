@@ -14,7 +14,7 @@ from rich.text import Text
 from monitor.cli.options import argument, option
 from monitor.cli.service import USUAL_URL, JsonOption, KeyFileOption, NoteOption, UrlOption, service_at
 from monitor.http_client import request_document
-from monitor.reports.formatting import evidence_text, plain, printable, share_text
+from monitor.reports.formatting import evidence_text, plain, printable, share_text, times_text
 from monitor.store.alert import SHOWN
 from monitor.urls import path_of
 
@@ -131,11 +131,10 @@ def acknowledge_alert(
 
 
 def _head(alert: dict[str, Any]) -> Text:
-    """A line that fits into 80 columns, unless names are long."""
+    """A line that fits into 80 columns, unless names are long; evidence in multiples of the alert line."""
     state = f"{alert['state']:<12}", _STYLES[alert["state"]]
-    return Text.assemble(
-        f"{plain(alert['id'])}  ", state, f"  10^{alert['log10_evidence']:<5.1f}  ", (_about(alert), "bold")
-    )
+    times = times_text(alert["log10_evidence"] - alert["log10_line"])
+    return Text.assemble(f"{plain(alert['id'])}  ", state, f"  {times:<13}  ", (_about(alert), "bold"))
 
 
 def _facts(alert: dict[str, Any], document: dict[str, Any]) -> dict[str, str]:

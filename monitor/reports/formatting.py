@@ -78,6 +78,13 @@ def rounded(value: float) -> str:
     return f"{round(value, digits):,.{max(digits, 0)}f}"
 
 
+def times_text(log10_times: float) -> str:
+    """Say how many times its line evidence is: ``160 x``, ``1/40 x``, ``> 1,000,000 x``."""
+    if log10_times >= 6.0:
+        return "> 1,000,000 x"
+    return f"{rounded(10.0**log10_times)} x" if log10_times > -1.0 else f"1/{rounded(10.0**-log10_times)} x"
+
+
 def evidence_text(log10_evidence: float, log10_line: float) -> str:
     """Say where evidence stands: ``well past the alert line (160 x)``, ``below the alert line (1/40 of it)``."""
     beyond = log10_evidence - log10_line

@@ -47,7 +47,7 @@ def lines_of(*arguments: str, folder: Path) -> list[str]:
 def test_a_list_says_what_is_wrong(alert_and_url: tuple[Alert, str], tmp_path: Path) -> None:
     alert, url = alert_and_url
     assert lines_of("list", "--url", url, folder=tmp_path) == [
-        f"{alert.id}  firing        10^7.2    calibration of churn 7",
+        f"{alert.id}  firing        170 x          calibration of churn 7",
         "  Predictions of churn 7 for region=eu are too low since 2026-09-21 16:45 UTC:",
         "  50% predicted, 64% came true. It has become 2.2 times as likely (in odds)",
         "  there as the model says. Adding 0.80 (0.70 to 0.90) to every logit there",
@@ -81,7 +81,7 @@ def test_a_page_of_a_proxy_is_one_line(tmp_path: Path) -> None:
 def test_one_alert_says_since_when_for_whom_and_what_to_do(alert_and_url: tuple[Alert, str], tmp_path: Path) -> None:
     alert, url = alert_and_url
     shown = lines_of("show", alert.id, "--url", url, folder=tmp_path)
-    assert shown[0] == f"{alert.id}  firing        10^7.2    calibration of churn 7"
+    assert shown[0] == f"{alert.id}  firing        170 x          calibration of churn 7"
     assert shown[4:11] == [
         "evidence    well past the alert line (170 x): 10^7.2, the line is 10^5.0",
         "changed     2026-09-21 16:45 UTC; 2026-09-21 16:40 to 2026-09-21 16:51",
