@@ -69,11 +69,16 @@ class CompiledLoop:
     def _load(self, kinds: tuple[Any, ...]) -> Callable[..., Any] | None:
         if None in kinds:
             return None
+        native = importlib.import_module("monitor.compiled.native")
+        return cast("Callable[..., Any] | None", native.load(self._name(kinds), self.py_func))
+
+    def names(self) -> list[str]:
+        """Names of the files of the forms that were called in this process, without their endings."""
+        return [self._name(kinds) for kinds in self.forms]
+
+    def _name(self, kinds: tuple[Any, ...]) -> str:
         kept = importlib.import_module("monitor.compiled.kept")
-        name = kept.name_of(self.py_func, self._content, kinds)
-        return cast(
-            "Callable[..., Any] | None", importlib.import_module("monitor.compiled.native").load(name, self.py_func)
-        )
+        return cast("str", kept.name_of(self.py_func, self._content, kinds))
 
     @functools.cached_property
     def _content(self) -> bytes:

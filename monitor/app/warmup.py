@@ -1,22 +1,27 @@
 """Compile every numerical kernel before the first event is read.
 
-The first start on a machine takes half a minute and fills numba's cache; later starts take a second or two. Without
-this, the first batch and the first evaluation would wait as long.
+The package is built with them: ``python -m monitor.app.warmup`` compiles those that are not on disk yet, which takes
+half a minute, and puts all into the package. Where it was built without, or for another processor, the first start
+compiles them. Without this, the first batch and the first evaluation would wait as long.
 """
 
+import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from typing import Final
 
 import numpy as np
 
 from monitor.clock import ManualClock
+from monitor.compiled.kept import ship
 from monitor.events.codec import Decoder
 from monitor.events.encode import encode_labelled, encode_outcome, encode_prediction
 from monitor.events.formats.base import Rules
 from monitor.events.model import ModelPolicy, RecordBatch
 from monitor.events.partitions import partitions_of
 from monitor.http.element_loops import count_elements
+from monitor.loops import CompiledLoop
 from monitor.maps import apply_map, choose_method, fit_map
 from monitor.reports.evaluation.assess import Minimum
 from monitor.reports.evaluation.evaluate import evaluate
@@ -129,3 +134,24 @@ def _messages(rng: np.random.Generator) -> list[bytes]:
     messages.append(encode_outcome(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 1))
     messages.append(encode_prediction(_MODEL, "early", _START_MS + _EVENTS * _STEP_MS, 0.5))
     return messages
+
+
+def _names_called() -> set[str]:
+    """Warm up, and return the names of the forms of all loops that were called."""
+    warm_up()
+    loops = (
+        value
+        for name, module in sys.modules.items()
+        if name.startswith("monitor.")
+        for value in vars(module).values()
+        if isinstance(value, CompiledLoop)
+    )
+    return {name for loop in loops for name in loop.names()}
+
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2) as pool:
+        # The reports come last in the one, and first in the other.
+        names = pool.submit(_names_called)
+        pool.submit(_report_data, np.random.default_rng(0)).result()
+        ship(names.result())

@@ -1,4 +1,7 @@
-"""Folders in which compiled loops are kept: beside the package, in the user's cache, or where NUMBA_CACHE_DIR says."""
+"""Folders of compiled loops: what the package was built with, and what is kept since.
+
+That is beside the package, in the user's cache, or where NUMBA_CACHE_DIR says.
+"""
 
 import os
 import tempfile
@@ -9,6 +12,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from monitor.private_directory import private_folder
+
+SHIPPED: Final = Path(__file__).parent / "shipped"
+"""Holds what was compiled when the package was built: deploy/build_backend.py."""
 
 _BESIDE: Final = Path(__file__).parent / "__pycache__"
 
@@ -29,11 +35,12 @@ def folders() -> Folders:
     """
     named = os.environ.get("NUMBA_CACHE_DIR")
     usual = [Path(named)] if named else [_BESIDE, _cache_of_user()]
+    read = (SHIPPED, *usual)
     write = next(_writable(usual), None)
     if write is not None:
-        return Folders(tuple(usual), write)
+        return Folders(read, write)
     own = _own_folder()
-    return Folders((*usual, own) if own else tuple(usual), own)
+    return Folders((*read, own) if own else read, own)
 
 
 def _writable(paths: list[Path]) -> Iterator[Path]:

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,11 +20,17 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from monitor.compiled.content import digest
-from monitor.compiled.folders import folders
+from monitor.compiled.folders import SHIPPED, folders
 from monitor.compiled.kinds import Kind
 
 _DIGEST_BYTES: Final = 32
-_NO_MATTER: Final = {"NUMBA_CACHE_DIR", "NUMBA_DEBUG_CACHE", "NUMBA_NUM_THREADS", "NUMBA_CPU_NAME"}
+_NO_MATTER: Final = {
+    "NUMBA_CACHE_DIR",
+    "NUMBA_DEBUG_CACHE",
+    "NUMBA_NUM_THREADS",
+    "NUMBA_CPU_NAME",
+    "NUMBA_CPU_FEATURES",
+}
 """Variables of numba that change nothing of the code, or are looked at by themselves."""
 
 
@@ -47,10 +53,12 @@ def numba_folder() -> Path:
 def target() -> bytes:
     """Digest of the processor and of the releases that machine code is for.
 
-    ``NUMBA_CPU_NAME=generic`` names the least that the architecture has, as numba reads it.
+    ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name another processor than this one, as numba reads them;
+    ``generic`` is the least that the architecture has.
     """
-    named = os.environ.get("NUMBA_CPU_NAME")
-    features = "" if (named or "").lower() == "generic" else llvm.get_host_cpu_features().flatten()
+    named, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        features = "" if (named or "").lower() == "generic" else llvm.get_host_cpu_features().flatten()
     processor = (llvm.get_process_triple(), named or llvm.get_host_cpu_name(), features)
     set_here = sorted((k, v) for k, v in os.environ.items() if k.startswith("NUMBA_") and k not in _NO_MATTER)
     releases = (sys.implementation.cache_tag, llvmlite.__version__)
@@ -85,15 +93,33 @@ def read(name: str) -> bytes | None:
     return None
 
 
-def write(name: str, data: bytes) -> None:
-    """Keep this, if there is a place for it.
+def ship(names: Iterable[str]) -> None:
+    """Put the forms of these names that run without numba, and no others, into the package, which is then built.
+
+    Raises
+    ------
+    OSError
+        The package cannot be written to.
+    """
+    SHIPPED.mkdir(exist_ok=True)
+    data = {name: read(name) for name in sorted(f"{name}.nbn" for name in names)}
+    shipped = {name: form for name, form in data.items() if form is not None}
+    for name, form in shipped.items():
+        write(name, form, SHIPPED)
+    for file in SHIPPED.iterdir():
+        if file.name not in shipped:
+            file.unlink()
+
+
+def write(name: str, data: bytes, folder: Path | None = None) -> None:
+    """Keep this in a folder, or where new forms are written, if there is such a place.
 
     Raises
     ------
     OSError
         The place has no room for it.
     """
-    folder = folders().write
+    folder = folder or folders().write
     if folder is None:
         return
     path = folder / name

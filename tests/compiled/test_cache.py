@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from llvmlite import binding as llvm
+from llvmlite.binding.targets import FeatureMap
 from numba.core.compiler import CompileResult
 
 from monitor.compiled import cache, kept
@@ -233,6 +235,29 @@ def test_where_nothing_can_be_written_what_is_there_is_loaded(tmp_path: Path, fo
     assert image.result("1.5") == ("result 7.0", 0 if foreign else 1, 0)
     assert len(list(own.iterdir())) == (0 if foreign else 4)
     assert image.files == kept
+
+
+@pytest.mark.parametrize(
+    ("environment", "same"),
+    [
+        ({}, False),
+        ({"NUMBA_CPU_NAME": "generic"}, True),
+        ({"NUMBA_CPU_NAME": "x86-64-v3"}, False),
+        ({"NUMBA_CPU_NAME": "x86-64-v3", "NUMBA_CPU_FEATURES": ""}, True),
+    ],
+)
+def test_code_for_a_named_processor_fits_wherever_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], same: bool
+) -> None:
+    targets = []
+    for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    for features in ({"avx2": True}, {"avx2": False}):
+        monkeypatch.setattr(llvm, "get_host_cpu_features", lambda of=features: FeatureMap(of))
+        targets.append(kept.target.__wrapped__())
+    assert len(set(targets)) == 2 - same
 
 
 def test_without_room_a_loop_is_compiled_and_it_is_logged(

@@ -68,7 +68,7 @@ def check_kernels(around: Surroundings) -> Iterator[CheckResult]:
         yield fail("kernels", f"compiled code is wrong (1 + 1 was {compiled}): reinstall numba and llvmlite")
         return
     found = folders()
-    kept = {folder: sum(1 for _ in folder.glob("*.nbc")) for folder in found.read}
+    kept = {folder: sum(1 for _ in folder.glob("*.nb[cn]")) for folder in found.read}
     fullest = max(kept, key=lambda folder: (kept[folder], folder == found.write))
     message = f"they compile; {kept[fullest]:,} compiled ones are kept in {fullest}"
     if found.write is None and not kept[fullest]:
