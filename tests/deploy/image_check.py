@@ -24,6 +24,7 @@ CHECKOUT: Final = Path(__file__).parents[2]
 DOCKERFILE: Final = CHECKOUT / "deploy" / "Dockerfile"
 _SHARED: Final = ("bin", "sbin", "lib", "lib64", "usr")
 _OWN: Final = ("etc", "opt", "proc", "dev", "root", "run", "src", "tmp", "usr-local", "var/lib", "var/log", "wheels")
+_OF_THE_MACHINE: Final = ("etc", "proc", "dev", "run", "tmp", "usr-local")
 _NETWORK: Final = re.compile(r"PIP_\w+|SSL_\w+|\w+_proxy|\w+_PROXY")
 _UNFIT: Final = ("PIP_FIND_LINKS",)
 
@@ -114,6 +115,12 @@ class Root:
         pip.write_text('#!/bin/sh\nexec /usr/local/bin/python3 -m pip "$@"\n', encoding="utf-8")
         pip.chmod(0o755)
 
+    def begin_with(self, base: "Root") -> None:
+        """Take over what the lines of another stage have made. Linked, not copied: later lines only add files."""
+        for entry in base.path.iterdir():
+            if entry.name not in {*_SHARED, *_OF_THE_MACHINE}:
+                subprocess.run(["cp", "-al", str(entry), str(self.path)], check=True)
+
     def run(
         self, command: str, environment: Mapping[str, str], *, workdir: str = "/", user: str = "", mounts: str = ""
     ) -> subprocess.CompletedProcess[str]:
@@ -156,6 +163,8 @@ def build(stage: Stage, stages: Mapping[str, Stage], roots: dict[str, Root], scr
     root = roots[stage.name] = Root(scratch / stage.name, python)
     base = stages.get(stage.base)
     stage.environment = dict(base.environment if base else {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"})
+    if base and base.name in roots:
+        root.begin_with(roots[base.name])
     network = {name: value for name, value in os.environ.items() if _NETWORK.fullmatch(name) and name not in _UNFIT}
     patterns = ignore_patterns()
     for name, rest in stage.instructions:
