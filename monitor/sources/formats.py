@@ -27,7 +27,11 @@ from monitor.sources.stored_files import PACKED, RemoteFile, StoredFile, open_by
 
 _ROWS: Final = 1 << 16
 _MEMORY_ROWS: Final = 1 << 20
-_CSV_BLOCK_BYTES: Final = 1 << 22
+_CSV_BLOCK_BYTES: Final = 1 << 20
+"""Text that is parsed at a time: with more, memory is taken from the system and given back all the time."""
+_LONGEST_ROW_BYTES: Final = 1 << 22
+_IS_LONGER: Final = "straddles two block boundaries"
+"""Part of Arrow's message about a row that is longer than a block."""
 _HEADER_LINES: Final = 1000
 """The columns of JSON lines are the keys of so many first lines, as objects may leave keys out."""
 
@@ -108,12 +112,12 @@ class CsvFile(TableFile):
         super().__init__(path, skip_bad_rows=skip_bad_rows)
         with open_bytes(path) as file:
             text = io.TextIOWrapper(file, "utf-8", errors="replace")
-            lines = iter(lambda: text.readline(_CSV_BLOCK_BYTES), "")
+            lines = iter(lambda: text.readline(_LONGEST_ROW_BYTES), "")
             header = next((line for line in lines if line.strip()), "")
-        if len(header) == _CSV_BLOCK_BYTES:
+        if len(header) == _LONGEST_ROW_BYTES:
             raise InputError(
-                f"{path}: its first line, which must name the columns, is longer than {_CSV_BLOCK_BYTES:,} characters: "
-                "keep fewer columns, or convert it to Parquet"
+                f"{path}: its first line, which must name the columns, is longer than {_LONGEST_ROW_BYTES:,} "
+                "characters: keep fewer columns, or convert it to Parquet"
             )
         # A quoted name may contain another separator: the most frequent one counts.
         self.delimiter = max(",;\t|", key=header.count)
@@ -143,8 +147,19 @@ class CsvFile(TableFile):
             null_values=[""],
             strings_can_be_null=True,
         )
-        for batch in self._open(convert):
-            yield batch.columns
+        rows = 0
+        try:
+            for batch in self._open(convert, _CSV_BLOCK_BYTES):
+                rows += len(batch)
+                yield batch.columns
+        except pa.ArrowInvalid as error:
+            if _IS_LONGER not in str(error):
+                raise
+            # A long row: go on behind the rows so far.
+            for batch in self._open(convert, _LONGEST_ROW_BYTES):
+                if len(batch) > rows:
+                    yield batch.slice(rows).columns
+                rows = max(rows - len(batch), 0)
 
     def place(self, row: int) -> str:
         """The line on which a row begins: quoted fields may span lines, and empty lines do not count."""
@@ -180,12 +195,12 @@ class CsvFile(TableFile):
         self._unread[row.number] = fields
         return "skip"
 
-    def _open(self, convert: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader:
+    def _open(self, convert: pa_csv.ConvertOptions, block_bytes: int) -> pa_csv.CSVStreamingReader:
         by_arrow = isinstance(self._path, Path) and self._path.suffix.lower() in _BY_ARROW
         return pa_csv.open_csv(
             str(self._path) if by_arrow else open_bytes(self._path),
             # One thread, because only then does Arrow say in which row a line has too many fields.
-            read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
+            read_options=pa_csv.ReadOptions(block_size=block_bytes, use_threads=False),
             parse_options=pa_csv.ParseOptions(
                 delimiter=self.delimiter, invalid_row_handler=self._skip if self._skips else None
             ),
@@ -207,7 +222,9 @@ class ParquetFile(TableFile):
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the types that they have."""
-        with pq.ParquetFile(self._opened(), page_checksum_verification=True) as file:
+        # Requests to a store are joined ahead; a local file would only be held in memory, whole.
+        ahead = isinstance(self._path, RemoteFile)
+        with pq.ParquetFile(self._opened(), pre_buffer=ahead, page_checksum_verification=True) as file:
             done, rows = 0, max(file.metadata.num_rows, 1)
             for batch in file.iter_batches(batch_size=_ROWS, columns=list(dict.fromkeys(columns))):
                 done += len(batch)

@@ -1,12 +1,16 @@
-"""The rows of a SQL query, fetched in batches through SQLAlchemy: as a table for reports, and of outcomes to send."""
+"""The rows of a SQL query in batches: for reports, by columns where a driver gives Arrow's; and of outcomes to send."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from monitor.errors import InputError, OptionError, SourceUnavailable
@@ -14,8 +18,32 @@ from monitor.options import Option
 from monitor.redaction import Redactor
 from monitor.sources.formats import Pieces, TableFile, array_of, first_repeated
 
-_BATCH_ROWS: Final = 1 << 16
 DUCKDB: Final = "duckdb:///"
+
+_BATCH_ROWS: Final = 1 << 13
+"""Rows of drivers that give tuples: of more, Python's garbage collector looks at each again and again."""
+_ARROW_ROWS: Final = 1 << 16
+_COPY_BYTES: Final = 1 << 20
+
+_POSTGRES_TYPES: Final = frozenset(
+    {
+        *("bool", "int2", "int4", "int8", "float8", "text", "varchar", "bpchar", "name", "bytea"),
+        *("_bool", "_int2", "_int4", "_int8", "_float8", "_text", "_varchar"),
+    }
+)
+"""Types that Arrow has, too."""
+_POSTGRES_CASTS: Final = {
+    # The number that is written, such as 0.1: as a float of 32 bits it is another one.
+    "float4": "text::float8",
+    "_float4": "text[]::float8[]",
+    "_numeric": "float8[]",
+    "oid": "int8",
+}
+_NUMERIC: Final = "numeric"
+_DIGITS: Final = 38
+"""Of the smaller of Arrow's two decimals."""
+_POSTGRES_TIMES: Final = frozenset({"date", "timestamp", "timestamptz"})
+_POSTGRES_REASON: Final = re.compile(r"(?:ERROR|Failed to connect): +(.*)")
 
 _OUTCOME_ROWS: Final = 10_000
 _KEPT: Final = (bool, int, float, str, date)  # a datetime is a date
@@ -43,44 +71,51 @@ class _Query(TableFile):
         if repeated is not None:
             raise InputError(f"{self.name}: column {repeated!r} occurs twice in the query; rename one of them with AS")
 
+    def _failed(self, reason: object) -> InputError:
+        return InputError(f"{self.name}: the query failed: {str(reason).strip().partition(chr(10))[0]}")
 
-class SqlQuery(_Query):
-    """A query to a database; a server keeps the rows until they are fetched.
+    def _needs(self, database: str, extra: str) -> InputError:
+        """The error of a database whose driver is not installed."""
+        return InputError(
+            f"{self.name}: {database} needs the extra '{extra}': pip install 'calibration-monitor[{extra}]'"
+        )
+
+
+class RowsQuery(_Query):
+    """A query to a database of which SQLAlchemy has a driver; a server keeps the rows until they are fetched.
+
+    Drivers give a tuple for each row. Columns are made from them as they are, without SQLAlchemy's own rows.
 
     Parameters
     ----------
     url
-        Of the database, as SQLAlchemy has it.
+        The URL of the database.
     query
         A SELECT. Nothing that it changes is kept.
 
     Raises
     ------
     InputError
-        The URL cannot be read, its driver is not installed, or the query has two columns of one name.
+        The driver is not installed, the query fails, or it has two columns of one name.
     """
 
-    def __init__(self, url: str, query: str) -> None:
+    def __init__(self, url: sa.URL, query: str) -> None:
+        self.name = _shown_url(url)
         try:
-            parsed = _parse_url(url)
-            self.name = parsed.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=True)
-            self._engine = sa.create_engine(parsed, poolclass=sa.NullPool)
+            self._engine = sa.create_engine(url, poolclass=sa.NullPool)
         except (sa.exc.ArgumentError, ImportError) as error:
-            examples = "postgresql://user@host/scores or sqlite:///scores.db"
-            raise OptionError(Option.QUERY, f" needs the URL of a database, such as {examples}: {error}") from error
-        self._query = query.strip().rstrip(";")
-        # Databases know at once that this has no rows.
-        none = f"SELECT * FROM ({self._query}) monitored WHERE 1 = 0"  # noqa: S608 - users run what they write
-        with self._running(none) as result:
+            raise _no_database(error) from error
+        self._query = query
+        with self._running(_without_rows(query)) as result:
             self._name_columns(result.keys())
 
     def pieces(self, columns: Sequence[str]) -> Pieces:
         """The rows of these columns, in the order of the query."""
-        places = [self._names.index(name) for name in columns]
+        values = [itemgetter(self._names.index(name)) for name in columns]
         with self._running(self._query, stream_results=True, yield_per=_BATCH_ROWS) as result:
-            for rows in result.partitions(_BATCH_ROWS):
-                values = list(zip(*rows, strict=True))
-                yield [array_of(list(values[place])) for place in places]
+            # What Result.fetchmany() does before it makes a Row of each tuple.
+            while rows := result.cursor_strategy.fetchmany(result, cast("Any", result.cursor), _BATCH_ROWS):
+                yield [array_of(list(map(value, rows))) for value in values]
 
     @contextmanager
     def _running(self, query: str, **options: Any) -> Iterator[sa.CursorResult[tuple[object, ...]]]:
@@ -93,8 +128,7 @@ class SqlQuery(_Query):
             ):
                 yield result
         except sa.exc.SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-            raise InputError(f"{self.name}: the query failed: {reason}") from error
+            raise self._failed(getattr(error, "orig", None) or error) from error
 
 
 class DuckDbQuery(_Query):
@@ -118,9 +152,7 @@ class DuckDbQuery(_Query):
         try:
             import duckdb  # noqa: PLC0415 - an extra
         except ImportError as error:
-            raise InputError(
-                f"{self.name}: DuckDB needs the extra 'duckdb': pip install 'calibration-monitor[duckdb]'"
-            ) from error
+            raise self._needs("DuckDB", "duckdb") from error
         path = Path(self.name.removeprefix(DUCKDB))
         if not path.is_file():
             raise InputError(f"{self.name}: there is no file {path}; name one of DuckDB, as {DUCKDB}scores.duckdb")
@@ -136,20 +168,117 @@ class DuckDbQuery(_Query):
         """The rows of these columns, in the order of the query."""
         places = [self._names.index(name) for name in columns]
         with self._failures():
-            for batch in self._rows.to_arrow_reader(_BATCH_ROWS):
+            for batch in self._rows.to_arrow_reader(_ARROW_ROWS):
                 yield [batch.column(place) for place in places]
 
     @contextmanager
     def _failures(self) -> Iterator[None]:
         try:
             yield
-        except self._failure as error:
-            raise InputError(f"{self.name}: the query failed: {str(error).strip().partition(chr(10))[0]}") from error
+        except (self._failure, pa.ArrowException, OSError) as error:
+            raise self._failed(error) from error
+
+
+class PostgresQuery(_Query):
+    """A query to PostgreSQL, whose rows come by columns: the driver of ADBC reads what COPY sends.
+
+    Types that Arrow lacks are cast to text by the server. An infinite time is null, as it is no moment.
+
+    Parameters
+    ----------
+    url
+        The URL of the database.
+    query
+        A SELECT. Nothing that it changes is kept.
+
+    Raises
+    ------
+    InputError
+        The driver is not installed, the query fails, or it has two columns of one name.
+    """
+
+    def __init__(self, url: sa.URL, query: str) -> None:
+        self.name = _shown_url(url)
+        try:
+            from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise self._needs("PostgreSQL", "postgres") from error
+        self._driver = dbapi
+        # The driver takes text for UTF-8, whatever the database is in.
+        libpq = url.set(drivername="postgresql").update_query_dict({"client_encoding": "utf8"})
+        self._url = libpq.render_as_string(hide_password=False)
+        self._query = query
+        with self._reading(_without_rows(query)) as reader:
+            self._types = {field.name: field.metadata[b"POSTGRESQL:type"].decode() for field in reader.schema}
+            self._name_columns(reader.schema.names)
+
+    def pieces(self, columns: Sequence[str]) -> Pieces:
+        """The rows of these columns, in the order of the query."""
+        types = [self._types[name] for name in columns]
+        selected = ", ".join(map(_selected, columns, types))
+        with self._reading(f"SELECT {selected} FROM ({self._query}) monitored") as reader:  # noqa: S608 - users' own
+            for batch in reader:
+                yield [
+                    _decimals(array) if kind == _NUMERIC else array for kind, array in zip(types, batch, strict=True)
+                ]
+
+    @contextmanager
+    def _reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
+        """Run a query. Its transaction is rolled back in the end."""
+        try:
+            with self._driver.connect(self._url) as connection, connection.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_COPY_BYTES)})
+                cursor.execute(query)
+                yield cursor.fetch_record_batch()
+        except (self._driver.Error, pa.ArrowException, OSError) as error:
+            message = str(error)
+            reason = _POSTGRES_REASON.search(message)
+            raise self._failed(reason[1] if reason else message) from error
+
+
+def _selected(column: str, kind: str) -> str:
+    """A column of PostgreSQL as it is selected, so that Arrow has its type."""
+    name = '"' + column.replace('"', '""') + '"'
+    if kind in _POSTGRES_TIMES:
+        return f"CASE WHEN isfinite({name}) THEN {name} END AS {name}"
+    return name if kind in _POSTGRES_TYPES else f"{name}::{_POSTGRES_CASTS.get(kind, 'text')} AS {name}"
+
+
+def _decimals(texts: pa.Array) -> pa.Array:
+    """Texts of decimals as decimals of as many places as these need; as floats if NaN or an infinity is among them."""
+    length, point = pc.binary_length(texts), pc.find_substring(texts, ".")
+    places = pc.if_else(pc.less(point, 0), 0, pc.subtract(pc.subtract(length, point), 1))
+    digits = pc.max(length).as_py() or 1
+    try:
+        return texts.cast((pa.decimal128 if digits <= _DIGITS else pa.decimal256)(digits, pc.max(places).as_py() or 0))
+    except (pa.ArrowInvalid, ValueError):
+        return texts.cast(pa.float64())
 
 
 def open_query(url: str, query: str) -> TableFile:
-    """The rows of a query to a database; raises InputError as its class does."""
-    return DuckDbQuery(url, query) if url.startswith(DUCKDB) else SqlQuery(url, query)
+    """The rows of a query to a database; raises InputError as its class does, or if the URL cannot be read."""
+    bare = query.strip().rstrip(";")
+    if url.startswith(DUCKDB):
+        return DuckDbQuery(url, bare)
+    try:
+        parsed = sa.make_url(url)
+    except sa.exc.ArgumentError as error:
+        raise _no_database(error) from error
+    return (PostgresQuery if parsed.get_backend_name() == "postgresql" else RowsQuery)(parsed, bare)
+
+
+def _without_rows(query: str) -> str:
+    """A query of the same columns; databases know at once that it has no rows."""
+    return f"SELECT * FROM ({query}) monitored WHERE 1 = 0"  # noqa: S608 - users run what they write
+
+
+def _shown_url(url: sa.URL) -> str:
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
+
+
+def _no_database(error: Exception) -> OptionError:
+    examples = "postgresql://user@host/scores or sqlite:///scores.db"
+    return OptionError(Option.QUERY, f" needs the URL of a database, such as {examples}: {error}")
 
 
 class SqlTable:

@@ -34,6 +34,12 @@ BUDGETS: Final = {
     "service": Budget(
         "a service that has read nothing: processor time until ready, memory", "3.3 s, 367 MiB", "2 s, 250 MiB"
     ),
+    "Parquet": Budget("`monitor report` of 20 million rows: Parquet", "8.3 s", "5 s, 400 MB"),
+    "CSV": Budget("the same, CSV", "-", "5 s, 400 MB"),
+    "CSV.gz": Budget("the same, CSV.gz", "27.6 s", "5 s, 400 MB"),
+    "DuckDB": Budget("the same, a query to DuckDB", "-", "15 s"),
+    "PostgreSQL": Budget("the same, a query to PostgreSQL", "109-115 s", "15 s"),
+    "SQLite": Budget("the same, a query to SQLite", "109-115 s", "15 s"),
     "reports": Budget("report request while ingesting at full rate", "p99 13 ms", "p99 10 ms at 200/s"),
 }
 

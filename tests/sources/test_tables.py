@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from monitor.errors import InputError
+from monitor.sources.formats import open_table
 from monitor.sources.tables import Columns, read_table
 from tests.long import examples
 
@@ -311,6 +312,27 @@ def test_a_header_longer_than_any_is_refused_by_its_length(tmp_path: Path) -> No
         "convert it to Parquet"
     )
     assert "field larger than field limit" in refusal(written(tmp_path / "f.csv", f"p,y,{'x' * (1 << 20)}\n"))
+
+
+def test_rows_of_megabytes_are_read_and_longer_ones_are_not(tmp_path: Path) -> None:
+    lines = [f"{number / 300_000},{number % 2},short\n" for number in range(300_000)]
+    for at in (1000, 200_000):
+        lines[at] = f".5,1,{'x' * (3 << 20)}\n"
+    table = read_table(written(tmp_path / "f.csv", "p,y,text\n" + "".join(lines)))
+    assert table.prediction.tolist() == [float(line.split(",", 1)[0]) for line in lines]
+    assert table.outcome.tolist() == [int(line.split(",", 2)[1]) for line in lines]
+    lines[250_000] = f".5,1,{'x' * (5 << 20)}\n"
+    assert "straddles two block boundaries" in refusal(written(tmp_path / "f.csv", "p,y,text\n" + "".join(lines)))
+
+
+def test_parquet_is_held_a_row_group_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    rows = {"p": np.random.default_rng(1).random(1_000_000), "y": np.zeros(1_000_000, np.int8)}
+    pq.write_table(pa.table(rows), path, row_group_size=20_000)
+    before, most = pa.total_allocated_bytes(), 0
+    for _ in open_table(path).pieces(["p", "y"]):
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert 0 < most < path.stat().st_size / 2
 
 
 def test_two_columns_of_one_name_in_parquet(tmp_path: Path) -> None:
