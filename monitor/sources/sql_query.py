@@ -200,10 +200,12 @@ class PostgresQuery(_Query):
     def __init__(self, url: sa.URL, query: str) -> None:
         self.name = _shown_url(url)
         try:
-            from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - an extra
+            # Not their DB-API, which loads pandas and polars where they are installed.
+            import adbc_driver_manager as adbc  # noqa: PLC0415 - an extra
+            import adbc_driver_postgresql as postgresql  # noqa: PLC0415
         except ImportError as error:
             raise self._needs("PostgreSQL", "postgres") from error
-        self._driver = dbapi
+        self._adbc, self._driver = adbc, postgresql
         # The driver takes text for UTF-8, whatever the database is in.
         libpq = url.set(drivername="postgresql").update_query_dict({"client_encoding": "utf8"})
         self._url = libpq.render_as_string(hide_password=False)
@@ -226,11 +228,17 @@ class PostgresQuery(_Query):
     def _reading(self, query: str) -> Iterator[pa.RecordBatchReader]:
         """Run a query. Its transaction is rolled back in the end."""
         try:
-            with self._driver.connect(self._url) as connection, connection.cursor() as cursor:
-                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_COPY_BYTES)})
-                cursor.execute(query)
-                yield cursor.fetch_record_batch()
-        except (self._driver.Error, pa.ArrowException, OSError) as error:
+            with (
+                self._driver.connect(self._url) as database,
+                self._adbc.AdbcConnection(database) as connection,
+                self._adbc.AdbcStatement(connection) as statement,
+            ):
+                connection.set_autocommit(False)
+                statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_COPY_BYTES)})
+                statement.set_sql_query(query)
+                with pa.RecordBatchReader.from_stream(statement.execute_query()[0]) as reader:
+                    yield reader
+        except (self._adbc.Error, pa.ArrowException, OSError) as error:
             message = str(error)
             reason = _POSTGRES_REASON.search(message)
             raise self._failed(reason[1] if reason else message) from error

@@ -244,6 +244,11 @@ def test_what_a_query_changes_is_not_kept(database: str) -> None:
         changing = "WITH gone AS (DELETE FROM scores RETURNING score AS p, 1 AS y) SELECT * FROM gone"
         with pytest.raises(InputError, match="WITH clause containing a data-modifying statement must be at the top"):
             open_tables([database], query=changing)
+        with psycopg.connect(database, autocommit=True) as connection:
+            inserted = "INSERT INTO scores VALUES (-1, .5, true, now(), 'eu') RETURNING score"
+            connection.execute(f"CREATE FUNCTION insert_one() RETURNS float8 LANGUAGE sql AS $${inserted}$$")
+            assert len(read_table(open_tables([database], query="SELECT insert_one() AS p, 1 AS y"))) == 1
+            assert connection.execute("SELECT count(*) FROM scores").fetchone() == (ROWS,)
     with pytest.raises(InputError, match="the query failed: "):
         open_tables([database], query="DELETE FROM scores")
     assert len(read_table(open_tables([database], query=QUERY))) > 0
