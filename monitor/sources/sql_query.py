@@ -41,7 +41,7 @@ _POSTGRES_CASTS: Final = {
 }
 _NUMERIC: Final = "numeric"
 _DIGITS: Final = 38
-"""Of the smaller of Arrow's two decimals."""
+"""The most digits of the smaller of Arrow's decimals."""
 _POSTGRES_TIMES: Final = frozenset({"date", "timestamp", "timestamptz"})
 _POSTGRES_REASON: Final = re.compile(r"(?:ERROR|Failed to connect): +(.*)")
 
