@@ -210,6 +210,7 @@ def make_cases() -> dict[str, tuple[Format | None, list[bytes], list[Headers]]]:
 
 
 @pytest.mark.benchmark
+@pytest.mark.timeout(1800)
 def test_decoding_all_formats(capsys: pytest.CaptureFixture[str]) -> None:
     cases = make_cases()
 
