@@ -102,7 +102,7 @@ def interval(table: ScoreTable, measure: Measure, *, draws: int = 199, seed: int
         these predictions and outcomes of the same law: the value +- 1.96 standard deviations of draws, with outcomes
         drawn at the rates of a smoothed calibration curve. (Raw bootstrap draws would add their
         noise to that of the outcomes, and lie where no window does.) It is widened a little, because the curve is an
-        estimate.
+        estimate, and holds every value that the error bound of a table of cells allows.
 
     Parameters
     ----------
@@ -208,9 +208,12 @@ def intervals(
             work.advance(len(limits) * (draws - limit_draws))
         if others:
             few, rng = min(draws, _FEW_DRAWS), generator(drawn, seed, REFITTED)
-            for name, law in laws_of(drawn, curve, others, draws=few, rng=rng, work=work).items():
-                radius = _FITTED_RATES * _NORMAL_975 * float(law.std(ddof=1))
-                result[name] = Interval(values[name] - radius, values[name] + radius)
+            laws = laws_of(drawn, curve, others, draws=few, rng=rng, work=work)
+            for measure in others:
+                value, spread_of_law = values[measure.name], float(laws[measure.name].std(ddof=1))
+                # A table of cells says no more about the raw predictions than its bound.
+                radius = max(_FITTED_RATES * _NORMAL_975 * spread_of_law, measure.error_bound(table, value))
+                result[measure.name] = Interval(value - radius, value + radius)
             work.advance(len(others) * (draws - few))
     return {
         measure.name: replace(
