@@ -2,10 +2,10 @@
 
 import math
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Final
 
@@ -58,6 +58,9 @@ models, most of the time is spent reading it."""
 _LONGEST_SECONDS: Final = 30.0
 """Longest of these pauses."""
 
+_SLICE_SECONDS: Final = 0.5
+"""After so long in a checkpoint of many partitions, the source is polled before the next of them is saved."""
+
 _SUMMARY_SECONDS: Final = 10.0
 """How often what is not settled is summed up, at a checkpoint."""
 
@@ -100,6 +103,28 @@ class PipelineSettings(Section):
     topic_alignment: Span = timedelta(minutes=1)
     """Time that one topic may be read ahead of another, by when messages were written: while a backlog is read,
     outcomes so do not run ahead of their predictions."""
+
+
+@dataclass(slots=True)
+class _Round:
+    """A checkpoint of all partitions, which are saved one after the other, with polls between them.
+
+    Attributes
+    ----------
+    left
+        Partitions whose checkpoints are not made yet.
+    summarise
+        Whether to sum what is not settled.
+    end_names
+        Whether names of models that have stopped are removed.
+    seconds
+        How long it has taken, without the polls.
+    """
+
+    left: deque[int]
+    summarise: bool
+    end_names: bool
+    seconds: float = 0.0
 
 
 class Pipeline:
@@ -179,6 +204,8 @@ class Pipeline:
         self._pause_seconds = 0.0
         """How long to read before the next checkpoint, by what the last one took."""
         self._last_summary = -math.inf
+        self._round: _Round | None = None
+        """The checkpoint under way; None between two."""
         self._ends_noted = clock.monotonic()
         self._block = Counter[str]()
         self._fenced = ""
@@ -217,7 +244,7 @@ class Pipeline:
         At most one partition is restored between two polls, and it does not wait for an unavailable store: the group
         expels members that do not poll.
         """
-        poll_seconds = 0.0 if self._may_claim else self._poll_seconds
+        poll_seconds = 0.0 if self._may_claim or self._round else self._poll_seconds
         try:
             polled = self._source.poll(poll_seconds, self._settings.max_poll_records)
         except _SOURCE_FAILURES as error:
@@ -343,40 +370,62 @@ class Pipeline:
             return
         waited = self._clock.monotonic() - self._last_checkpoint
         rows = sum(partition.unsaved_rows for partition in self._partitions.values())
-        if waited >= max(self._checkpoint_seconds, self._pause_seconds) or rows >= _ROWS_BETWEEN_CHECKPOINTS:
-            began = self._clock.monotonic()
-            with span("checkpoint", rows=rows):
-                self._begin_checkpoint()
-                self._save()
-            self._last_checkpoint = self._clock.monotonic()
-            self._pause_seconds = min(_READING_SHARE * (self._last_checkpoint - began), _LONGEST_SECONDS)
+        if self._round is None and (
+            waited >= max(self._checkpoint_seconds, self._pause_seconds) or rows >= _ROWS_BETWEEN_CHECKPOINTS
+        ):
+            self._round = self._new_round()
+        if self._round is None:
+            return
+        began = self._clock.monotonic()
+        with span("checkpoint", rows=rows):
+            self._checkpoint_partitions(self._round, until=began + _SLICE_SECONDS)
+            self._save()
+        self._last_checkpoint = self._clock.monotonic()
+        self._round.seconds += self._last_checkpoint - began
+        if not self._round.left:
+            self._pause_seconds = min(_READING_SHARE * self._round.seconds, _LONGEST_SECONDS)
+            self._round = None
 
-    def _begin_checkpoint(self, *, summarise: bool = False) -> None:
+    def _new_round(self, *, summarise: bool = False) -> "_Round":
+        """Begin a checkpoint of all partitions."""
         now = self._clock.monotonic()
         end_names = now - self._last_summary >= _SUMMARY_SECONDS
         summarise |= end_names
+        if summarise:
+            self._last_summary = now
+        return _Round(deque(self._partitions), summarise=summarise, end_names=end_names)
+
+    def _checkpoint_partitions(self, round_: "_Round", *, until: float = math.inf) -> None:
+        """Make the checkpoints of the partitions that are left, one at least, until the clock shows this time.
+
+        What waits for the store ends it, too: a partition's checkpoint has to be saved before its next one.
+        """
         stopped: Collection[str] | None = None
         with suppress(StoreUnavailable):  # the save says so
             elsewhere = self._read_elsewhere()
             for partition in self._partitions.values():
                 partition.note_elsewhere(elsewhere)
-            if end_names:
+            if round_.end_names:
                 clocks, kept_ms = self._store.clocks(), max(self._partition_settings.kept_ms.values())
                 stopped = clocks.keys() - running(clocks, self._partition_settings.policy, kept_ms + _NOTICE_MS).keys()
         rows = 0
-        for number, partition in tuple(self._partitions.items()):  # a save may find that one was claimed by another
-            if not (summarise or partition.changed()):
+        while round_.left:
+            number = round_.left.popleft()
+            if number not in self._partitions:
+                continue  # a save has found that another process claimed it, or it was revoked
+            partition = self._partitions[number]
+            if not (round_.summarise or partition.changed()):
                 continue
             rows += partition.unsaved_rows
-            self._unsaved.append(self._checkpoint(number, stopped=stopped, summarise=summarise))
+            self._unsaved.append(self._checkpoint(number, stopped=stopped, summarise=round_.summarise))
             if rows >= _ROWS_IN_A_SAVE:
                 self._save()
                 if self._unsaved:
                     break  # the others are saved once these are
                 rows = 0
                 return_free_memory()
-        if summarise:
-            self._last_summary = now
+            if self._clock.monotonic() >= until:
+                break
 
     def _checkpoint(self, number: int, *, stopped: Collection[str] | None = None, summarise: bool = True) -> Checkpoint:
         checkpoint = self._partitions[number].checkpoint(stopped=stopped, summarise=summarise)
@@ -461,7 +510,7 @@ class Pipeline:
         if self._unsaved:
             self._save()
         if not self._unsaved:
-            self._begin_checkpoint(summarise=True)
+            self._checkpoint_partitions(self._new_round(summarise=True))
             self._save()
         if self._unsaved:
             _log.warning("stopping without a last checkpoint; its records are read again at the next start")

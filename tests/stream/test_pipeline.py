@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -29,7 +30,7 @@ from monitor.sources.embedded import EmbeddedSource
 from monitor.sources.embedded_log import EmbeddedLog
 from monitor.store.base import Checkpoint
 from monitor.store.sql import SqlStore
-from monitor.stream.partition import PartitionSettings
+from monitor.stream.partition import Partition, PartitionSettings
 from monitor.stream.pipeline import DeadLetterSettings, Pipeline, PipelineSettings
 from monitor.stream.status import Phase
 from tests import patience
@@ -382,7 +383,38 @@ def test_where_saving_takes_long_at_least_four_fifths_of_the_time_are_for_readin
     assert gaps == pytest.approx([apart, apart], abs=0.25)
 
 
-@pytest.mark.parametrize(("fails_at", "expected"), [(-1, [[0], [1]]), (0, [[0], [0], [0, 1]])])
+def test_the_log_is_read_between_the_checkpoints_of_two_partitions(
+    bench: Bench, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = Partition.checkpoint
+
+    def slow(partition: Partition, **options: Any) -> Checkpoint:
+        watched.clock.advance(1.0)
+        return checkpoint(partition, **options)
+
+    monkeypatch.setattr(Partition, "checkpoint", slow)
+    bench.write(0, 100)
+    pipeline = bench.pipeline(every(3_600.0), store=watched, clock=watched.clock)
+    while pipeline.status.records_read < 200:
+        pipeline.step()
+    watched.clock.advance(3_600.0)
+    pipeline.step()
+    assert [saved for _, saved in watched.saves] == [[0]]
+    bench.write(100, 50)
+    pipeline.step()
+    assert [saved for _, saved in watched.saves] == [[0], [1]]
+    # What was read between them is in the second one, and the next begins an hour later.
+    assert pipeline.status.records_read == 300
+    pipeline.step()
+    assert len(watched.saves) == 2
+    pipeline.stop()
+    pipeline.run()
+    with running(bench.pipeline()) as again:
+        eventually(lambda: again.status.ready)
+        eventually(lambda: joined(again) == 150)
+
+
+@pytest.mark.parametrize(("fails_at", "expected"), [(-1, [[0], [1]]), (0, [[0], [0], [1]])])
 def test_partitions_of_many_rows_are_saved_one_after_the_other_and_a_failure_loses_none(
     bench: Bench, watched: Watched, fails_at: int, expected: list[list[int]]
 ) -> None:
@@ -398,7 +430,7 @@ def test_partitions_of_many_rows_are_saved_one_after_the_other_and_a_failure_los
         pipeline.step()
     pipeline.stop()
     pipeline.run()
-    # One that failed is tried again before the other, which has all the rows that are left.
+    # One that failed is tried again before the other.
     assert [saved for _, saved in watched.saves][: len(expected)] == expected
     again = bench.pipeline()
     with running(again):
