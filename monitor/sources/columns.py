@@ -378,7 +378,7 @@ class Ids(CheckedColumn):
         self.all_faults = (self.faults, self._repeated)
 
     def _convert(self, array: pa.Array) -> tuple[pa.Array, NDArray[np.bool_]]:
-        ids = decoded(array).cast(pa.string())
+        ids = id_texts(decoded(array), self.faults.place.column).cast(pa.string())
         return ids, pc.fill_null(pc.equal(ids, ""), fill_value=True).to_numpy(zero_copy_only=False)
 
     def finish(self) -> pa.ChunkedArray:
@@ -511,6 +511,28 @@ def _is_text(kind: pa.DataType) -> bool:
 def decoded(array: pa.Array) -> pa.Array:
     """The values of a dictionary array; other arrays unchanged."""
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def id_texts(array: pa.Array, column: str) -> pa.Array:
+    """Ids without bytes: UUIDs as they are written, and bytes that are UTF-8 as their text; others unchanged.
+
+    Raises
+    ------
+    InputError
+        They are other bytes, for which no text is certain: events hold the one that their writer chose.
+    """
+    kind = array.type
+    if isinstance(kind, pa.UuidType):
+        return pa.array([None if value is None else str(value) for value in array.to_pylist()], pa.string())
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        with suppress(pa.ArrowInvalid):
+            return array.cast(pa.string())
+    elif not pa.types.is_fixed_size_binary(kind):
+        return array
+    raise InputError(
+        f"{column}: ids are bytes that are no text ({kind}); write them as the texts that the events have, or give the "
+        "column Parquet's type UUID"
+    )
 
 
 def encoded(array: pa.Array) -> tuple[NDArray[np.int64], list[Any]]:

@@ -9,7 +9,17 @@ import pyarrow as pa
 
 from monitor.errors import InputError
 from monitor.events.encode import encode_outcome
-from monitor.sources.columns import UNLABELLED, AnyValues, ColumnPlace, Outcomes, Times, decoded, is_missing, text_of
+from monitor.sources.columns import (
+    UNLABELLED,
+    AnyValues,
+    ColumnPlace,
+    Outcomes,
+    Times,
+    decoded,
+    id_texts,
+    is_missing,
+    text_of,
+)
 from monitor.sources.formats import TableFile
 from monitor.sources.sql_query import SqlTable
 from monitor.sources.tables import OUTCOME_NAMES, TIME_NAMES
@@ -145,6 +155,7 @@ def read_outcomes(
         by_name = dict(zip(names, map(decoded, arrays), strict=True))
         length = len(arrays[0])
         piece = OutcomePiece()
+        by_name[columns.id] = id_texts(by_name[columns.id], f"{table.name}: column {columns.id!r}")
         identifiers = _ids(by_name[columns.id])
         outcomes, wrong = _classes(by_name[columns.y], classes) if classes else _outcomes(by_name[columns.y])
         times, untimed = _times(None if columns.ts is None else by_name[columns.ts], length, now_ms)

@@ -23,7 +23,7 @@ from monitor.errors import InputError
 from monitor.events import event_results
 from monitor.sources.columns import UNLABELLED
 from monitor.spark.panes import TIME, with_times
-from monitor.spark.tables import PREDICTION, column_of, number_of, outcome_of, quoted
+from monitor.spark.tables import PREDICTION, column_of, id_of, number_of, outcome_of, quoted
 from monitor.store.settled import partition_edges_ms
 
 OUTCOME: Final = "outcome"
@@ -315,7 +315,7 @@ def _placed(df: DataFrame, columns: LogColumns, values: Mapping[str, Column], wr
         raise InputError(f"order must be a column of offsets or timestamps, got one of {kind.simpleString()}")
     partition = F.lit(0) if columns.partition is None else column_of(df, columns.partition, "partition").cast("int")
     placed = {
-        _ID: column_of(df, columns.id, "id").cast("string"),
+        _ID: id_of(df, columns.id),
         _PARTITION: partition,
         _ORDER: order,
         _CHUNK: F.floor(order / size),

@@ -25,7 +25,7 @@ from monitor.sources.tables import Columns
 from monitor.spark.panes import TIME, with_times
 from monitor.spark.reports import Counted
 from monitor.spark.samples import FEATURES, ID, SEGMENTS, SamplePlan, draw_samples, features_of, segments_of
-from monitor.spark.tables import OUTCOME, REASON, column_of, count_cells, with_values
+from monitor.spark.tables import OUTCOME, REASON, column_of, count_cells, id_of, with_values
 from monitor.store.closed_samples import merge
 from monitor.stream.sampling import SampleSettings
 
@@ -95,7 +95,7 @@ def refit(
         report_progress("reading", 0.0)
         others = [
             F.col(TIME),
-            column_of(df, columns.id or "id", "id").cast("string").alias(ID),
+            id_of(df, columns.id or "id").alias(ID),
             features_of([column_of(df, name, "features") for name in features]).alias(FEATURES),
             segments_of({name: column_of(df, name, "segments") for name in segments}).alias(SEGMENTS),
         ]

@@ -217,6 +217,16 @@ def _typed(df: DataFrame, column: str | Column, role: str) -> tuple[Column, T.Da
     return expression, df.select(expression).schema[0].dataType
 
 
+def id_of(df: DataFrame, column: str | Column) -> Column:
+    """Ids as text. Raises InputError for bytes, for which no text is certain: events hold the one of their writer."""
+    expression, kind = _typed(df, column, "id")
+    if isinstance(kind, T.BinaryType):
+        raise InputError(
+            f"ids in column {column!r} are bytes: give a column of text as the events have it, such as one of hex(id)"
+        )
+    return expression.cast("string")
+
+
 def number_of(df: DataFrame, column: str | Column, role: str) -> Column:
     """A column as double, null where text spells no number. Raises InputError for other types."""
     expression, kind = _typed(df, column, role)

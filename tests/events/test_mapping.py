@@ -64,6 +64,13 @@ def test_nested_paths_headers_constants_words_and_units() -> None:
     assert_same(mapped(MESSAGE), expected(EVENT))
 
 
+def test_of_duplicate_keys_the_last_counts_as_without_a_mapping() -> None:
+    twice = json.dumps(MESSAGE)[:-1] + ', "label": "fraud", "label": "genuine"}'
+    value = Message(twice.encode(), [("version", b"7")])
+    decoded = decode(value, default_kind=Kind.LABELLED, decoder=decoder_of(make_mapped_json(MAPPING)))
+    assert_same(decoded, expected({**EVENT, "y": 0}))
+
+
 @pytest.mark.parametrize(
     ("changed", "event"),
     [

@@ -1,5 +1,8 @@
 """Columns that a table may have beside prediction and outcome, and where its messages point."""
 
+import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -9,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from monitor.errors import InputError
+from monitor.sources.formats import open_table
+from monitor.sources.outcome_rows import OutcomeColumns, OutcomePiece, read_outcomes
 from monitor.sources.tables import FEW, Columns, read_table
 
 
@@ -58,6 +63,52 @@ def test_ids_of_every_type(tmp_path: Path) -> None:
         found = read_table(path, Columns(id="id")).ids
         assert found is not None
         assert found.to_pylist() == ["7", "8"]
+
+
+_UUIDS = ["1ad0a4c5-95f5-4b41-8b8e-42a4ee6f29dc", "000000c5-95f5-4b41-8b8e-42a4ee6f29dd"]
+_BYTES = [UUID(text).bytes for text in _UUIDS]
+
+
+@pytest.mark.parametrize(
+    ("ids", "texts"),
+    [
+        (pa.array(_BYTES, pa.uuid()), _UUIDS),
+        (pa.array([b"a1", b"\xc3\xa9"], pa.binary()), ["a1", "\u00e9"]),
+        (pa.array([b"a1", b"b2"], pa.large_binary()), ["a1", "b2"]),
+    ],
+)
+def test_ids_of_bytes_are_those_of_events(ids: pa.Array, texts: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"p": [0.5, 0.5], "y": [1, 0], "id": ids}), path)
+    assert values(read_table(path, Columns(id="id")).ids) == texts
+    (piece,) = outcomes_of(path)
+    assert [json.loads(event)["id"] for event in piece.events.values()] == texts
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.binary(16), pa.large_binary()])
+def test_ids_of_other_bytes_are_refused_by_name(kind: pa.DataType, tmp_path: Path) -> None:
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"p": [0.5, 0.5], "y": [1, 0], "id": pa.array(_BYTES, kind)}), path)
+    message = re.escape(
+        f"column 'id': ids are bytes that are no text ({kind}); write them as the texts that the events"
+    )
+    with pytest.raises(InputError, match=message):
+        read_table(path, Columns(id="id"))
+    with pytest.raises(InputError, match=message):
+        list(outcomes_of(path))
+
+
+def outcomes_of(path: Path) -> Iterator[OutcomePiece]:
+    columns = OutcomeColumns("id", "y", None, None)
+    return read_outcomes(
+        open_table(path), columns, "m", classes=(), lateness_ms=0, since=None, now_ms=1_700_000_000_000
+    )
+
+
+def values(ids: pa.ChunkedArray | None) -> list[str]:
+    assert ids is not None
+    texts: list[str] = ids.to_pylist()
+    return texts
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from monitor.errors import InputError
 from monitor.events.model import Kind, ModelPolicy
 from monitor.spark import join
 from monitor.spark.join import Joined
@@ -99,3 +100,11 @@ def test_every_result_and_every_outcome_as_by_obvious_loops(spark: SparkSession,
         for row in joined.predictions.collect()
     }
     assert found == answered
+
+
+def test_ids_of_bytes_are_refused(spark: SparkSession) -> None:
+    """As text they would be another id than that of the events, or none."""
+    columns = "id binary, ts bigint, p double, y int, partition int, offset bigint"
+    table = spark.createDataFrame([(bytearray(16), 1_760_000_000_000, 0.5, 1, 0, 0)], columns)
+    with pytest.raises(InputError, match="ids in column 'id' are bytes: give a column of text as the events have it"):
+        join(table, table, horizon="1h", lateness="1m")
