@@ -1,11 +1,13 @@
 """Past predictions become closings, and the history of their windows, as if the service had read them."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from monitor.app.parts import make_evaluator, make_kept_ms, make_panes, make_policy
 from monitor.app.settings import Settings
@@ -14,6 +16,7 @@ from monitor.clock import Clock, ManualClock
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.fields import wrong_model
 from monitor.events.model import ALL, OTHER, ModelPolicy, SeriesKey
+from monitor.events.strata import Caps
 from monitor.events.times import format_time
 from monitor.progress import Progress, no_progress
 from monitor.scores import grid
@@ -136,8 +139,9 @@ def past_predictions(
     names = [SeriesKey(model, version, ALL)]
     parts = [Cells(np.zeros(cell.size, np.int64), start_ms, cell, values).summed()]
     for key in policy.segments:
-        codes, kept = _series_of(table.segments[key].values, settings.caps.segment_values)
-        number = codes[table.segments[key].codes[rows]]
+        code = table.segments[key].codes[rows]
+        codes, kept = _series_of(table.segments[key].values, code, settings.caps.segment_values)
+        number = codes[code]
         has = np.flatnonzero(number >= 0)
         part = Cells(number[has] + len(names), start_ms[has], cell[has], values[has])
         names += [SeriesKey(model, version, f"{key}={value}") for value in kept]
@@ -145,23 +149,19 @@ def past_predictions(
     return _past(settings, model, end_ms, Panes.of(names, Cells.joined(parts).summed()), len(table) - rows.size)
 
 
-def _series_of(values: Sequence[str], limit: int) -> tuple[Ints, list[str]]:
+def _series_of(values: Sequence[str], code: NDArray[np.int32], limit: int) -> tuple[Ints, list[str]]:
     """Number of the series of each value, -1 for an empty one; and the values that have a series."""
-    kept: list[str] = []
-    codes = []
-    for value in values:
-        if value == EMPTY:
-            codes.append(-1)
-            continue
-        name = value if len(kept) < limit else OTHER
-        if name not in kept:
-            kept.append(name)
-        codes.append(kept.index(name))
-    return np.array(codes, np.int64), kept
+    counts = dict(zip(values, np.bincount(code, minlength=len(values)).tolist(), strict=True))
+    names = _kept({value: count for value, count in counts.items() if value != EMPTY and count}, limit)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names.values()))}
+    return np.array([numbers[names[value]] if value in names else -1 for value in values], np.int64), list(numbers)
 
 
 def of_tables(settings: Settings, model: str, rows: pa.Table, *, to_ms: int, not_settled: int) -> PastPredictions:
     """Sum score tables that are grouped by version, segment and start of pane.
+
+    Where there are more versions, or values of a segment, than ``caps`` allow, the most frequent keep their names. That
+    depends on these rows alone, so a run that was killed writes the same when it is repeated.
 
     Parameters
     ----------
@@ -177,9 +177,38 @@ def of_tables(settings: Settings, model: str, rows: pa.Table, *, to_ms: int, not
     places = {pair: place for place, pair in enumerate(dict.fromkeys(pairs))}
     series = np.array([places[pair] for pair in pairs], np.int64)
     columns = [np.asarray(rows[name].to_numpy(), np.int64) for name in ("pane_start_ms", *SCHEMA.names[-COLUMNS - 1 :])]
-    cells = Cells(series, columns[0], columns[1], np.stack(columns[2:], axis=1)).summed()
-    names = [SeriesKey(model, *pair) for pair in places]
+    values = np.stack(columns[2:], axis=1)
+    events = np.bincount(series, values[:, :POSITIVE_SUM].sum(axis=1), len(places))
+    capped = _capped(dict(zip(places, events.tolist(), strict=True)), settings.caps)
+    numbers = {pair: number for number, pair in enumerate(dict.fromkeys(capped.values()))}
+    series = np.array([numbers[capped[pair]] for pair in places], np.int64)[series]
+    cells = Cells(series, columns[0], columns[1], values).summed()
+    names = [SeriesKey(model, *pair) for pair in numbers]
     return _past(settings, model, to_ms, Panes.of(names, cells), not_settled)
+
+
+def _capped(events: Mapping[tuple[str, str], float], caps: Caps) -> dict[tuple[str, str], tuple[str, str]]:
+    """The (version, segment) that each is counted as, given the number of its events: beyond the caps as ``other``."""
+    versions, values = Counter[str](), defaultdict[str, Counter[str]](Counter)
+    for (version, segment), count in events.items():
+        if segment == ALL:
+            versions[version] += int(count)
+        else:
+            key, _, value = segment.partition("=")
+            values[key][value] += int(count)
+    of_version = _kept(versions, caps.versions)
+    of_segment = {ALL: ALL}
+    for key, counts in values.items():
+        names = _kept(counts, caps.segment_values)
+        of_segment |= {f"{key}={value}": f"{key}={name}" for value, name in names.items()}
+    return {(version, segment): (of_version[version], of_segment[segment]) for version, segment in events}
+
+
+def _kept(counts: Mapping[str, int], cap: int) -> dict[str, str]:
+    """The names of the most frequent, and ``other``, which takes no place, for the others."""
+    by_count = sorted(counts.keys() - {OTHER}, key=lambda name: (-counts[name], name))
+    kept = {*by_count[:cap]}
+    return {name: name if name in kept else OTHER for name in counts}
 
 
 def _past(settings: Settings, model: str, to_ms: int, panes: Panes, not_settled: int) -> PastPredictions:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from monitor.app.backfill import declared_policy, past_predictions, widened, write
+from monitor.app.backfill import declared_policy, of_tables, past_predictions, widened, write
 from monitor.app.offline import report_log
 from monitor.app.parts import make_evaluator, make_kept_ms, make_panes, make_watcher, open_store
 from monitor.app.settings import Settings, load_settings
@@ -21,10 +21,12 @@ from monitor.clock import ManualClock, SystemClock
 from monitor.errors import InputError, NotEnoughData
 from monitor.events.codec import Decoder
 from monitor.events.model import ALL, UNVERSIONED, SeriesKey
+from monitor.events.strata import Caps
 from monitor.scores import GridTable
+from monitor.scores.grid_table import COLUMNS, NEGATIVES
 from monitor.sources.tables import Columns, read_table
 from monitor.store.base import BACKFILL
-from monitor.store.closing import Closing
+from monitor.store.closing import SCHEMA, Closing
 from monitor.store.settled import Elsewhere
 from monitor.stream.partition import Partition
 from monitor.windows.history import History
@@ -160,6 +162,36 @@ def test_a_backfill_needs_times_and_settled_predictions(past: Past) -> None:
         declared_policy(past.settings, "zz/../churn")
     with pytest.raises(InputError, match="name their column with --time"):
         past_predictions(past.settings, "churn", table.__class__(table.prediction, table.outcome), version=UNVERSIONED)
+
+
+def test_versions_and_values_beyond_the_caps_are_other_however_the_rows_are_divided(past: Past) -> None:
+    settings = past.settings.model_copy(update={"caps": Caps(versions=2, segment_values=1)})
+    counted = {("1", "all"): 5, ("2", "all"): 7, ("3", "all"): 6, ("other", "all"): 1, ("3", "region=eu"): 2}
+    counted |= {("1", "region=us"): 3, ("2", "region=eu"): 2}
+    pairs, counts = zip(*counted.items(), strict=True)
+    rows = pa.table(
+        {
+            "version": [version for version, _ in pairs],
+            "segment": [segment for _, segment in pairs],
+            "pane_start_ms": [START_MS - START_MS % 60_000] * len(pairs),
+            **dict.fromkeys(SCHEMA.names[-COLUMNS - 1 :], [0] * len(pairs)),
+            "cell": [9] * len(pairs),
+            "negatives": counts,
+        }
+    )
+    found = of_tables(settings, "churn", rows, to_ms=START_MS + 3_600_000, not_settled=0)
+    negatives = np.bincount(found.panes.cells.series, found.panes.cells.values[:, NEGATIVES])
+    assert {name[1:]: count for name, count in zip(found.panes.names, negatives.tolist(), strict=True)} == {
+        ("2", "all"): 7,
+        ("3", "all"): 6,
+        ("other", "all"): 6,
+        ("2", "region=eu"): 2,
+        ("3", "region=eu"): 2,
+        ("other", "region=other"): 3,
+    }
+    assert found.predictions == 19
+    turned = of_tables(settings, "churn", rows.take(list(range(7))[::-1]), to_ms=START_MS + 3_600_000, not_settled=0)
+    assert turned.panes.to_bytes() == found.panes.to_bytes()
 
 
 def test_the_command(past: Past) -> None:

@@ -12,6 +12,7 @@ from monitor.app.backfill import past_predictions
 from monitor.app.settings import Settings, load_settings
 from monitor.app.spark_backfill import read_by_spark
 from monitor.errors import InputError
+from monitor.events.strata import Caps
 from monitor.sources.tables import Columns, read_table
 from tests.spark.test_tables import events
 
@@ -55,6 +56,24 @@ def test_panes_are_those_of_the_file_reader(
     assert found.panes.to_bytes() == expected.panes.to_bytes()
     assert found._replace(panes=expected.panes) == expected
     assert found.not_settled > 0
+
+
+def test_values_beyond_the_cap_are_other_and_the_most_frequent_keep_their_names(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    p, y, _ = events(8_000)
+    rng = np.random.default_rng(4)
+    ts = START_MS + rng.integers(0, 86_400_000, p.size)
+    region = rng.choice(["eu", "us", "asia", "other", ""], p.size, p=[0.2, 0.3, 0.1, 0.3, 0.1])
+    pq.write_table(pa.table({"p": p, "y": y, "ts": ts, "region": region}), tmp_path / "rows.parquet")
+    capped = settings.model_copy(update={"caps": Caps(segment_values=2)})
+    found = read_by_spark(capped, "churn", str(tmp_path / "rows.parquet"), COLUMNS, version="2", to_ms=None)
+    assert {name.segment for name in found.panes.names} == {"all", "region=us", "region=eu", "region=other"}
+    read = read_table(tmp_path / "rows.parquet", Columns(segments=["region"]))
+    expected = past_predictions(capped, "churn", read, version="2")
+    assert found.panes.to_bytes() == expected.panes.to_bytes()
+    whole = read_by_spark(settings, "churn", str(tmp_path / "rows.parquet"), COLUMNS, version="2", to_ms=None)
+    assert found.predictions == whole.predictions
 
 
 def test_rows_that_cannot_be_counted_are_refused_or_left_out(
