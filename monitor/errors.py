@@ -48,7 +48,12 @@ from monitor.options import Option
 
 
 class MonitorError(Exception):
-    """The root of all errors that the service raises on purpose."""
+    """The root of all errors that the service raises on purpose.
+
+    ``problem`` is the kind of the problem that a service answered over HTTP, such as ``busy``, and empty otherwise.
+    """
+
+    problem = ""
 
     def _render_traceback_(self) -> list[str]:
         """Lines that a notebook shows: the caller's own frames and the message, as the caller is to correct it.

@@ -119,9 +119,13 @@ def send_request(http: httpx.Client, method: str, path: str, **options: Any) -> 
     if response.status_code < 400:
         return response
     kind, detail = read_problem(response)
+    refusal: MonitorError
     if response.status_code >= 500 or response.status_code == httpx.codes.TOO_MANY_REQUESTS:
-        raise ServiceUnavailable(f"the service at {http.base_url} cannot answer: {detail}")
-    raise _KINDS.get(kind, InputError)(detail)
+        refusal = ServiceUnavailable(f"the service at {http.base_url} cannot answer: {detail}")
+    else:
+        refusal = _KINDS.get(kind, InputError)(detail)
+    refusal.problem = kind
+    raise refusal
 
 
 def request_document(http: httpx.Client, method: str, path: str, **options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`monitor`: run a command; report an error as one line and an exit status."""
+"""`monitor`: run a command; report an error as one line, where it is explained, and an exit status."""
 
 import importlib
 import os
@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
+from monitor.answers import name_of
 from monitor.cli.options import flag
 from monitor.errors import InputError, MonitorError, SettingsError
 from monitor.free_memory import without_collection
@@ -44,6 +45,7 @@ COMMANDS: Final = {
     "backup": "Back up a store in SQLite to one file, beside a running service, too; pg_dump backs up PostgreSQL.",
     "restore": "Restore a backup of a store in SQLite: all of it, or nothing. Stop the service first.",
     "config": "Print the settings in force, as YAML, with secrets hidden.",
+    "explain": "Explain a verdict, a label or kind of an alert, a result of a refit or an error, and say what to do.",
 }
 """Name -> the help of the command, repeated here so that the list of commands need not load all their modules."""
 
@@ -143,7 +145,8 @@ def run(arguments: Sequence[str]) -> int:
             raise
         bad_use = isinstance(error, SettingsError | InputError)
         # The service tries again; a command does not.
-        return _print_error(str(error).removesuffix("; trying again"), BAD_USE if bad_use else FAILED)
+        message = str(error).removesuffix("; trying again")
+        return _print_error(message, BAD_USE if bad_use else FAILED, name_of(error))
     return status if isinstance(status, int) else 0
 
 
@@ -157,11 +160,13 @@ def _usage(error: typer.TyperException) -> str:
     return f"{' '.join(message.split()).rstrip('.')}; see `{command} --help`"
 
 
-def _print_error(message: str, status: int) -> int:
+def _print_error(message: str, status: int, name: str | None = None) -> int:
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     for line in message.splitlines():
         console.print("[bold red]error:[/]", end=" ")
         console.print(line, markup=False)
+    if name is not None:
+        console.print(f"help: monitor explain {name}", markup=False)
     return status
 
 

@@ -3,12 +3,13 @@
 import json
 import os
 import pwd
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from monitor.answers import explained
 from monitor.errors import InputError
 
 if TYPE_CHECKING:
@@ -116,3 +117,10 @@ def write_target(option: str, path: Path, content: bytes) -> None:
         path.write_bytes(content)
     except OSError as error:
         raise InputError(f"{option}: cannot write {path}: {error.strerror}") from error
+
+
+def print_help_line(names: Iterable[str]) -> None:
+    """Print how to have these words explained, if they have a paragraph: to standard error, as it is no result."""
+    words = explained(names)
+    if words:
+        typer.echo(f"help: monitor explain {' '.join(word.replace(' ', '-') for word in words)}", err=True)

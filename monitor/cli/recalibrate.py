@@ -13,7 +13,16 @@ import httpx
 import typer
 from rich.console import Console
 
-from monitor.cli.options import LOGITS_HELP, POSITIVE_HELP, SKIP_BAD_ROWS_HELP, argument, flag, method_options, option
+from monitor.cli.options import (
+    LOGITS_HELP,
+    POSITIVE_HELP,
+    SKIP_BAD_ROWS_HELP,
+    argument,
+    flag,
+    method_options,
+    option,
+    print_help_line,
+)
 from monitor.cli.service import USUAL_URL, KeyFileOption, UrlOption, service_at
 from monitor.durations import parse_duration
 from monitor.errors import InputError, MonitorError, ServiceUnavailable, UnknownSeries
@@ -274,6 +283,7 @@ def _recalibrate_model(
         elsewhere = url not in {USUAL_URL, os.environ.get("MONITOR_URL")}
         print_refit(report_console(), job, f" --url {shlex.quote(plain(url))}" if elsewhere else "")
         typer.echo(f"pictures and details: {page}")
+        print_help_line([str(job["state"])])
     if not wait:
         return
     if job["state"] == "failed":

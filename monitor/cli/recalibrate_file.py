@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import typer
 
-from monitor.cli.options import check_target, method_options, write_target
+from monitor.cli.options import check_target, method_options, print_help_line, write_target
 from monitor.clock import SystemClock
 from monitor.errors import InputError
 from monitor.progress import StageProgress
@@ -15,7 +15,7 @@ from monitor.recalibration.apply_file import needed_columns
 from monitor.recalibration.compare import Candidate
 from monitor.recalibration.refit_figures import before_and_after, refit_page
 from monitor.recalibration.refit_file import Trial, artifact, choose_methods, labelled_rows, refit_rows
-from monitor.recalibration.refit_view import advice, print_trial, reasons_of
+from monitor.recalibration.refit_view import advice, judge_candidate, print_trial, reasons_of
 from monitor.reports.evaluation.files import looks_like_event_log, model_of
 from monitor.reports.figures.style import to_png
 from monitor.reports.progress import rows_progress, stages_progress
@@ -87,6 +87,7 @@ def recalibrate_file(
             typer.echo(f"{targets['--output']} is not written: no map is better than none (--unguarded writes one)")
         elif chosen is not None and not chosen.better:
             typer.echo(f"mind: {chosen.method.name} is not proven better than no map, and the file says so")
+        print_help_line(judge_candidate(candidate, trial.best).value for candidate in trial.candidates)
     if chosen is None:
         raise typer.Exit(NONE_BETTER)
 

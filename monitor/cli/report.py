@@ -16,6 +16,7 @@ from monitor.cli.options import (
     check_target,
     flag,
     option,
+    print_help_line,
     write_target,
 )
 from monitor.errors import InputError
@@ -26,7 +27,7 @@ from monitor.reports.evaluation.inputs import Resampling
 from monitor.reports.fail_if import FailCondition
 from monitor.reports.findings import MEMORY_GB, Findings, GroupFindings, ReportOptions, measure_files, measure_groups
 from monitor.reports.progress import stages_progress
-from monitor.reports.report_view import groups_view, report_view
+from monitor.reports.report_view import groups_view, report_view, verdicts_of
 from monitor.reports.view import print_view, report_console
 from monitor.sources.data_sets import open_tables
 from monitor.sources.formats import TableFile, table_bytes
@@ -229,6 +230,7 @@ def report(
         print_view(report_console(), report_view(findings))
         for path in targets.values():
             typer.echo(f"wrote {path}")
+        print_help_line(verdicts_of(findings.reports))
     failures = [failure for condition in conditions if (failure := condition.failure(document))]
     for failure in failures:
         typer.echo(f"failed: {failure}", err=True)
@@ -247,6 +249,7 @@ def _report_groups(options: ReportOptions, targets: Mapping[str, Path], *, as_js
     print_view(report_console(), groups_view(findings))
     for path in targets.values():
         typer.echo(f"wrote {path}")
+    print_help_line(verdicts_of(group.report for _, group in findings.result.groups if group.significant))
 
 
 def _groups_file(option: str, path: Path, findings: GroupFindings) -> bytes:

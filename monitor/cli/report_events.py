@@ -7,13 +7,13 @@ from pathlib import Path
 import typer
 
 from monitor.app.offline import report_log
-from monitor.cli.options import read_settings
+from monitor.cli.options import print_help_line, read_settings
 from monitor.clock import SystemClock
 from monitor.events import event_results
 from monitor.events.model import Reason
 from monitor.reports.formatting import time_text
 from monitor.reports.progress import bytes_progress
-from monitor.reports.report_view import distinguishing_columns, reports_table
+from monitor.reports.report_view import distinguishing_columns, reports_table, verdicts_of
 from monitor.reports.view import report_console
 
 
@@ -69,3 +69,4 @@ def report_events(file: Path, config: Path | None, *, as_json: bool) -> None:
         if report.insufficient is not None:
             where = f"{report.model} {report.version} {report.segment} {report.window}"
             console.print(f"{where}: {report.insufficient}", style="dim", markup=False)
+    print_help_line(verdicts_of(reports))

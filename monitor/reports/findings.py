@@ -235,6 +235,11 @@ class Findings:
             return self.result.whole
         return self.result.top_label if isinstance(self.result, ClassReport) else self.result.second
 
+    @property
+    def reports(self) -> list[Report]:
+        """The reports of all rows: of two files both."""
+        return [self.result.first, self.report] if isinstance(self.result, ReportComparison) else [self.report]
+
     def shown(self, results: Mapping[str, _Result]) -> dict[str, _Result]:
         """Select the results, by names of measures, that people are shown."""
         main = {name: result for name, result in results.items() if name in MAIN_MEASURES}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, Final
 
+from monitor.answers import answers_of
 from monitor.classes import CLASS_MEASURES, gce_family
 from monitor.classes.gce import FAMILY, GceMember
 from monitor.clock import Clock, SystemClock
@@ -17,11 +18,11 @@ from monitor.reports.diagrams.plane import map_document
 from monitor.reports.evaluation.classes import ClassReport
 from monitor.reports.evaluation.compare import ReportComparison
 from monitor.reports.evaluation.local import LocalReport
-from monitor.reports.evaluation.report import Report
+from monitor.reports.evaluation.report import Report, Verdict
 from monitor.reports.evaluation.spans import Spans
 from monitor.reports.findings import MAX_GROUPS, Findings, GroupFindings, Plane
 from monitor.reports.formatting import interval_text, minute_text, plain, value_text
-from monitor.reports.report_view import groups_view, judge_difference, report_view
+from monitor.reports.report_view import groups_view, judge_difference, report_view, verdicts_of
 from monitor.reports.view import Cell, Column, Table, View, ViewSection, row
 from monitor.scores import ClassTable, ScoreTable
 from monitor.version import VERSION
@@ -172,7 +173,18 @@ def report_page(findings: Findings) -> bytes:
     view = report_view(findings)
     if findings.pictures.classes is not None and findings.pictures.classes.rows:
         view = view._replace(sections=[*view.sections, _family(findings.pictures.classes)])
+    view = view._replace(sections=[*view.sections, *_meanings(verdicts_of(findings.reports))])
     return render_page(view, *figures_of(findings))
+
+
+def _meanings(verdicts: Iterable[Verdict]) -> list[ViewSection]:
+    """Say what each verdict means, and what to do."""
+    return [
+        ViewSection(f"What \u201c{verdict.words}\u201d means", [answer.text])
+        for verdict in verdicts
+        for answer in answers_of(verdict)
+        if answer.kind == "Verdict"
+    ]
 
 
 def figures_of(findings: Findings) -> tuple[list[Figure], list[str]]:

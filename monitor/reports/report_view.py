@@ -111,6 +111,16 @@ def judge_report(report: Report) -> Word:
     return Word(report.diagnosis.words, _SEVERITY_STYLES[report.diagnosis.severity])
 
 
+def verdicts_of(reports: Iterable[Report]) -> list[Verdict]:
+    """Return the verdicts of reports, each once."""
+    found = (
+        Verdict.INSUFFICIENT if report.diagnosis is None else report.diagnosis.verdict
+        for report in reports
+        if report.diagnosis is not None or report.insufficient is not None
+    )
+    return list(dict.fromkeys(found))
+
+
 def judge_segment(segment: SegmentReport) -> Word:
     """Judge a segment, corrected for the number of segments."""
     if segment.q_value is None:

@@ -8,11 +8,17 @@ from typing import Any, Final, get_args
 
 import pytest
 
+from docs.generators import answers
+from monitor import errors
 from monitor.alarms import attribution
 from monitor.alarms.serving import HARM
+from monitor.answers import all_answers, name_of
 from monitor.http.schemas import EvidenceStateBody
+from monitor.recalibration import refit_view
 from monitor.reports.evaluation.report import Verdict
+from monitor.reports.view import Word
 from monitor.store.alert import Kind
+from monitor.store.recalibrations import JobState
 from tests.docs.test_docs import DOCS, ROOT, anchors, text_of
 
 PAGE: Final = DOCS / "answers.md"
@@ -25,6 +31,11 @@ LABELS: Final = {
     attribution.NOT_WORSE,
     HARM,
 }
+SAY_ALL: Final = {
+    *(errors.SettingsError, errors.InputError, errors.OptionError),
+    *(errors.MonitorError, errors.SourceError, errors.StoreError),
+}
+"""Errors whose message holds all that there is to say: bad use, and the roots of the others."""
 
 
 def _constant(node: ast.AST, kind: type) -> Any:
@@ -72,6 +83,45 @@ def test_every_kind_and_label_of_an_alert_has_a_paragraph() -> None:
 
 def test_every_problem_has_a_paragraph() -> None:
     assert headings("Problem") == all_problems()
+
+
+def test_every_state_of_a_refit_has_a_paragraph() -> None:
+    assert headings("Refit") == {*JobState}
+
+
+def test_every_word_about_a_method_has_a_paragraph() -> None:
+    words = {word.value.replace(" ", "-") for word in vars(refit_view).values() if isinstance(word, Word)}
+    assert headings("Method") == words
+    assert len(words) == 6
+
+
+def errors_of(root: type[errors.MonitorError]) -> set[type[errors.MonitorError]]:
+    return {root, *(kind for child in root.__subclasses__() for kind in errors_of(child))}
+
+
+def test_every_error_has_a_paragraph_unless_its_message_says_all() -> None:
+    names = {kind: name_of(kind("field", " detail")) for kind in errors_of(errors.MonitorError)}
+    assert {kind for kind, name in names.items() if name is None} == SAY_ALL
+    # And none is about an error that there is not.
+    assert headings("Error") <= set(names.values())
+    assert headings("Error") & headings("Problem") == set()
+
+
+def test_an_error_that_a_service_answered_is_explained_by_its_problem() -> None:
+    error = errors.ServiceUnavailable("detail")
+    assert name_of(error) == "service-unavailable"
+    error.problem = "busy"
+    assert name_of(error) == "busy"
+    error.problem = "of-a-later-version"
+    assert name_of(error) == "service-unavailable"
+    assert name_of(errors.UnknownModel("detail")) == "unknown-series"
+
+
+def test_the_package_holds_the_paragraphs_of_the_page() -> None:
+    assert answers.FILE.read_text("utf-8") == answers.document(), "run: python -m docs.generators.answers"
+    counted = len(re.findall("^### ", text_of(PAGE), re.MULTILINE))
+    assert len(all_answers()) == counted
+    assert [answer for answer in all_answers() if "](" in answer.text or "\n" in answer.text] == []
 
 
 def test_rest_names_the_same_problems() -> None:
