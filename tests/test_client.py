@@ -522,7 +522,7 @@ def test_what_something_in_between_says_is_named_by_its_status(body: object) -> 
 def test_the_example_of_the_documentation_runs(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = fitted("group_wise_platt", segment="region")
     job = world.serve(chosen)
-    page = (Path(__file__).parents[1] / "docs" / "recalibration.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[1] / "docs" / "serving.md").read_text(encoding="utf-8")
     example = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0]
     assert "http://localhost:8000" in example
     exec(example.replace("http://localhost:8000", world.server.url), {})

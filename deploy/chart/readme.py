@@ -20,9 +20,9 @@ helm install calibration helm/ --namespace calibration --create-namespace
 helm test calibration --namespace calibration
 ```
 
-How to install, upgrade, scale and secure it, step by step: [docs/kubernetes.md](../docs/kubernetes.md). Keys that the
-table does not have are refused, each with a line that names it; so are values that do not fit together, with what to
-do.
+How to install and secure it, step by step: [docs/kubernetes.md](../docs/kubernetes.md). How to scale, upgrade and back
+it up: [docs/kubernetes-operations.md](../docs/kubernetes-operations.md). Keys that the table does not have are refused,
+each with a line that names it; so are values that do not fit together, with what to do.
 
 What the chart makes:
 

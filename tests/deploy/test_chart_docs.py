@@ -13,6 +13,7 @@ from tests.deploy.chart import CHART, ROOT, every, of_file, of_values, only, pod
 from tests.patience import PATIENCE_SECONDS
 
 PAGE = ROOT / "docs" / "kubernetes.md"
+PAGES = (PAGE, ROOT / "docs" / "kubernetes-operations.md")
 
 
 def notes(folder: Path, values: Path | None = None) -> str:
@@ -60,16 +61,17 @@ def test_notes_name_every_secret_that_the_release_needs(tmp_path: Path) -> None:
 
 
 def blocks() -> list[str]:
-    """The values on the page."""
-    return re.findall(r"^```yaml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    """The values on the pages."""
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    return re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_shows_values() -> None:
+def test_the_pages_show_values() -> None:
     assert len(blocks()) == 9
 
 
 @pytest.mark.parametrize("block", blocks(), ids=lambda block: block.partition(":")[0])
-def test_values_on_the_page_are_accepted(block: str) -> None:
+def test_values_on_the_pages_are_accepted(block: str) -> None:
     values = yaml.safe_load(block)
     kinds = {each["kind"] for each in of_values(values)}
     for key, kind in {
@@ -99,7 +101,7 @@ def test_the_page_lists_what_the_chart_sets() -> None:
     assert set(re.findall(r"`([^`]+)`", listed)) == paths(config) - {"source.kind"}
 
 
-def test_values_on_the_page_go_together() -> None:
+def test_values_on_the_pages_go_together() -> None:
     """As somebody would who wants all of it."""
     merged: dict[str, object] = {}
     for block in blocks():

@@ -20,7 +20,7 @@ from tests.deploy.chart import CHART, KUBERNETES, ROOT, container, of_values, on
 from tests.deploy.test_chart_pods import restricted
 from tests.patience import PATIENCE_SECONDS
 
-TEXT: Final = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+TEXT: Final = (ROOT / "docs" / "kubernetes-operations.md").read_text(encoding="utf-8")
 _FENCED: Final = re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 BLOCKS: Final = [block for language, block in _FENCED if not language]
 VOLUME: Final = "/var/lib/calibration-monitor"

@@ -1,4 +1,4 @@
-"""The table of docs/security.md that says who may use which route: ``python -m tests.docs.routes`` writes it anew."""
+"""The table of docs/access.md that says who may use which route: ``python -m tests.docs.routes`` writes it anew."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tests.http.service import Service
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "access.md"
 BEGIN: Final = "<!-- routes: made by `python -m tests.docs.routes` -->"
 END: Final = "<!-- end of routes -->"
 

@@ -55,7 +55,7 @@ class DetectorBody(Body):
     detector: str = field(
         "calibration",
         "calibration, prevalence, change or serving_map; of dependent outcomes calibration_even and calibration_odd: "
-        "see docs/alarms.md",
+        "see docs/alarms.md and docs/dependent-outcomes.md",
     )
     log10_evidence: float | None = field(
         7.2, "decimal logarithm of the evidence, while an alarm fires of the most there was; null while it is 0"

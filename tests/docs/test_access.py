@@ -1,4 +1,4 @@
-"""docs/security.md agrees with the service: its table of routes, and what it promises in numbers."""
+"""docs/access.md agrees with the service: its table of routes, and what it promises in numbers."""
 
 from monitor.access import keys, provider, tokens
 from monitor.http import authorization
