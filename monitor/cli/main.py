@@ -1,4 +1,4 @@
-"""`monitor`: run a command; report an error as one line, where it is explained, and an exit status."""
+"""`monitor`: run a command; report an error as one line and an exit status."""
 
 import importlib
 import os
@@ -11,7 +11,9 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from monitor.answers import name_of
-from monitor.cli.options import flag
+from monitor.answers import name_of
+from monitor.cli.options import flag, print_help_line
+from monitor.errors import InputError, MonitorError, SettingsError
 from monitor.errors import InputError, MonitorError, SettingsError
 from monitor.free_memory import without_collection
 from monitor.version import VERSION
@@ -166,7 +168,7 @@ def _print_error(message: str, status: int, name: str | None = None) -> int:
         console.print("[bold red]error:[/]", end=" ")
         console.print(line, markup=False)
     if name is not None:
-        console.print(f"help: monitor explain {name}", markup=False)
+        print_help_line([name])
     return status
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -120,7 +121,10 @@ def write_target(option: str, path: Path, content: bytes) -> None:
 
 
 def print_help_line(names: Iterable[str]) -> None:
-    """Print how to have these words explained, if they have a paragraph: to standard error, as it is no result."""
-    words = explained(names)
+    """Print the command that explains these words, to a person: where standard error is a terminal.
+
+    Words without a paragraph are left out.
+    """
+    words = explained(names) if sys.stderr.isatty() else []
     if words:
         typer.echo(f"help: monitor explain {' '.join(word.replace(' ', '-') for word in words)}", err=True)

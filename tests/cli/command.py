@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import socketserver
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import IO, Final
 from unittest import mock
 
-from monitor.answers import answers_of
 from monitor.cli.main import run
 from monitor.clock import SystemClock
 from monitor.events.log import Topics
@@ -131,12 +129,8 @@ def start(
 
 
 def one_error_line(done: subprocess.CompletedProcess[str]) -> str:
-    """The one line of an expected error; below it may be the one that names what explains it."""
+    """The one line of an expected error."""
     lines = done.stderr.splitlines()
-    if len(lines) == 2:
-        assert re.fullmatch(r"help: monitor explain [a-z-]+", lines[1]), done.stderr
-        assert answers_of(lines[1].removeprefix("help: monitor explain "))
-        lines.pop()
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("error: ")
     return lines[0].removeprefix("error: ")

@@ -1,14 +1,40 @@
 """`monitor explain`, and the lines that name it."""
 
+import contextlib
 import csv
-import json
+import io
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from monitor.answers import all_answers
-from tests.cli.command import inside, monitor, one_error_line
+from monitor.cli.main import run
+from tests.cli.command import TIMEOUT_SECONDS, environment, inside, monitor, one_error_line
+
+
+class _Terminal(io.StringIO):
+    """A stream that is one of a person."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def help_line(*arguments: str, cwd: Path) -> str | None:
+    """The words that the last line names at a terminal, or None if no line does."""
+    terminal = _Terminal()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(terminal):
+        run(arguments)
+    named = [line for line in terminal.getvalue().splitlines() if "help: " in line]
+    if not named:
+        return None
+    (line,) = named
+    assert line == terminal.getvalue().splitlines()[-1]
+    return line.partition("help: monitor explain ")[2]
 
 
 @pytest.fixture
@@ -66,34 +92,50 @@ def test_it_needs_nothing_but_the_package(tmp_path: Path) -> None:
 
 
 def test_a_report_names_what_explains_its_verdict(shifted: Path) -> None:
-    done = inside("report", str(shifted), "--html", "page.html", cwd=shifted.parent)
-    assert done.stderr == "help: monitor explain prior_shift\n"
-    assert "explain" not in done.stdout
+    assert help_line("report", str(shifted), "--html", "page.html", cwd=shifted.parent) == "prior_shift"
     page = (shifted.parent / "page.html").read_text("utf-8")
     assert "All logits are off by the same number" in page
-
-    done = inside("report", str(shifted), "--json", cwd=shifted.parent)
-    assert done.stderr == ""
-    assert json.loads(done.stdout)["diagnosis"]["verdict"] == "prior_shift"
 
 
 def test_a_comparison_names_both_verdicts(shifted: Path) -> None:
     few = shifted.with_name("few.csv")
     few.write_text("".join(shifted.read_text("utf-8").splitlines(keepends=True)[:20]), encoding="utf-8")
-    done = inside("report", str(few), "--compare", str(shifted), cwd=shifted.parent)
-    assert done.stderr == "help: monitor explain insufficient_data prior_shift\n"
+    line = help_line("report", str(few), "--compare", str(shifted), cwd=shifted.parent)
+    assert line == "insufficient_data prior_shift"
+
+
+def test_reports_by_group_name_the_verdicts_of_significant_ones(shifted: Path) -> None:
+    rows = shifted.read_text("utf-8").splitlines()
+    grouped = shifted.with_name("grouped.csv")
+    grouped.write_text(
+        "\n".join(["p,y,group", *(f"{row},{number % 2}" for number, row in enumerate(rows[1:]))]), encoding="utf-8"
+    )
+    assert help_line("report", str(grouped), "--by", "group", cwd=shifted.parent) == "prior_shift"
 
 
 def test_a_recalibration_names_the_words_on_its_methods(shifted: Path) -> None:
-    done = inside(
-        "recalibrate", str(shifted), "--method", "offset", "--method", "beta", "--draws", "50", cwd=shifted.parent
-    )
-    assert done.returncode == 0
-    assert done.stderr == "help: monitor explain better best\n"
+    options = ("--method", "offset", "--method", "beta", "--draws", "50")
+    assert help_line("recalibrate", str(shifted), *options, cwd=shifted.parent) == "better best"
 
 
 def test_an_error_names_what_explains_it_and_one_that_says_all_names_nothing(tmp_path: Path) -> None:
-    done = inside("alerts", "list", "--url", "http://127.0.0.1:1", cwd=tmp_path)
-    assert done.stderr.splitlines()[1:] == ["help: monitor explain service-unavailable"]
-    done = inside("report", "none.csv", cwd=tmp_path)
-    assert len(done.stderr.splitlines()) == 1
+    assert help_line("alerts", "list", "--url", "http://127.0.0.1:1", cwd=tmp_path) == "service-unavailable"
+    assert help_line("report", "none.csv", cwd=tmp_path) is None
+
+
+def test_json_and_pipes_have_no_such_line(shifted: Path) -> None:
+    assert help_line("report", str(shifted), "--json", cwd=shifted.parent) is None
+    done = inside("report", str(shifted), cwd=shifted.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "explain" not in done.stdout
+    one_error_line(inside("alerts", "list", "--url", "http://127.0.0.1:1", cwd=shifted.parent))
+
+
+def test_a_real_terminal_shows_it(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "monitor", "alerts", "list", "--url", "http://127.0.0.1:1"]
+    with os.fdopen(theirs, "wb") as terminal:
+        subprocess.run(command, cwd=tmp_path, env=environment(), stderr=terminal, timeout=TIMEOUT_SECONDS, check=False)
+        printed = os.read(ours, 10_000).decode()
+    os.close(ours)
+    assert printed.splitlines()[-1] == "help: monitor explain service-unavailable"
