@@ -54,8 +54,8 @@ def shifted(tmp_path: Path) -> Path:
 def test_it_prints_all_paragraphs_on_a_word(tmp_path: Path) -> None:
     done = inside("explain", "both", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("Verdict both\n  There is an offset, and a fault that remains after it.")
-    assert "\n\nLabel both\n  There is an offset, and the shape is wrong, too." in done.stdout
+    assert done.stdout.startswith("Verdict both\n  All logits are off by the same number, and a fault remains")
+    assert "\n\nLabel both\n  All logits are off by the same number, and the shape is wrong, too." in done.stdout
 
 
 def test_words_are_found_however_they_are_spelt(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_it_needs_nothing_but_the_package(tmp_path: Path) -> None:
 def test_a_report_names_what_explains_its_verdict(shifted: Path) -> None:
     assert help_line("report", str(shifted), "--html", "page.html", cwd=shifted.parent) == "prior_shift"
     page = (shifted.parent / "page.html").read_text("utf-8")
-    assert "All logits are off by the same number" in page
+    assert "All logits (log odds) are off by the same number" in page
 
 
 def test_a_comparison_names_both_verdicts(shifted: Path) -> None:
