@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from monitor.answers import Answer, all_answers, answers_of
+from monitor.cli.options import argument
 from monitor.errors import InputError
 
 app = typer.Typer(add_completion=False)
@@ -21,9 +22,7 @@ _NONE: Final[list[str]] = []
     "words."
 )
 def explain(
-    names: Annotated[
-        list[str], typer.Argument(metavar="[NAME...]", help="Words to explain; without one, all words are listed.")
-    ] = _NONE,
+    names: Annotated[list[str], argument("[NAME...]", "Words to explain; without one, all words are listed.")] = _NONE,
 ) -> None:
     """Explain a verdict, a label or kind of an alert, a result of a refit or an error, and say what to do."""
     unknown = [name for name in names if not answers_of(name)]

@@ -11,9 +11,7 @@ from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
 from monitor.answers import name_of
-from monitor.answers import name_of
 from monitor.cli.options import flag, print_help_line
-from monitor.errors import InputError, MonitorError, SettingsError
 from monitor.errors import InputError, MonitorError, SettingsError
 from monitor.free_memory import without_collection
 from monitor.version import VERSION

@@ -178,6 +178,7 @@ def test_the_wheel_holds_all_that_stands_in_the_package(tmp_path: Path) -> None:
     stands = {name for name in stands if "__pycache__" not in name and not name.endswith((".nbc", ".nbn"))}
     compiled = {name for name in held if name.startswith("monitor/compiled/shipped/") and name.endswith(".nbn")}
     assert held - compiled == stands
+    assert "monitor/answers.json" in held  # `monitor explain` reads it
     assert {Path(name).suffix for name in held} >= {".py", ".js", ".css", ".json", ".typed"}
     # They are those of the warm-up, and of a report.
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
