@@ -104,6 +104,27 @@ def test_no_page_is_listed_twice() -> None:
         assert sorted(listed) == sorted(set(listed)), page
 
 
+_LOOKED_UP: Final = {
+    "answers",
+    "cli",
+    "measures",
+    "rest",
+    "series",
+    "settings",
+    "lore",
+    "alarms-benchmark",
+    "CHANGELOG",
+}
+"""References, whose entries are read one at a time, research, and the history."""
+
+
+def test_pages_that_are_read_from_the_start_are_short() -> None:
+    lines = {page.stem: len(text_of(page).splitlines()) for page in PAGES}
+    assert {name for name, number in lines.items() if number > 300} <= _LOOKED_UP
+    assert lines["README"] < 250
+    assert set(lines) > _LOOKED_UP
+
+
 def test_every_decision_is_in_the_index() -> None:
     shown = [DOCS / link for link in links(DOCS / "index.md") if link.startswith("decisions/")]
     assert shown == sorted((DOCS / "decisions").glob("*.md"))
