@@ -1,5 +1,6 @@
 """Reports as pages of one file, and in notebooks: both show themselves without a server and without a network."""
 
+import re
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -55,6 +56,7 @@ _WORDS: Final = {
 }
 """A word of a lead -> what shows that it is said, and its meaning."""
 
+_REFERENCE: Final = re.compile(r" \([^()]*\bdocs/[^()]*\)")
 _RELIABILITY: Final = (
     "Of predictions of 70%, 70% should come true. The diagram compares the two for all predictions; the shaded band is "
     "as far as chance alone goes."
@@ -178,9 +180,9 @@ def report_page(findings: Findings) -> bytes:
 
 
 def _meanings(verdicts: Iterable[Verdict]) -> list[ViewSection]:
-    """Say what each verdict means, and what to do."""
+    """Say what each verdict means, and what to do; who gets the page may not have the documentation."""
     return [
-        ViewSection(f"What \u201c{verdict.words}\u201d means", [answer.text])
+        ViewSection(f"What \u201c{verdict.words}\u201d means", [_REFERENCE.sub("", answer.text)])
         for verdict in verdicts
         for answer in answers_of(verdict)
         if answer.kind == "Verdict"

@@ -95,6 +95,7 @@ def test_a_report_names_what_explains_its_verdict(shifted: Path) -> None:
     assert help_line("report", str(shifted), "--html", "page.html", cwd=shifted.parent) == "prior_shift"
     page = (shifted.parent / "page.html").read_text("utf-8")
     assert "All logits (log odds) are off by the same number" in page
+    assert "docs/" not in page
 
 
 def test_a_comparison_names_both_verdicts(shifted: Path) -> None:
