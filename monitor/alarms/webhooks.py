@@ -74,7 +74,7 @@ class Target:
 
 
 class Webhook:
-    """Delivers to one receiver. One thread calls :meth:`deliver_due`.
+    """Delivers changes to one receiver, from when it is made on. One thread calls :meth:`deliver_due`.
 
     Parameters
     ----------
@@ -100,7 +100,8 @@ class Webhook:
         self._store = store
         self._owner = owner
         self._clock = clock
-        self._is_registered = False
+        # Here, so that the first evaluation finds it: a new one begins with the next change.
+        store.register([target.name])
         self.results = Counter(dict.fromkeys(RESULTS, 0))
         self.waiting = 0
 
@@ -108,9 +109,6 @@ class Webhook:
         """Deliver what waits and is due."""
         name, states = self.target.name, self.target.states
         try:
-            if not self._is_registered:
-                self._store.register([name])
-                self._is_registered = True
             while self._count_waiting():
                 delivery = self._store.claim(name, self._owner, states)
                 if delivery is None:

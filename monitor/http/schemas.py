@@ -117,8 +117,8 @@ class MeasureBody(PastMeasureBody):
 
     error_bound: float | None = field(
         3.1e-06,
-        "how far value can lie from that of the raw predictions; for TCE of 8,000 events or less an estimate that "
-        "holds nearly always",
+        "how far value can lie from that of the raw predictions; for TCE, whose bins follow the data, an "
+        "estimate that holds nearly always",
     )
 
 

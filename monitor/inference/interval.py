@@ -210,9 +210,9 @@ def intervals(
             few, rng = min(draws, _FEW_DRAWS), generator(drawn, seed, REFITTED)
             laws = laws_of(drawn, curve, others, draws=few, rng=rng, work=work)
             for measure in others:
-                value, spread_of_law = values[measure.name], float(laws[measure.name].std(ddof=1))
+                value, deviation = values[measure.name], float(laws[measure.name].std(ddof=1))
                 # A table of cells says no more about the raw predictions than its bound.
-                radius = max(_FITTED_RATES * _NORMAL_975 * spread_of_law, measure.error_bound(table, value))
+                radius = max(_FITTED_RATES * _NORMAL_975 * deviation, measure.error_bound(table, value))
                 result[measure.name] = Interval(value - radius, value + radius)
             work.advance(len(others) * (draws - few))
     return {

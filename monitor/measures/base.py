@@ -103,7 +103,7 @@ class Measure:
         (table, value) -> how far ``value`` can lie from that of the raw predictions that the table sums up; 0 for an
         exact table.
     error_bound_is_certain
-        False if the bound may be an estimate, as for TCE of few events, whose bins follow the single predictions.
+        False if the bound is an estimate, as for TCE, whose bins follow the data.
     draws
         (table, positives (draws, m)) -> ``value`` of each draw of outcomes, (draws,), up to rounding: of the table
         with ``positives[d, i]`` positives among the events of row i, all at the row's score. Only for speed: if left

@@ -261,14 +261,7 @@ def _refuted_on_one_side(
 
 @njit()
 def refuted_events(
-    score: Floats,
-    counts: Ints,
-    positives: Floats,
-    units: Ints,
-    min_size: int,
-    max_size: int,
-    alpha: float,
-    log_factorial: Floats,
+    score: Floats, counts: Ints, positives: Floats, min_size: int, max_size: int, alpha: float, log_factorial: Floats
 ) -> tuple[Ints, Bools]:
     """Events whose prediction the test refutes in the blocks of PAVA-BC, for many drawn outcomes of the same events.
 
@@ -280,8 +273,6 @@ def refuted_events(
         int64, shape (m,), every value > 0: events a row.
     positives
         float64, shape (draws, m), whole numbers: positives a row, in each draw.
-    units
-        int64, shape (u,): the first row of each unit that a block has whole, ascending from 0.
     min_size, max_size
         Limits on the events of a block.
     alpha
@@ -315,22 +306,14 @@ def refuted_events(
     )
     near = np.empty(DEPTH)
     drawn = np.empty(m, np.int64)
-    in_units = np.empty(units.shape[0], np.int64)
-    unit_counts = np.empty(units.shape[0], np.int64)
-    for unit in range(units.shape[0]):
-        end = units[unit + 1] if unit + 1 < units.shape[0] else m
-        unit_counts[unit] = before[end] - before[units[unit]]
     accepted_deviance = _accepted_deviance(alpha)
     for draw in range(draws):
         for row in range(m):
             drawn[row] = np.int64(positives[draw, row])
-        for unit in range(units.shape[0]):
-            end = units[unit + 1] if unit + 1 < units.shape[0] else m
-            in_units[unit] = drawn[units[unit] : end].sum()
-        starts = pool_adjacent_violators(in_units, unit_counts, min_size, max_size)
+        starts = pool_adjacent_violators(drawn, counts, min_size, max_size)
         for block in range(starts.shape[0]):
-            start = units[starts[block]]
-            end = units[starts[block + 1]] if block + 1 < starts.shape[0] else m
+            start = starts[block]
+            end = starts[block + 1] if block + 1 < starts.shape[0] else m
             k = int(np.int64(0))  # no literal: numba would compile the called functions once more
             for row in range(start, end):
                 k += drawn[row]

@@ -28,7 +28,8 @@ _ALERTED: Final = frozenset({(measure, end) for measure in ("kce", "smce") for e
 """(measure, statistic) that the rules in helm/rules/windows read: an interval above the level under calibration."""
 
 _ESTIMATED_BOUND: Final = (
-    "how far it can lie from that of the raw predictions, which are kept in cells; an estimate for 8,000 events or less"
+    "estimate of how far it can lie from that of the raw predictions, which are kept in cells; the raw predictions may "
+    "have other bins"
 )
 
 

@@ -73,7 +73,8 @@ class CoverageByAge:
         predictions whose horizon has passed, the settled ones. Outcomes of the others may still be on their way.
         """
         watermark_ms = self._panes.watermark_ms(series.model)
-        horizon_ms = self._panes.policy(series.model).horizon_ms
+        policy = self._panes.policy(series.model)
+        horizon_ms = policy.horizon_ms
         window = self._window(horizon_ms)
         from_ms, settled_ms = window.span(moment_of(self._panes, series.model))
         predictions, labelled = [0] * len(COHORTS), [0] * len(COHORTS)
@@ -85,7 +86,9 @@ class CoverageByAge:
             predictions[at] += pane.predictions
             labelled[at] += pane.labelled
         cohorts = tuple(AgeCohort(*row) for row in zip(COHORTS, predictions, labelled, strict=True))
-        return (watermark_ms - from_ms) // window.slide_ms, cohorts
+        # Before anything is settled, a mature window begins before all time.
+        span_ms = min(watermark_ms - from_ms, policy.retention_ms + window.length_ms)
+        return span_ms // window.slide_ms, cohorts
 
     def _window(self, horizon_ms: int) -> Window:
         """The window in whose panes ages are measured."""

@@ -92,7 +92,7 @@ def refuted(score: Floats, counts: NDArray[np.int64], k: int, alpha: float = 0.0
     for row, count in enumerate(counts.tolist()):
         positives[0, row] = min(left, count)
         left -= min(left, count)
-    events, sure = refuted_events(score, counts, positives, np.arange(score.size), n, n, alpha, log_factorials())
+    events, sure = refuted_events(score, counts, positives, n, n, alpha, log_factorials())
     return int(events[0]), bool(sure[0])
 
 

@@ -105,3 +105,16 @@ def test_a_horizon_of_many_panes_is_looked_at_less_often() -> None:
     assert quick.update([CHURN], 1)[VERSION][0].labelled == 1
     memory.add(CHURN, [NOW_MS], [0.5], [1])
     assert quick.update([CHURN], 2)[VERSION][0].labelled == 2
+
+
+def test_coverage_is_counted_at_each_evaluation_also_before_anything_is_settled() -> None:
+    class Unsettled(MemoryPanes):
+        def edge_ms(self, model: str) -> int:
+            return -1
+
+    memory = Unsettled(ModelPolicy(DAY_MS, HOUR_MS))
+    memory.add(CHURN, [NOW_MS - HOUR_MS], [0.3], [-1])
+    coverage = CoverageByAge(memory, [HOUR])
+    coverage.update([CHURN], 1)
+    memory.add(CHURN, NOW_MS - np.arange(9) * MINUTE_MS, np.full(9, 0.3), np.ones(9, np.int64))
+    assert sum(cohort.labelled for cohort in coverage.update([CHURN], 2)[VERSION]) == 9

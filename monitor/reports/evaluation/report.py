@@ -140,8 +140,8 @@ class MeasureResult:
     p_value
         Share of perfectly calibrated resamples that are at least as far off.
     error_bound
-        How far ``value`` can lie from that of the raw predictions; 0 for a file. For TCE of 8,000 events or less
-        an estimate, which holds nearly always.
+        How far ``value`` can lie from that of the raw predictions; 0 for a file. For a measure whose bins follow the
+        data (TCE) an estimate, which holds nearly always.
     """
 
     value: float
