@@ -16,6 +16,7 @@ from monitor.maps.temperature import Temperature
 from tests.page.churn import CHANGE_MS, START_MS, Churn, churn_site
 from tests.page.saving import saved, saved_rows
 from tests.snapshots import NOW_MS
+from tests.windows.memory import HOUR_MS
 
 
 def visit(page: Page, url: str) -> None:
@@ -220,6 +221,17 @@ def test_the_diagram_has_the_axes_that_one_wants(page: Page, churn: Churn) -> No
     # What a point says is there for the keyboard, too.
     figure.locator("svg .dot").first.focus()
     expect(figure.locator("figcaption")).to_contain_text("came true")
+
+
+def test_the_diagram_says_what_there_is_to_see(page: Page, churn: Churn) -> None:
+    heading = plot(page, "How often predictions came true").get_by_role("heading").first
+    visit(page, churn.page)
+    unfold(page)
+    expect(heading).to_have_text(re.compile(r"; the largest gap: about [\d.]+% predicted, [\d.]+% came true$"))
+    # Before the change, predictions were right.
+    before = datetime.fromtimestamp((CHANGE_MS - HOUR_MS) / 1000, UTC)
+    visit(page, f"{churn.page}?as_of={before:%Y-%m-%dT%H:%M:%SZ}")
+    expect(heading).to_have_text(re.compile(r": no difference beyond chance can be seen \(by smCE\)$"))
 
 
 def test_every_plot_has_a_table(page: Page, churn: Churn) -> None:

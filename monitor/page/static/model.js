@@ -140,7 +140,7 @@ function Model({ roles }) {
   const asServed = report.of?.includes("served=true") ?? false;
   const mixed = Boolean(asServed && servedFrom && report.data?.from < servedFrom);
   const measures = new Map((catalogue.data?.measures ?? []).map((/** @type {any} */ one) => [one.name, one]));
-  const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} level=${report.data?.measures.tce?.null_q95 ?? null} /></section>`}
+  const ofWindow = html`${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="How often predictions came true" data=${diagrams.data.diagrams} level=${report.data?.measures.tce?.null_q95 ?? null} smce=${report.data?.measures.smce} /></section>`}
     ${report.data && html`<${Report} report=${report.data} measures=${measures} note=${asServed ? SERVED : serving ? BEFORE_THE_MAP : ""} mixed=${mixed} />`}
     ${diagrams.data?.diagrams && html`<section class="card"><h2>Where it is wrong</h2><${Witness} data=${diagrams.data.diagrams} /></section>`}`;
   return html`<${Problem} failure=${listed.failure} stale />

@@ -114,7 +114,7 @@ function Report() {
     ${report.evidence && html`<p class=${`lead ${TONES[report.evidence.state]}`}><bdi>${sentence(report.evidence.words)} ${inZone(report.evidence.sentence)}</bdi></p>`}
     ${words && html`<p>In this window: <bdi>${sentence(words)}</bdi> <${Help} to=${`answers.html#verdict-${report.diagnosis.verdict}`} /> <small>A window alone is no alarm: one calibrated window in twenty is beyond chance.</small></p>`}
     <div class="grid">
-      ${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="What was predicted, and what came true" data=${diagrams.data.diagrams} /></section>`}
+      ${diagrams.data?.diagrams && html`<section class="card"><h2 class="unseen">Diagram</h2><${Reliability} title="What was predicted, and what came true" data=${diagrams.data.diagrams} smce=${report.measures.smce} /></section>`}
       <div class="stack"><${Measures} report=${report} known=${measures.data?.measures ?? []} />
       <${About} report=${report} model=${listed.data?.models[0]} /></div>
     </div>`;

@@ -26,6 +26,15 @@ function told(bin) {
   return `Predicted ${chance(bin.prediction)}, came true ${chance(bin.rate)} (${count(bin.positives)} of ${count(bin.n)})${verdict}.`;
 }
 
+/** What the title says: the bin that adds most to the error, where smCE is beyond chance. @param {any[]} rows @param {any} smce */
+function finding(rows, smce) {
+  if (typeof smce?.null_q95 !== "number") return "";
+  if (smce.value <= smce.null_q95) return ": no difference beyond chance can be seen (by smCE)";
+  const error = (/** @type {any} */ bin) => Math.abs(bin.n * (bin.rate - bin.prediction));
+  const worst = rows.reduce((largest, bin) => (error(bin) > error(largest) ? bin : largest));
+  return `; the largest gap: about ${percent(worst.prediction)} predicted, ${percent(worst.rate)} came true`;
+}
+
 /** @param {any} bin of the test */
 function judged(bin) {
   const range = `Predictions from ${chance(bin.from)} to ${chance(bin.to)}: ${count(bin.positives)} of ${count(bin.n)} came true. The exact test refutes`;
@@ -67,10 +76,10 @@ function Verdicts({ test, x, top, show }) {
 
 /**
  * A reliability diagram.
- * @param {{ title: string, data: any, small?: boolean, level?: number | null }} props
- *   level: percentage of its predictions that the exact test refutes of 5 in 100 calibrated models; data: `diagrams` of `GET /v1/models/{model}/diagrams`; without `curve`, `columns` and `test` there are bins alone
+ * @param {{ title: string, data: any, small?: boolean, level?: number | null, smce?: any }} props
+ *   smce: of the report, which decides whether the title names a fault; level: percentage of its predictions that the exact test refutes of 5 in 100 calibrated models; data: `diagrams` of `GET /v1/models/{model}/diagrams`; without `curve`, `columns` and `test` there are bins alone
  */
-export function Reliability({ title, data, small = false, level = null }) {
+export function Reliability({ title, data, small = false, level = null, smce = null }) {
   const [chosen, setAxis] = useState(/** @type {string | null} */ (null));
   const [shown, show] = useState(/** @type {string | null} */ (null));
   const axis = data[chosen ?? data.axis] ? (chosen ?? data.axis) : "probability";
@@ -102,7 +111,7 @@ export function Reliability({ title, data, small = false, level = null }) {
     onBlur: () => show(null),
   });
   return html`<figure class="reliability">
-    <div class="bar"><h3>${title}</h3>
+    <div class="bar"><h3>${title}${finding(rows, smce)}</h3>
       ${data.logit && html`<label class="right"><small>Axes${" "}<select value=${axis} onChange=${(/** @type {any} */ event) => setAxis(event.target.value)}><option value="probability">probability</option><option value="logit">log odds</option></select></small></label>`}</div>
     <svg viewBox="0 0 ${WIDTH} ${height}" width="100%" class="diagram" role="group" aria-label=${`${title}: the share that came true, by prediction; the numbers are below`}>
       ${ticksOf(data, axis).map(
