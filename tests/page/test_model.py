@@ -229,7 +229,7 @@ def test_the_diagram_says_what_there_is_to_see(page: Page, churn: Churn) -> None
     unfold(page)
     expect(heading).to_have_text(re.compile(r"; the largest gap: about [\d.]+% predicted, [\d.]+% came true$"))
     # Before the change, predictions were right.
-    before = datetime.fromtimestamp((CHANGE_MS - HOUR_MS) / 1000, UTC)
+    before = datetime.fromtimestamp((CHANGE_MS - 3 * HOUR_MS) / 1000, UTC)
     visit(page, f"{churn.page}?as_of={before:%Y-%m-%dT%H:%M:%SZ}")
     expect(heading).to_have_text(re.compile(r": no difference beyond chance can be seen \(by smCE\)$"))
 
