@@ -43,7 +43,7 @@ class SnapshotView:
         return body
 
     def evidence(self, model: str, version: str) -> dict[str, Any]:
-        """What EvidenceStateBody describes, of what serves now."""
+        """State of the evidence on a version as it serves now: an ``EvidenceStateBody``."""
         return document_of(self.snapshot.state(model, version, self._revision(model, version)))
 
     def listing(self, keys: Sequence[ReportKey], next_cursor: str | None) -> bytes:
@@ -121,7 +121,7 @@ class ModelView(NamedTuple):
 
 
 def document_of(state: EvidenceState) -> dict[str, Any]:
-    """What EvidenceStateBody describes."""
+    """State of the evidence as JSON has it: an ``EvidenceStateBody``."""
     document = state._asdict()
     since_ms, to_ms = document.pop("since_ms"), document.pop("to_ms")
     document["since"] = format_known(since_ms)

@@ -101,7 +101,7 @@ def render_page(view: View, figures: Sequence[Figure], missing: Sequence[str] = 
 
 
 def _terms(view: View) -> list[tuple[str, str]]:
-    """What the words of the lead and the measures of the tables mean."""
+    """Terms of the page, each with its meaning: words of the lead, and measures of the tables."""
     said = " ".join([view.lead.sentence, *(line for section in view.sections for line in section.before)])
     tables = [section.table for section in view.sections if section.table is not None]
     shown = {cells[0].text for table in tables for cells in table.rows} | {
