@@ -40,7 +40,7 @@ class Feature(NamedTuple):
     globs: str
     """Files that it alone needs, below the package."""
     cost: str
-    """What its users would lose."""
+    """Loss of its users without it."""
 
     @property
     def files(self) -> list[Path]:

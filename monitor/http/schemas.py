@@ -570,7 +570,7 @@ class LogInBody(Body):
 
 
 class SimulationBody(Body):
-    """How the time of simulated events runs: at its speed until it has caught up with the clock."""
+    """Clock of simulated events: it runs at its speed until it has caught up with the real one."""
 
     began_at: str = field("2026-11-28T20:00:00.000Z", "RFC 3339: when it began to run, by the clock")
     start: str = field("2026-10-29T20:00:00.000Z", "RFC 3339: the simulated time then")

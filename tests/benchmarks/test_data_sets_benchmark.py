@@ -131,7 +131,7 @@ rows.lazy().group_by(number).agg(pl.col("y").sum() - pl.col("p").sum(), pl.len()
 
 
 class Run(NamedTuple):
-    """What a process took."""
+    """Time and memory of a process."""
 
     seconds: float
     processor: float

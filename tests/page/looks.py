@@ -44,9 +44,9 @@ MAX_TALLER: Final = 0.06
 SCHEMES: Final = {"light": (1280, 900), "dark": (1280, 900), "phone": (390, 844), "dark phone": (390, 844)}
 """Name -> width and height of the window."""
 FLEETS: Final = ((1, True), (1, False), (MODELS, True), (MODELS, False))
-"""How many models a fleet has, and whether it has just started or has a past of a year."""
+"""Numbers of models of a fleet, and whether it has just started or has a past of a year."""
 MAX_HEIGHT: Final = 2400
-"""How many pixels of the top of a page are stored: what follows in a fleet of 200 models are the same rows."""
+"""Pixels of the top of a page that are stored: what follows in a fleet of 200 models are the same rows."""
 
 _COUNT_REQUESTS: Final = """(() => {
   const ask = window.fetch;

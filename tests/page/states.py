@@ -111,7 +111,7 @@ def _uplift() -> Iterator[Event]:
 
 
 def _recent(model: str, seed: int, count: int, mean: float, offset: float = 0.0, **optional: Any) -> Iterator[Event]:
-    """Of the last day; calibrated but for an offset of the predicted logits."""
+    """Events of the last day, calibrated but for an offset of the predicted logits."""
     rng = np.random.default_rng(seed)
     for at, time_ms in enumerate(_times(rng, count, YOUNG_MS)):
         logit = rng.normal(mean, 0.9)

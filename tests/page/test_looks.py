@@ -65,7 +65,7 @@ def test_pages_look_as_they_did(page: Page, shown: States, scheme: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("models", "is_fresh"), FLEETS)
 def test_fleets_look_as_they_did(page: Page, models: int, is_fresh: bool) -> None:
-    """Of one model and of 200, just started and after a year."""
+    """Fleets of one model and of 200, just started and after a year."""
     prepare(page, "light", AGED_NOW_MS)
     with fleet_pages(models, is_fresh=is_fresh) as pages:
         for scheme in SCHEMES:
